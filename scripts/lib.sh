@@ -1,0 +1,59 @@
+# Shared by the scripts beside this file: where things are, and an environment that is made when it is missing.
+# shellcheck shell=bash
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="${TEIA_VENV:-$root/.venv}"
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "teia: $*"; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in "${TEIA_PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        [ -n "$candidate" ] || continue
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    die "Python 3.11 or newer is needed; install it, or name it in TEIA_PYTHON"
+}
+
+# make_environment EXTRAS: .venv with teia and these extras, made anew when what it was made from has changed.
+make_environment() {
+    local extras="$1" python stamp wanted
+    stamp="$venv/.made-for-$extras"
+    wanted="$(cat "$root/pyproject.toml" "$root/scripts/constraints.txt" | sha256sum | cut -d' ' -f1)"
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+        return
+    fi
+    [ "$(uname -s)" = Linux ] || die "teia runs on Linux only"
+    python="$(find_python)"
+    say "teia: preparing $venv (once; about a minute)"
+    if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+        "$python" -m venv --clear "$venv" ||
+            die "could not make a virtual environment; on Debian: apt-get install python3-venv"
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --constraint "$root/scripts/constraints.txt" --editable "$root[$extras]" ||
+        die "could not install the Python packages; the lines above say why"
+    printf '%s' "$wanted" >"$stamp"
+}
+
+# need_debian PROGRAM=PACKAGE...: install the packages whose program is missing, or say which to install.
+need_debian() {
+    local pair missing=()
+    for pair in "$@"; do
+        command -v "${pair%%=*}" >/dev/null 2>&1 || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        say "teia: installing ${missing[*]}"
+        apt-get update -qq >/dev/null || say "teia: apt-get update failed; trying to install all the same"
+        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null ||
+            die "could not install ${missing[*]}"
+    else
+        say "teia: some tests need programs that are not here; install them with: apt-get install ${missing[*]}"
+    fi
+}

@@ -1,0 +1,125 @@
+"""How a command ends.
+
+    0    done; also when the reader of a pipe left early (`teia config | head -3`): it has what it wanted
+    1    failed, with one line on standard error that a person can act on
+    2    wrong usage
+    130  interrupted with Ctrl-C
+
+A `TeiaError` carries its line and its status. Anything else is a fault of teia: one line that says what to report, and
+the traceback only with `--debug`. With `--json` a failure is an object as well: {"error", "message", "next"}.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperGroup
+
+from teia.cli.output import print_json
+from teia.errors import MissingComponent, TeiaError, UsageError
+
+DONE = 0
+FAILED = 1
+WRONG_USAGE = 2
+INTERRUPTED = 130
+
+EXTRAS = {"dns": ("dnspython", "lab"), "matplotlib": ("matplotlib", "lab")}
+"""Top-level modules that come with an extra: the package that holds them and the extra that brings it."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C that no command made its own."""
+
+
+class ReaderLeft(Exception):
+    """Whoever read our standard output closed it."""
+
+
+class RootGroup(TyperGroup):
+    """The top of the command tree. Typer ends the process itself on these two, without our JSON and our statuses."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        except BrokenPipeError:
+            raise ReaderLeft from None
+
+
+def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
+    """Run a command and return the status to leave with; `words` are those of the command line."""
+    try:
+        status = _run(command)
+        sys.stdout.flush()
+    except (ReaderLeft, BrokenPipeError):
+        _forget_standard_output()
+        return DONE
+    except Interrupted:
+        return _end(Interrupted(), "interrupted", INTERRUPTED, words)
+    except TeiaError as error:
+        return _end(error, str(error), error.exit_status, words)
+    except ModuleNotFoundError as error:
+        return _end(*_missing(error), FAILED, words)
+    except OSError as error:
+        return _end(error, _os_line(error), FAILED, words)
+    except Exception as error:  # noqa: BLE001  # whatever it is, a person gets a line and not a traceback
+        return _end(error, _fault_line(error), FAILED, words)
+    if status == WRONG_USAGE and "--json" in words:
+        _print_failure(UsageError("wrong usage; standard error says what is wrong"))
+    return status
+
+
+def _run(command: Callable[[], object]) -> int:
+    try:
+        command()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
+    return DONE
+
+
+def _end(error: Exception, line: str, status: int, words: Sequence[str]) -> int:
+    if "--debug" in words:
+        traceback.print_exception(error)
+    print(f"teia: {line}", file=sys.stderr)
+    if "--json" in words:
+        _print_failure(error, line)
+    return status
+
+
+def _print_failure(error: Exception, line: str = "") -> None:
+    line = line or str(error)
+    print_json({"error": type(error).__name__, "message": line, "next": line.partition("; ")[2]})
+
+
+def _missing(error: ModuleNotFoundError) -> tuple[Exception, str]:
+    """Say how to install what is missing, where it is a package that an extra brings."""
+    package, extra = EXTRAS.get((error.name or "").partition(".")[0], ("", ""))
+    if not package:
+        return error, _fault_line(error)
+    missing = MissingComponent(f"{package} is not installed; pip install 'teia[{extra}]'")
+    missing.__cause__ = error
+    return missing, str(missing)
+
+
+def _os_line(error: OSError) -> str:
+    """`out/REPORT.md: Permission denied`: what the machine refused, and where."""
+    why = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {why}" if error.filename else why
+
+
+def _fault_line(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"unexpected {what}{where}; this is a fault of teia: run `teia --debug …` again and report what it prints"
+
+
+def _forget_standard_output() -> None:
+    """Send what is still buffered nowhere, or Python complains about the closed pipe while it shuts down."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,42 @@
+"""`teia lab reproduce`: the papers' experiments, done again.
+
+The experiments are imported when the command runs, so that other commands do not pay for numpy and matplotlib.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.output import print_json, progress_console
+from teia.clock import WallClock
+
+
+def known_ids() -> list[str]:
+    """Offer these when the shell completes an id."""
+    from teia.lab.reproduce.catalogue import EXPERIMENTS
+
+    return list(EXPERIMENTS)
+
+
+def reproduce(
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of docs/seeds.md.", autocompletion=known_ids)],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller size, for a first look.")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("lab-report"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on the last line.")] = False,
+) -> None:
+    """Run experiments of the papers: a REPORT.md with the published numbers beside ours, tables (CSV), figures (SVG).
+
+    Examples: teia lab reproduce P7 · teia lab reproduce P7 --quick --out report --json
+    """
+    from teia.lab.reproduce import runner
+
+    console = progress_console()
+    done = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=console.print)
+    if as_json:
+        print_json(runner.summary(done))
+    else:
+        print(done.report)

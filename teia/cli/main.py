@@ -1,0 +1,101 @@
+"""The tree of commands, and the way in: `teia.cli.main:run`.
+
+A command appears here when it works; `teia --help` shows nothing that does not. To add one: a module beside this one
+with a function (or a `typer.Typer`) that typer can read, a line in COMMANDS, and a section with its flags in
+docs/commands.md (tests/conventions/test_docs.py).
+
+Only the command that was asked for is imported, all of them for `--help` and completion: what a crawl needs takes a
+second to import, and `teia lab serve` should neither wait for it nor hold it in memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Annotated, NoReturn
+
+import typer
+
+from teia import __version__
+from teia.cli.exits import RootGroup, exit_status
+
+CRAWLING = "Crawling"
+LOOKING = "Looking at what was crawled"
+LABORATORY = "Laboratory"
+SETTINGS = "Settings"
+
+COMMANDS = {
+    "crawl": ("teia.cli.crawl:crawl", CRAWLING),
+    "status": ("teia.cli.control:status", CRAWLING),
+    "pause": ("teia.cli.control:pause", CRAWLING),
+    "resume": ("teia.cli.control:resume", CRAWLING),
+    "stop": ("teia.cli.control:stop", CRAWLING),
+    "export": ("teia.cli.export:app", LOOKING),
+    "audit": ("teia.cli.audit:app", LOOKING),
+    "lab": ("teia.cli.lab:app", LABORATORY),
+    "config": ("teia.cli.config:config", SETTINGS),
+}
+"""Every command: where it is (`module:name`) and the panel of `teia --help` that shows it."""
+
+FIRST_WORDS = """\
+teia crawls a part of the web politely, archives it, keeps it fresh and searches it.
+
+  teia lab serve           a made-up web on this machine, to try it on
+  teia crawl SEED          crawl from a URL on
+  teia config              every setting, its value and where it came from
+
+`teia --help` lists all commands."""
+
+
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the command line with these commands in it."""
+    app = typer.Typer(
+        name="teia",
+        cls=RootGroup,
+        help="Crawl a part of the web politely, archive it, keep it fresh, search it.",
+        invoke_without_command=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        source, panel = COMMANDS[name]
+        module, _, attribute = source.partition(":")
+        command = getattr(import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"teia {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001  # typer calls `_version` for it
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[  # noqa: ARG001  # `exits` looks for it among the words, also when parsing fails
+        bool, typer.Option("--debug", help="Print a traceback when something fails.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(FIRST_WORDS)
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command line and leave the process with its status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(exit_status(lambda: _invoke(words), words))
+
+
+def _invoke(words: Sequence[str]) -> None:
+    wanted = next((word for word in words if not word.startswith("-")), "")
+    app = application([wanted] if wanted in COMMANDS else COMMANDS)
+    typer.main.get_command(app)(args=words, prog_name="teia")

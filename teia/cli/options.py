@@ -1,0 +1,14 @@
+"""Options that many commands share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder that holds everything.")]
+Collection = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="Which collection, where there are several.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line.")]

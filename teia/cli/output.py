@@ -1,0 +1,29 @@
+"""What a command prints, and where.
+
+Results go to standard output, everything else (progress, warnings, errors) to standard error, so that a pipe only ever
+sees results. With `--json` the last line of standard output is exactly one JSON object. It is plain ASCII with escapes:
+a path or a page title may hold half a surrogate pair, and no terminal setting can then break the line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """Print one object on a line of its own; a value that JSON cannot hold (NaN, infinity) is an error of ours."""
+    print(json.dumps(result, allow_nan=False), flush=True)
+
+
+def result_console() -> Console:
+    """Where tables for people go; plain text without colour when standard output is not a terminal."""
+    return Console(highlight=False)
+
+
+def progress_console() -> Console:
+    """Where everything goes that is not the result."""
+    return Console(stderr=True, highlight=False)

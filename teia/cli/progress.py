@@ -1,0 +1,114 @@
+"""What a person sees while a crawl runs, and when it has ended. All of it goes to standard error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from teia.clock import Clock
+from teia.crawl.engine import Crawler
+from teia.crawl.summary import Summary, summarize
+
+REFRESH_S = 0.5
+PLAIN_REFRESH_S = 10.0
+
+
+async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> None:
+    """Show how the crawl stands until cancelled: a live table on a terminal, a line now and then elsewhere."""
+    began = clock.ticks_s()
+    if not console.is_terminal:
+        while True:
+            await clock.sleep(PLAIN_REFRESH_S)
+            console.print(one_line(summarize(crawler.crawls[0], clock.ticks_s() - began)))
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            live.update(as_table(crawler, clock.ticks_s() - began), refresh=True)
+            await asyncio.sleep(REFRESH_S)
+
+
+def one_line(now: Summary) -> str:
+    return (
+        f"{duration(now.seconds)}  {now.pages:,} pages  {now.pages_per_s:,.1f}/s  {size(now.bytes)}"
+        f"  {now.hosts:,} hosts  {now.urls_queued:,} queued{'  paused: ' + now.paused_why if now.paused_why else ''}"
+    )
+
+
+def as_table(crawler: Crawler, seconds: float) -> Table:
+    now = summarize(crawler.crawls[0], seconds)
+    table = Table.grid(padding=(0, 2))
+    table.add_row("teia", f"[bold]{now.collection}[/bold] {now.state}", duration(seconds))
+    table.add_row("pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}")
+    table.add_row("hosts", f"{now.hosts:,}", f"{crawler.metrics.in_flight:.0f} requests under way")
+    table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
+    table.add_row("answers", *_two_parts(now.outcomes))
+    for host, wait_s in crawler.slowest(3):
+        table.add_row("slow", host, f"answers in {wait_s:.1f} s")
+    if now.paused_why:
+        table.add_row("[red]paused[/red]", now.paused_why)
+    return table
+
+
+def eta(now: Summary) -> str:
+    """How long the known queue would take at the rate so far; more may yet be found."""
+    if not now.urls_queued or not now.requests or not now.seconds:
+        return ""
+    return f", {duration(now.urls_queued / (now.requests / now.seconds))} at this rate"
+
+
+def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
+    shown = [f"{name} {count:,}" for name, count in list(outcomes.items())[:8]]
+    return "  ".join(shown[:3]), "  ".join(shown[3:])
+
+
+def print_summary(account: Mapping[str, Any], console: Console) -> None:
+    """Say what a crawl did, in a few lines."""
+    outcomes = "  ".join(f"{name} {count:,}" for name, count in account["outcomes"].items()) or "none"
+    console.print(
+        f"[bold]{account['collection']}[/bold]: {_ENDS.get(account['state'], account['state'])}"
+        f" after {duration(account['seconds'])}"
+    )
+    console.print(
+        f"  {account['pages']:,} pages ({account['pages_per_s']:,.1f}/s), {size(account['bytes'])},"
+        f" {account['hosts']:,} hosts, {account['requests']:,} requests"
+    )
+    console.print(f"  answers: {outcomes}")
+    console.print(f"  {account['urls_known']:,} URLs known, {account['urls_queued']:,} still queued")
+    console.print(
+        f"  {account['archive_records']:,} archive records, {account['politeness_violations']} politeness violations"
+    )
+    if account["paused_why"]:
+        console.print(f"  [red]paused:[/red] {account['paused_why']}")
+
+
+_ENDS = {
+    "finished": "finished, nothing left to fetch",
+    "limit": "stopped at its limit",
+    "stopped": "stopped; the same command goes on",
+    "paused": "paused",
+}
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3 min 20 s`, `5 h 12 min`, `3 d 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest_s = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest_s} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def size(octets: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if octets < 1000:
+            return f"{octets:.0f} {unit}" if unit == "B" else f"{octets:.1f} {unit}"
+        octets /= 1000
+    return f"{octets:.1f} TB"

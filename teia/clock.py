@@ -1,0 +1,98 @@
+"""Time, as something that is passed in.
+
+Two times exist. `now_s` is calendar time, Unix seconds: what is written on disk and shown to people; it may jump.
+`ticks_s` only ever grows: what rests, time-outs and leases are measured with. The wall clock reads CLOCK_BOOTTIME for
+it, because CLOCK_MONOTONIC stands still while a machine is suspended, and a host's rest does not.
+
+Nothing else in teia reads the time, so a test or the lab can run a day in a moment with `VirtualClock`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The seam: what code that needs the time asks for."""
+
+    def now_s(self) -> float:
+        """Calendar time, in Unix seconds."""
+
+    def ticks_s(self) -> float:
+        """Seconds since some fixed instant; never goes back."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when `seconds` have passed on this clock."""
+
+
+class WallClock:
+    """The machine's own time."""
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def ticks_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class VirtualClock:
+    """Time that moves only when told to.
+
+    Sleepers wake in order of their deadline, and those with the same deadline in the order they went to sleep, so
+    a run on this clock repeats exactly.
+    """
+
+    def __init__(self, start_s: float = 0.0) -> None:
+        self._start_s = start_s
+        self._elapsed_s = 0.0
+        self._order = itertools.count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now_s(self) -> float:
+        return self._start_s + self._elapsed_s
+
+    def ticks_s(self) -> float:
+        return self._elapsed_s
+
+    async def sleep(self, seconds: float) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._elapsed_s + max(0.0, seconds), next(self._order), woken))
+        await woken
+
+    async def advance(self, seconds: float) -> None:
+        """Let `seconds` pass, waking sleepers one by one on the way and letting each run until it waits again."""
+        if not seconds >= 0:
+            raise ValueError(f"time does not pass by {seconds} s")
+        until_s = self._elapsed_s + seconds
+        await self._settle()
+        while self._sleepers and self._sleepers[0][0] <= until_s:
+            self._elapsed_s, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():
+                woken.set_result(None)
+            await self._settle()
+        self._elapsed_s = until_s
+
+    @staticmethod
+    async def _settle() -> None:
+        # A woken task may need several turns of the loop before it sleeps again; these are enough for plain chains.
+        for _ in range(8):
+            await asyncio.sleep(0)
+
+
+def iso_utc(unix_s: float) -> str:
+    """ISO 8601 in UTC with `Z`, to the microsecond: the way every time appears in our JSON."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_iso(text: str) -> float:
+    """Unix seconds of an ISO 8601 time; a time without a zone is taken as UTC. ValueError if it is not one."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

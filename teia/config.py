@@ -1,0 +1,367 @@
+"""Every setting, in one typed tree.
+
+A section is a frozen dataclass; a setting is a field made by `setting(default, meaning, ...)`, which carries its unit
+and what values are allowed. Values come from, in rising order: the default here, a TOML file, the environment
+(`TEIA_COURTESY_DELAY_S=2`), flags. `load` reads them once at start; from then on sections are passed in as values.
+
+Unknown keys refuse to start and name the nearest one; a wrong value says the key, the value and what is allowed.
+`teia config` prints the result with where each value came from; docs/config.md is generated from this tree.
+The same reader serves the lab's world files (teia/lab/spec.py): `read_tree` knows nothing of crawling.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import re
+import tomllib
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from teia.errors import ConfigError
+from teia.urls import DEFAULT_RULES, RULES, SLOTS
+
+Tree = TypeVar("Tree")
+ENVIRONMENT_PREFIX = "TEIA_"
+MAX_NUMBER = 2**63
+"""What a whole number may not reach: it would fit neither SQLite nor, at some size, a float."""
+NOT_SETTINGS = frozenset({"TEIA_CONFORMANCE", "TEIA_PYTHON", "TEIA_VENV"})
+"""Variables that our scripts and tests read; everything else that begins with TEIA_ must be a setting."""
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    unit: str = "",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    matches: str = "",
+) -> Any:
+    """Declare one setting: its default, one line of meaning, and the values it may take."""
+    metadata = {
+        "meaning": meaning,
+        "unit": unit,
+        "at_least": at_least,
+        "at_most": at_most,
+        "choices": choices,
+        "matches": matches,
+    }
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+# ---- the tree -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    """What a collection is (T1)."""
+
+    name: str = setting("main", "name of the collection, and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
+    seeds: tuple[str, ...] = setting((), "URLs to begin with")
+    order: str = setting(
+        "breadth", "which new URL of a host comes first (A6)", choices=("breadth", "depth", "backlinks")
+    )
+    cells: int = setting(4, "parts the collection is split into; fixed when it is made", at_least=1, at_most=SLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSettings:
+    """Which URLs belong to the collection (A8, C4)."""
+
+    include: tuple[str, ...] = setting((), "rules a URL must match one of; empty: the hosts of the seeds")
+    exclude: tuple[str, ...] = setting((), "rules a URL must match none of")
+    types: tuple[str, ...] = setting((), "media types kept, others are fetched no further; empty: all")
+    max_depth: int = setting(20, "hops from a seed, by the shortest way found", at_least=0)
+    queries: bool = setting(True, "whether URLs with a query are followed")
+    url_rules: tuple[str, ...] = setting(DEFAULT_RULES, "rules of the canonical form", choices=tuple(RULES))
+
+
+@dataclass(frozen=True, slots=True)
+class CourtesySettings:
+    """How servers are treated (A7, C2, T5)."""
+
+    delay_s: float = setting(5.0, "rest of a server after its last answer", unit="s", at_least=0)
+    response_factor: float = setting(2.0, "a server also rests this many times its last response time", at_least=0)
+    per_host: int = setting(1, "requests at once to one host; more only for hosts that are yours", at_least=1)
+    robots: bool = setting(True, "whether robots.txt and meta robots are obeyed")
+    robots_max_age_s: float = setting(86_400.0, "how long a robots.txt is believed", unit="s", at_least=60)
+    max_crawl_delay_s: float = setting(
+        3_600.0, "a host that asks for a longer Crawl-delay is parked", unit="s", at_least=1
+    )
+    retry_wait_s: float = setting(30.0, "first wait before a failed URL is tried again; doubles", unit="s", at_least=0)
+    max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
+    user_agent: str = setting(
+        "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+"
+    )
+    contact: str = setting(
+        "https://teia.invalid/about", "where a server's owner can reach you; part of the User-Agent header"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """What one crawl, host or page may cost. None of these can be switched off."""
+
+    pages: int = setting(0, "pages stored before the crawl stops; 0: as many as there are", at_least=0)
+    seconds: float = setting(0.0, "time before the crawl stops; 0: as long as it takes", unit="s", at_least=0)
+    pages_per_host: int = setting(1_000_000, "requests to one host", at_least=1)
+    pages_per_site: int = setting(2_000_000, "requests to one registered domain", at_least=1)
+    body_bytes: int = setting(10 * 2**20, "body on the wire", unit="bytes", at_least=1024)
+    decoded_bytes: int = setting(32 * 2**20, "body after decompression", unit="bytes", at_least=1024)
+    decoded_ratio: int = setting(200, "decompressed to compressed, after the first MiB", at_least=2)
+    header_line_bytes: int = setting(8 * 1024, "one header line", unit="bytes", at_least=256)
+    header_bytes: int = setting(64 * 1024, "all headers of an answer", unit="bytes", at_least=1024)
+    header_count: int = setting(100, "header lines of an answer", at_least=10)
+    connect_s: float = setting(10.0, "to connect, TLS included", unit="s", at_least=0.1)
+    slow_s: float = setting(15.0, "below 1 KiB/s for so long, an answer is given up", unit="s", at_least=1)
+    fetch_s: float = setting(120.0, "for a whole answer", unit="s", at_least=1)
+    redirects: int = setting(5, "hops of one redirect chain", at_least=0, at_most=20)
+    robots_bytes: int = setting(500 * 1024, "of a robots.txt that are read", unit="bytes", at_least=1024)
+    url_chars: int = setting(2_048, "length of a URL", unit="characters", at_least=64)
+    url_segments: int = setting(20, "segments of a URL's path", at_least=1)
+    links_per_page: int = setting(6_000, "links taken from one page", at_least=1)
+    parse_cpu_s: float = setting(10.0, "processor time for one page", unit="s", at_least=0.1)
+    parse_memory_bytes: int = setting(512 * 2**20, "memory of a parse child", unit="bytes", at_least=64 * 2**20)
+    disk_free_bytes: int = setting(2 * 2**30, "free space below which fetching pauses", unit="bytes", at_least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """How addresses are found and reached."""
+
+    resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached")
+    dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's")
+    allow_nets: tuple[str, ...] = setting((), "networks the address guard would refuse, e.g. 127.0.0.0/8")
+    keep_alive: int = setting(1_000, "idle connections kept", at_least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ParseSettings:
+    """The parse children."""
+
+    children: int = setting(0, "processes; 0: one less than there are cores, at least one", at_least=0)
+    waiting_pages: int = setting(512, "pages that may wait for a child before fetching slows", at_least=1)
+    waiting_bytes: int = setting(32 * 2**20, "the same in bytes", unit="bytes", at_least=2**20)
+    processors: tuple[str, ...] = setting((), "MEDIA_TYPE=module:function, your own readers of documents (A15)")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    """The WARC files and the fetch log."""
+
+    file_bytes: int = setting(2**30, "size at which a WARC file is closed", unit="bytes", at_least=2**20)
+    requisites: bool = setting(False, "whether images, styles and scripts of a page are fetched too (T12)")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSettings:
+    """Group commit."""
+
+    every_s: float = setting(0.2, "longest wait of a page for its commit", unit="s", at_least=0.01)
+    every_pages: int = setting(256, "pages that make a commit before that", at_least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole tree; one section per stage."""
+
+    collection: CollectionSettings = field(default_factory=CollectionSettings)
+    scope: ScopeSettings = field(default_factory=ScopeSettings)
+    courtesy: CourtesySettings = field(default_factory=CourtesySettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    parse: ParseSettings = field(default_factory=ParseSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    commit: CommitSettings = field(default_factory=CommitSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A configuration and where each of its values came from: `default`, a file, a variable or `flag`."""
+
+    config: Config
+    origins: Mapping[str, str]
+
+
+def to_toml(config: Config) -> str:
+    """Return the settings that differ from their defaults, as a file that `load` reads back to the same values."""
+    lines: list[str] = []
+    for each in fields(config):
+        section, standard = getattr(config, each.name), getattr(Config(), each.name)
+        changed = [f.name for f in fields(section) if getattr(section, f.name) != getattr(standard, f.name)]
+        if changed:
+            lines += [f"[{each.name}]", *(f"{name} = {toml_value(getattr(section, name))}" for name in changed), ""]
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def load(
+    path: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Effective:
+    """Read file, environment and flags (`{"courtesy.delay_s": 2.0}`) into one configuration."""
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(keys_of(Config), "default")
+    for key, value in ({} if path is None else flatten(read_toml(path))).items():
+        values[key], origins[key] = value, str(path)
+    for variable, key in _settings_in(environ or {}).items():
+        values[key], origins[key] = from_text(Config, key, (environ or {})[variable]), variable
+    for key, value in (flags or {}).items():
+        if value is not None:
+            values[key], origins[key] = value, "flag"
+    return Effective(read_tree(Config, values), origins)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file; every way this can fail is one line that names the file."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
+    except ValueError as error:
+        # Not only TOMLDecodeError: bytes that are not UTF-8 and numbers of 5,000 digits end here too.
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
+    flat: dict[str, Any] = {}
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def keys_of(tree: type[Any], prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
+    """Every dotted key of a tree of sections, with its field, in the order they are declared."""
+    keys: dict[str, dataclasses.Field[Any]] = {}
+    hints = get_type_hints(tree)
+    for each in fields(tree):
+        if dataclasses.is_dataclass(hints[each.name]):
+            keys.update(keys_of(hints[each.name], f"{prefix}{each.name}."))
+        else:
+            keys[f"{prefix}{each.name}"] = each
+    return keys
+
+
+def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:
+    """Build a tree of sections from dotted keys; unknown keys and wrong values are refused."""
+    known = keys_of(tree)
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"unknown setting {key!r}{_nearest(key, known)}")
+    return _build(tree, values, "")
+
+
+def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
+    hints = get_type_hints(tree)
+    arguments: dict[str, Any] = {}
+    for each in fields(tree):  # type: ignore[arg-type]  # every caller passes a dataclass
+        key = f"{prefix}{each.name}"
+        if dataclasses.is_dataclass(hints[each.name]):
+            arguments[each.name] = _build(hints[each.name], values, f"{key}.")
+        elif key in values:
+            arguments[each.name] = _checked(key, values[key], hints[each.name], each.metadata)
+    return tree(**arguments)
+
+
+def from_text(tree: type[Any], key: str, text: str) -> Any:
+    """Turn the text of an environment variable into the type of its setting; lists are split at commas."""
+    kind = _hint_of(tree, key)
+    if get_origin(kind) is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind is bool:
+        lowered = text.strip().lower()
+        return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(lowered, text)
+    for number in (int, float):
+        if kind is number:
+            try:
+                return number(text)
+            except ValueError:
+                return text
+    return text
+
+
+def _hint_of(tree: type[Any], key: str) -> Any:
+    for name in key.split("."):
+        tree = get_type_hints(tree)[name]
+    return tree
+
+
+def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
+    by_variable = {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in keys_of(Config)}
+    found: dict[str, str] = {}
+    for variable in environ:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
+            continue
+        if variable not in by_variable:
+            raise ConfigError(f"unknown setting {variable} in the environment{_nearest(variable, by_variable)}")
+        found[variable] = by_variable[variable]
+    return found
+
+
+def _nearest(key: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if not close:
+        last = key.rpartition(".")[2]
+        close = [each for each in known if each.rpartition(".")[2] == last][:1]
+    return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"
+
+
+def _checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
+    """Return the value in the type of its setting, or say what is allowed."""
+    if get_origin(kind) in {types.UnionType, Union}:
+        kind = next(option for option in get_args(kind) if option is not type(None))
+    if get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"{key} = {value!r}: must be a list")
+        return tuple(_checked(key, item, get_args(kind)[0], allowed) for item in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value) if abs(value) < MAX_NUMBER else math.inf
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{key} = {value!r}: must be {_KIND_NAMES.get(kind, kind.__name__)}")
+    _check_allowed(key, value, allowed)
+    return value
+
+
+_KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
+    low, high = allowed.get("at_least"), allowed.get("at_most")
+    unit = f" {allowed['unit']}" if allowed.get("unit") else ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not -MAX_NUMBER < value < MAX_NUMBER:
+            raise ConfigError(f"{key} = {value!r}: must be a number below 2^63")
+        if low is not None and value < low:
+            raise ConfigError(f"{key} = {value!r}: must be at least {low}{unit}")
+        if high is not None and value > high:
+            raise ConfigError(f"{key} = {value!r}: must be at most {high}{unit}")
+    if allowed.get("choices") and value not in allowed["choices"]:
+        raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(allowed['choices'])}")
+    if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
+        raise ConfigError(f"{key} = {value!r}: must look like {allowed['matches']}")

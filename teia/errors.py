@@ -1,0 +1,83 @@
+"""Everything teia raises, in one tree.
+
+    TeiaError                 base; its text is one line that says what to do next
+    ├── UsageError            the command was called wrongly (exit status 2)
+    ├── ConfigError           a setting, a spec or a rule is wrong: names the key, the value and what is allowed
+    ├── MissingComponent      a program or an optional package is not installed; says how to get it
+    ├── FetchError            the fetcher itself cannot work (no sockets, no resolver)
+    ├── ParseError            the parse children cannot be started or kept alive
+    ├── StoreError            the data folder cannot be used (locked, read-only, full, other format)
+    │   ├── CorruptFile       a file of ours fails its check; carries the file's path
+    │   └── DiskFull          no room left; what was not stored is not counted as done, and a later try may succeed
+    ├── IndexFailure          the search index cannot be opened or written
+    ├── QueryError            a query that cannot be answered; carries a message for the person who typed it
+    ├── ClusterError          no majority, session lost, stale keeper
+    └── LabError              a world or an experiment cannot be run
+
+What the web does to us (time-outs, 404, bad charsets, lying headers) is not here: it is an `Outcome` recorded on
+the URL. Exceptions of other libraries are translated once, at the seam where they enter, with `raise ... from`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TeiaError(Exception):
+    """A failure that a person can act on; `str(error)` is one line for the terminal."""
+
+    exit_status = 1
+
+
+class UsageError(TeiaError):
+    """The command line asks for something that makes no sense."""
+
+    exit_status = 2
+
+
+class ConfigError(TeiaError):
+    """A setting is unknown or has a value that is not allowed."""
+
+
+class MissingComponent(TeiaError):
+    """Something that must be installed first is not; the text says how."""
+
+
+class FetchError(TeiaError):
+    """The fetcher as a whole cannot work. One URL's trouble is an Outcome, not this."""
+
+
+class ParseError(TeiaError):
+    """The parse children as a whole cannot work."""
+
+
+class StoreError(TeiaError):
+    """The data folder cannot be used as it is."""
+
+
+class CorruptFile(StoreError):
+    """A file on disk fails its check."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+
+
+class DiskFull(StoreError):
+    """There is no room left on the disk; trying again later may succeed."""
+
+
+class IndexFailure(TeiaError):
+    """The search index cannot be used."""
+
+
+class QueryError(TeiaError):
+    """A query cannot be answered; the text is for the person who typed it."""
+
+
+class ClusterError(TeiaError):
+    """The cluster refuses: session lost, stale keeper, no majority."""
+
+
+class LabError(TeiaError):
+    """A synthetic world or an experiment cannot be run."""

@@ -1,0 +1,6 @@
+"""Structures that know nothing of the web: they import the standard library and numeric libraries, never teia.
+
+    simhash.py   64-bit fingerprints of texts that are nearly alike
+
+If a thing here learns the word "URL", it has moved house.
+"""

@@ -1,0 +1,58 @@
+"""Counters and gauges that every stage reports to.
+
+A counter is a plain number bumped in place, because the crawler bumps some of them tens of thousands of times a second;
+`prometheus_client` only formats them when somebody scrapes. Two labelled families cover what needs a label: answers
+by outcome and time by stage. A `Metrics` object is made once per process and passed in; nothing is global.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+
+@dataclass(slots=True, eq=False)
+class Metrics:
+    """What one process has done since it started, and what it holds now."""
+
+    requests: int = field(default=0, metadata={"help": "requests sent, robots.txt and redirects included"})
+    pages: int = field(default=0, metadata={"help": "answers with a stored body"})
+    bytes_received: int = field(default=0, metadata={"help": "bytes of answers, heads included"})
+    links: int = field(default=0, metadata={"help": "links found in pages"})
+    urls_new: int = field(default=0, metadata={"help": "URLs seen for the first time"})
+    archive_records: int = field(default=0, metadata={"help": "records written to the archive"})
+    commits: int = field(default=0, metadata={"help": "group commits"})
+    parse_children_lost: int = field(default=0, metadata={"help": "parse children killed or crashed"})
+    hosts_active: float = field(default=0, metadata={"help": "hosts with work now", "gauge": True})
+    urls_queued: float = field(default=0, metadata={"help": "URLs waiting", "gauge": True})
+    in_flight: float = field(default=0, metadata={"help": "requests waiting for their answer", "gauge": True})
+    waiting_parse: float = field(default=0, metadata={"help": "pages waiting for a parse child", "gauge": True})
+    outcomes: Counter[str] = field(default_factory=Counter)
+    stage_seconds: Counter[str] = field(default_factory=Counter)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family in the form Prometheus' client library wants."""
+        for each in fields(self):
+            if each.name in {"outcomes", "stage_seconds"}:
+                continue
+            family = GaugeMetricFamily if each.metadata.get("gauge") else CounterMetricFamily
+            yield family(f"teia_{each.name}", each.metadata["help"], value=getattr(self, each.name))
+        yield _labelled("teia_outcomes", "answers by outcome", "outcome", self.outcomes)
+        yield _labelled("teia_stage_seconds", "processor time by stage", "stage", self.stage_seconds)
+
+    def exposition(self) -> bytes:
+        """Return the text a Prometheus server reads at /metrics."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+
+def _labelled(name: str, meaning: str, label: str, values: Counter[str]) -> Metric:
+    family = CounterMetricFamily(name, meaning, labels=[label])
+    for value, count in sorted(values.items()):
+        family.add_metric([value], count)
+    return family

@@ -1,0 +1,258 @@
+"""What crosses a boundary between stages: frozen records, named after the messages of A1 where they do their job.
+
+    Frontier --Url--> Downloader --Fetched--> (parse child) --Page--> commit --Bulk--> Take of another cell
+                          |                                     |
+                          +--Analyze--> Analyzer --Redirect-->  +--> archive, index, fetch log
+
+The agents of the collaborative crawler exchange URLMessage, AnalyzeMessage, LinkMessage, ContentMessage,
+MetadataMessage, BulkMessage, PutMessage, KeyMessage, JoinMessage, RedirectMessage, IdleMessage, OverflowMessage and
+StateMessage. Here the first three of a downloaded page (Link, Content, Metadata) are produced together by one parse
+of it and travel as the fields of one `Page`; Put is one entry of a `Bulk`, Key one entry as the receiver sees it.
+The records about nodes (Join, Idle, Overflow, State) are small and plain, whatever carries them.
+
+Times are Unix seconds on the crawl's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+
+class Role(StrEnum):
+    """Who does what: the agents of A1, as `teia trace` names them."""
+
+    FRONTIER = "Frontier"
+    DOWNLOADER = "Downloader"
+    LINK_EXTRACTOR = "LinkExtractor"
+    CONTENT_EXTRACTOR = "ContentExtractor"
+    METADATA_EXTRACTOR = "MetadataExtractor"
+    URL_SCHEDULER = "URLScheduler"
+    BULK = "Bulk"
+    TAKE = "Take"
+    ANALYZER = "Analyzer"
+    JOIN = "Join"
+    DISTRIBUTOR = "Distributor"
+    SYNCHRONIZER = "Synchronizer"
+    STABILIZER = "Stabilizer"
+    WANDERER = "Wanderer"
+
+
+class Outcome(StrEnum):
+    """What became of one request, beside the HTTP status: `outcome` is a member or the status as text ("200").
+
+    The number is Tarântula's code for it (T8), shown beside our name in reports; None where T8 has none.
+    """
+
+    ROBOTS = "robots"
+    ROBOTS_UNREACHABLE = "robots_unreachable"
+    OUT_OF_SCOPE = "out_of_scope"
+    FORBIDDEN_TYPE = "forbidden_type"
+    TOO_LARGE = "too_large"
+    TIMEOUT = "timeout"
+    DNS = "dns"
+    CONNECT = "connect"
+    TLS = "tls"
+    BAD_ANSWER = "bad_answer"
+    BLOCKED_ADDRESS = "blocked_address"
+    REDIRECT_LOOP = "redirect_loop"
+    TRAP = "trap"
+    BUDGET = "budget"
+    PARSE_FAILED = "parse_failed"
+    GONE = "gone"
+    SYSTEM = "system"
+
+    @property
+    def tarantula_code(self) -> int | None:
+        return _TARANTULA_CODES.get(self)
+
+
+_TARANTULA_CODES = {
+    Outcome.BAD_ANSWER: -1,
+    Outcome.FORBIDDEN_TYPE: -3,
+    Outcome.TOO_LARGE: -4,
+    Outcome.ROBOTS: -7,
+    Outcome.ROBOTS_UNREACHABLE: -7,
+    Outcome.TIMEOUT: -10,
+    Outcome.DNS: -11,
+    Outcome.CONNECT: -11,
+    Outcome.TLS: -11,
+    Outcome.SYSTEM: -11,
+}
+
+
+class LinkKind(Enum):
+    """Where in a document a link stood; decides whether it is followed, fetched as a requisite or only counted."""
+
+    ANCHOR = "a"
+    FRAME = "frame"
+    CANONICAL = "canonical"
+    REFRESH = "refresh"
+    HEADER = "header"
+    SITEMAP = "sitemap"
+    FEED = "feed"
+    REDIRECT = "redirect"
+    IMAGE = "img"
+    STYLE = "css"
+    SCRIPT = "script"
+    MEDIA = "media"
+
+    @property
+    def is_requisite(self) -> bool:
+        """Whether it is part of showing the page (T12) rather than a way to another one."""
+        return self in {LinkKind.IMAGE, LinkKind.STYLE, LinkKind.SCRIPT, LinkKind.MEDIA}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One reference from a page to another URL (LinkMessage)."""
+
+    url: str
+    kind: LinkKind = LinkKind.ANCHOR
+    text: str = ""
+    nofollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL handed to the downloader (URLMessage), with what a conditional request needs."""
+
+    url: str
+    depth: int
+    visits: int = 0
+    etag: str | None = None
+    last_modified: str | None = None
+    redirects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """One URL on its way to the keeper of its cell (PutMessage; the receiver's KeyMessage)."""
+
+    url: str
+    depth: int
+    in_links: int = 1
+    text: str = ""
+    kind: LinkKind = LinkKind.ANCHOR
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """Links for one other cell, sent together (BulkMessage, A3). `sequence` makes a repeated delivery harmless."""
+
+    from_cell: int
+    to_cell: int
+    sequence: int
+    puts: tuple[Put, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """One server's answer as the Analyzer judges it (AnalyzeMessage): is this server ours to visit?"""
+
+    host: str
+    bytes_received: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The Analyzer gives a site away (RedirectMessage): another node should visit it."""
+
+    site: str
+    why: str
+    to_node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A node enters the circle (JoinMessage)."""
+
+    node: str
+    address: str
+    capacity: float = 1.0
+    region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A node has room for more work (IdleMessage, A5)."""
+
+    node: str
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """A node has more work than it can do (OverflowMessage, A5)."""
+
+    node: str
+    queued: int
+    surplus: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the frontier tells the Analyzer of itself (StateMessage)."""
+
+    node: str
+    queued: int
+    hosts: int
+    pages_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one request brought. Head and body are as received: still compressed, chunks already undone or not."""
+
+    url: str
+    outcome: str
+    status: int
+    started_s: float
+    ended_s: float
+    address: str = ""
+    request_head: bytes = b""
+    head: bytes = b""
+    body: bytes = b""
+    truncated: str = ""
+    detail: str = ""
+
+    @property
+    def bytes_received(self) -> int:
+        return len(self.head) + len(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a parse child found in one answer: its links, its content and its metadata (A1's three extractors)."""
+
+    url: str
+    media_type: str = ""
+    charset: str = ""
+    title: str = ""
+    text: str = ""
+    headings: tuple[str, ...] = ()
+    language: str = ""
+    description: str = ""
+    canonical: str = ""
+    author: str = ""
+    published: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    links: tuple[Link, ...] = ()
+    noindex: bool = False
+    nofollow: bool = False
+    digest: str = ""
+    text_digest: str = ""
+    simhash: int = 0
+    truncated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One line of a page's history: when we looked and what we saw."""
+
+    url: str
+    time_s: float
+    outcome: str
+    digest: str = ""
+    changed: bool | None = None

@@ -1,0 +1,299 @@
+"""What a URL is here: parsed, resolved, canonical; its host, its site, its slot and its cell.
+
+ada-url (WHATWG) is the only parser in teia, so that the URL that was checked is the URL that is fetched. Inside teia
+a URL is a `str` in canonical form, made by `canonicalize` or `resolve`; both return None for what we do not crawl
+(other schemes, broken authorities) and never raise, whatever they are given.
+
+Canonical form is the WHATWG form changed by *rules*, each a name and a function over one part of the URL. The
+default rules only change spelling (RFC 3986 section 6.2.2) and remove what identifies a visitor rather than a page;
+rules that guess (sorted parameters, doubled slashes, `index.html`) exist but must be asked for. Any set of rules is
+idempotent (tests/test_urls.py).
+
+A *site* is the registered domain by the public suffix list, private part included: `a.b.com.br` is `b.com.br`, and
+`x.github.io` is itself. Its SHA-1 falls into one of 1,024 slots, the leading ten bits, so slots keep the order of the
+Chord circle (A2); a cell keeps a range of slots.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+
+import ada_url
+import xxhash
+from publicsuffixlist import PublicSuffixList
+
+SLOTS = 1024
+MAX_REFERENCE_CHARS = 65_536
+"""Longer references are refused unread, and so is a reference that escaping makes longer than this (or its canonical
+form would not be canonical). How long a crawled URL may be is a limit of the collection."""
+
+MAX_PASSES = 8
+"""Rules that have not settled after this many rounds are fed by someone who means harm; the URL is refused."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A canonical URL taken apart. `target` is what goes on the request line: path and query."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        return self.target.partition("?")[2]
+
+    @property
+    def authority(self) -> str:
+        """Host, and the port where it is not the scheme's own: the value of a Host header."""
+        return self.host if self.port == DEFAULT_PORTS[self.scheme] else f"{self.host}:{self.port}"
+
+
+# ---- canonical form -------------------------------------------------------------------------------------------------
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_UNTIDY = re.compile(r'%[0-9A-Fa-f]{2}|[%"<>\[\]\\^`{|}]')
+_SESSION_IN_PATH = re.compile(r";(?:jsessionid|sessionid|sid|phpsessid)=[^/;?]*", re.IGNORECASE)
+_INDEX_FILE = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?|jsp)$", re.IGNORECASE)
+_SESSION_PARAMETERS = frozenset({"jsessionid", "phpsessid", "sessionid", "session_id", "cfid", "cftoken", "sid"})
+_SESSION_PREFIXES = ("aspsessionid",)
+_SESSION_VALUE = re.compile(r"[0-9A-Za-z]{16,}")
+_TRACKING_PARAMETERS = frozenset({"fbclid", "gclid", "dclid", "msclkid", "mc_cid", "mc_eid", "igshid", "yclid"})
+_TRACKING_PREFIXES = ("utm_",)
+
+
+def _tidy_escape(match: re.Match[str]) -> str:
+    text = match.group()
+    if len(text) == 1:
+        return f"%{ord(text):02X}"
+    octet = int(text[1:], 16)
+    return chr(octet) if octet in _UNRESERVED else text.upper()
+
+
+def _escapes(text: str) -> str:
+    """`%66` is `f`, `%c3` is `%C3`, a lone `%` is `%25`; signs no URL may hold are escaped."""
+    return _UNTIDY.sub(_tidy_escape, text)
+
+
+def _drop_parameters(query: str, unwanted: Callable[[str, str], bool]) -> str:
+    if not query:
+        return query
+    parameters = query.split("&")
+    kept = [p for p in parameters if not unwanted(*_name_and_value(p))]
+    return query if len(kept) == len(parameters) else "&".join(kept)
+
+
+def _name_and_value(parameter: str) -> tuple[str, str]:
+    name, _, value = parameter.partition("=")
+    return name.lower(), value
+
+
+def _is_session(name: str, value: str) -> bool:
+    """`sid` is also a word people use for other things, so its value must look like a token."""
+    if name == "sid":
+        return _SESSION_VALUE.fullmatch(value) is not None
+    return name in _SESSION_PARAMETERS or name.startswith(_SESSION_PREFIXES)
+
+
+def _is_tracking(name: str, _value: str) -> bool:
+    return name in _TRACKING_PARAMETERS or name.startswith(_TRACKING_PREFIXES)
+
+
+def _sorted_query(query: str) -> str:
+    return "&".join(sorted(query.split("&")))
+
+
+def _without_empty_parameters(query: str) -> str:
+    """Only a lone `=` at the end goes: that of `token=YQ==` belongs to the value."""
+    kept = [p for p in query.split("&") if p and not p.startswith("=")]
+    return "&".join(p[:-1] if p.find("=") == len(p) - 1 else p for p in kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One step towards the canonical form: a function over the path, the query or both."""
+
+    name: str
+    meaning: str
+    path: Callable[[str], str] | None = None
+    query: Callable[[str], str] | None = None
+
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("escapes", "one spelling of percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
+        Rule(
+            "sessions",
+            "session identifiers in the path or the query are removed",
+            lambda path: _SESSION_IN_PATH.sub("", path),
+            lambda query: _drop_parameters(query, _is_session),
+        ),
+        Rule(
+            "tracking",
+            "parameters that name a campaign or a click are removed",
+            query=lambda query: _drop_parameters(query, _is_tracking),
+        ),
+        Rule("slashes", "runs of slashes in the path are one", lambda path: re.sub(r"/{2,}", "/", path)),
+        Rule("index-file", "index.html and its like are the folder", lambda path: _INDEX_FILE.sub("/", path)),
+        Rule("empty-parameters", "parameters without a value lose their `=`", query=_without_empty_parameters),
+        Rule("sorted-query", "parameters are sorted", query=_sorted_query),
+    )
+}
+DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")
+
+_CHANGES_SOMETHING = re.compile(r'[%"<>\[\]\\^`{|};?]')
+"""A path and query with none of these is left alone by the default rules; most links on the web are."""
+
+
+def _apply(rules: Sequence[str], path: str, query: str) -> str:
+    for name, rule in RULES.items():
+        if name not in rules:
+            continue
+        if rule.path is not None:
+            path = rule.path(path)
+        if query and rule.query is not None:
+            query = rule.query(query)
+    return f"{path}?{query}" if query else path
+
+
+def canonicalize(url: str, rules: Sequence[str] = DEFAULT_RULES) -> str | None:
+    """Return the canonical form of an absolute URL, or None if it is not one we could crawl."""
+    if len(url) > MAX_REFERENCE_CHARS:
+        return None
+    try:
+        return _canonical(ada_url.normalize_url(url), rules)
+    except (ValueError, UnicodeError):
+        return None
+
+
+def resolve(reference: str, base: str, rules: Sequence[str] = DEFAULT_RULES) -> str | None:
+    """Return the canonical form of a reference found in a document whose base is `base`, or None."""
+    if len(reference) > MAX_REFERENCE_CHARS:
+        return None
+    try:
+        return _canonical(ada_url.join_url(base, reference), rules)
+    except (ValueError, UnicodeError):
+        return None
+
+
+def _canonical(href: str, rules: Sequence[str]) -> str | None:
+    """From ada's form (absolute, lower-case host, dots resolved) to ours."""
+    scheme, separator, rest = href.partition("://")
+    if not separator or scheme not in DEFAULT_PORTS:
+        return None
+    href_without_fragment = rest.partition("#")[0]
+    slash = href_without_fragment.index("/")
+    authority = href_without_fragment[:slash].rpartition("@")[2]
+    target = href_without_fragment[slash:]
+    host, _, port = authority.partition(":") if not authority.startswith("[") else (authority, "", "")
+    if host.endswith("."):
+        # Parsed again, because `0x7f.1..` is a name and `0x7f.1` an address.
+        bare = host.rstrip(".")
+        return _canonical(ada_url.normalize_url(f"{scheme}://{bare}:{port}{target}"), rules) if bare else None
+    if rules is DEFAULT_RULES and not _CHANGES_SOMETHING.search(target):
+        return _bounded(f"{scheme}://{authority}{target}")
+    return _settled(f"{scheme}://{authority}", target, rules)
+
+
+def _settled(origin: str, target: str, rules: Sequence[str]) -> str | None:
+    """Apply the rules until they change nothing: removing one thing (`/.;sid=1`) may uncover another (`/.`)."""
+    for _ in range(MAX_PASSES):
+        path, _, query = target.partition("?")
+        changed = _apply(rules, path, query)
+        if changed == target:
+            return _bounded(origin + target)
+        target = ada_url.normalize_url(origin + changed)[len(origin) :]
+    return None
+
+
+def _bounded(url: str) -> str | None:
+    return url if len(url) <= MAX_REFERENCE_CHARS else None
+
+
+_OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|$))")
+"""`mailto:` or `file:`, but not the name and port of `example.com:8080/`."""
+
+
+def from_user(text: str) -> str | None:
+    """Canonical form of what a person typed as a seed: blanks around it and a missing `http://` are forgiven."""
+    text = text.strip()
+    canonical = canonicalize(text)
+    if canonical is None and not text.startswith(("/", "?", "#")) and not _OTHER_SCHEME.match(text):
+        return canonicalize(f"http://{text}")
+    return canonical
+
+
+def split(url: str) -> Parts:
+    """Take a *canonical* URL apart, by slicing alone."""
+    scheme, _, rest = url.partition("://")
+    slash = rest.index("/")
+    authority, target = rest[:slash], rest[slash:]
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        return Parts(scheme, authority, DEFAULT_PORTS[scheme], target)
+    return Parts(scheme, host, int(port), target)
+
+
+# ---- host, site, slot, cell -----------------------------------------------------------------------------------------
+
+_SUFFIXES = PublicSuffixList()
+
+
+def is_address(host: str) -> bool:
+    """Whether a canonical host is an address rather than a name."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=65_536)
+def site_of(host: str) -> str:
+    """Return the registered domain of a host; addresses, single labels and bare public suffixes are their own site.
+
+    WHATWG lets `a..example.org` be a host. It belongs to example.org, or a page could invent sites without end.
+    """
+    if is_address(host):
+        return host
+    name = host.rpartition("..")[2].removeprefix(".")
+    return _SUFFIXES.privatesuffix(name) or name
+
+
+@lru_cache(maxsize=65_536)
+def slot_of(site: str) -> int:
+    """Return the slot of a site: the leading ten bits of its SHA-1."""
+    digest = hashlib.sha1(site.encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:2], "big") >> 6
+
+
+def cell_starts(cells: int) -> tuple[int, ...]:
+    """Return the first slot of each of `cells` equal ranges, in order."""
+    if not 1 <= cells <= SLOTS:
+        raise ValueError(f"cells must be between 1 and {SLOTS}, not {cells}")
+    return tuple(cell * SLOTS // cells for cell in range(cells))
+
+
+def cell_of(slot: int, starts: Sequence[int]) -> int:
+    """Return which range a slot falls into, `starts` being sorted and beginning with 0."""
+    return bisect_right(starts, slot) - 1
+
+
+def key_of(url: str) -> int:
+    """64-bit identity of a canonical URL, signed so that SQLite can hold it."""
+    key: int = xxhash.xxh3_64_intdigest(url.encode())
+    return key - (1 << 64) if key >= 1 << 63 else key

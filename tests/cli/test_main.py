@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from teia import __version__
+from teia.cli.main import COMMANDS
+
+from .conftest import Teia
+
+
+def test_help_groups_the_commands(teia: Teia) -> None:
+    done = teia("--help")
+    assert done.returncode == 0
+    for words in ("Laboratory", "Settings", *COMMANDS, "--install-completion", "--version"):
+        assert words in done.stdout
+
+
+def test_every_command_has_help_of_its_own(teia: Teia) -> None:
+    for words in (("config",), ("lab",), ("lab", "serve"), ("lab", "reproduce")):
+        done = teia(*words, "--help")
+        assert done.returncode == 0, done.stderr
+        assert f"Usage: teia {' '.join(words)}" in done.stdout
+
+
+def test_version_is_one_line(teia: Teia) -> None:
+    done = teia("--version")
+    assert (done.returncode, done.stdout) == (0, f"teia {__version__}\n")
+
+
+def test_teia_alone_says_how_to_begin(teia: Teia) -> None:
+    done = teia()
+    assert done.returncode == 0
+    assert "teia --help" in done.stdout
+
+
+def test_what_teia_alone_proposes_exists(teia: Teia) -> None:
+    proposed = [line.split("  ")[1].split() for line in teia().stdout.splitlines() if line.startswith("  teia ")]
+    assert proposed
+    for words in proposed:
+        assert teia(*words[1:], "--help").returncode == 0
+
+
+def test_shell_completion_offers_commands_and_ids(teia: Teia) -> None:
+    words = {"_TEIA_COMPLETE": "complete_bash", "COMP_WORDS": "teia lab re", "COMP_CWORD": "2"}
+    assert teia(environ=words).stdout.split() == ["reproduce"]
+    words = {"_TEIA_COMPLETE": "complete_bash", "COMP_WORDS": "teia lab reproduce P", "COMP_CWORD": "3"}
+    assert "P7" in teia(environ=words).stdout.split()

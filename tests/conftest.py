@@ -1,0 +1,42 @@
+"""What all tests share: where other people's test data is, and what to do when something is not there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+UNDER_CI = os.environ.get("CI") == "true"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def missing(what: str) -> None:
+    """Skip where a component is not installed; fail under CI, where everything must be."""
+    if UNDER_CI:
+        pytest.fail(f"{what}: missing, and CI may not skip")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def conformance() -> Path:
+    """The folder with other people's test data (TEIA_CONFORMANCE, by default ../shared/conformance)."""
+    folder = Path(os.environ.get("TEIA_CONFORMANCE") or ROOT.parent / "shared" / "conformance")
+    if not folder.is_dir():
+        missing(f"conformance data is not at {folder}; set TEIA_CONFORMANCE")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """Return the path of an installed program, or skip (fail under CI)."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            missing(f"{name} is not installed")
+        return str(path)
+
+    return find

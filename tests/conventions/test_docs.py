@@ -1,0 +1,116 @@
+"""The documents agree with the code and with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from teia.cli.config import markdown
+from teia.cli.main import application
+from teia.config import Config, keys_of
+
+from .tree import ROOT, documents
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+ELSEWHERE = ("http://", "https://", "mailto:")
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def prose(text: str) -> str:
+    """A document without its code blocks and quoted code, where brackets mean other things."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"(?ms)^```.*?^```", "", text))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors GitHub gives to headings: lower-case, signs dropped, blanks as hyphens."""
+    headings = re.findall(r"(?m)^#{1,6} (.+)$", text)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def commands(command: Any, words: tuple[str, ...] = ("teia",)) -> Iterator[tuple[str, list[str]]]:
+    """Every visible command that does something, with its visible flags."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        flags = [max(each.opts, key=len) for each in command.params if each.param_type_name == "option"]
+        hidden = {max(each.opts, key=len) for each in command.params if getattr(each, "hidden", False)}
+        yield " ".join(words), [flag for flag in flags if flag not in hidden and flag != "--help"]
+        return
+    for name, each in below.items():
+        if not each.hidden:
+            yield from commands(each, (*words, name))
+
+
+def test_every_relative_link_is_alive() -> None:
+    dead: list[str] = []
+    for document in documents():
+        for one, other in LINK.findall(prose(document.read_text(encoding="utf-8"))):
+            target = one or other
+            if target.startswith(ELSEWHERE):
+                continue
+            name, _, anchor = target.partition("#")
+            path = (document.parent / name).resolve() if name else document
+            if not path.exists() or (anchor and anchor not in anchors(path.read_text(encoding="utf-8"))):
+                dead.append(f"{document.relative_to(ROOT)}: {target}")
+    assert not dead, "\n".join(dead)
+
+
+def test_every_command_and_flag_is_documented() -> None:
+    sections = re.split(r"(?m)^## ", text_of("docs/commands.md"))[1:]
+    by_command = {section.splitlines()[0].strip("` "): section for section in sections}
+    described = dict(commands(typer.main.get_command(application())))
+    assert set(described) == set(by_command)
+    missing = [f"{name} {flag}" for name, flags in described.items() for flag in flags if flag not in by_command[name]]
+    assert not missing, "\n".join(missing)
+
+
+def test_readme_leads_to_the_commands() -> None:
+    assert "docs/commands.md" in text_of("README.md")
+
+
+def test_settings_page_is_current() -> None:
+    assert text_of("docs/config.md") == markdown(), "run: scripts/teia config --markdown > docs/config.md"
+
+
+def test_every_setting_has_a_meaning() -> None:
+    silent = [key for key, each in keys_of(Config).items() if not each.metadata.get("meaning", "").strip()]
+    assert not silent
+
+
+def test_every_setting_with_a_unit_in_its_name_says_it() -> None:
+    units = {"_s": "s", "_bytes": "bytes", "_chars": "characters"}
+    wrong = [
+        key
+        for key, each in keys_of(Config).items()
+        for ending, unit in units.items()
+        if key.endswith(ending) and each.metadata["unit"] != unit
+    ]
+    assert not wrong
+
+
+def test_every_dependency_has_its_sentence() -> None:
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    names = {re.split(r"[\[<>=~! ]", each)[0] for each in wanted} - {project["name"]}
+    decision = text_of("docs/decisions/0002-dependencies.md")
+    missing = sorted(name for name in names if f"**{name}**" not in decision)
+    assert not missing, f"docs/decisions/0002-dependencies.md does not say why these are here: {missing}"
+
+
+def test_no_two_decisions_share_a_number() -> None:
+    numbers = [int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("*.md")]
+    assert len(numbers) == len(set(numbers))
+
+
+def test_changelog_begins_with_what_is_unreleased() -> None:
+    headings = re.findall(r"(?m)^## (.+)$", text_of("CHANGELOG.md"))
+    assert headings[0].strip("[]") == "Unreleased"
