@@ -1,0 +1,168 @@
+"""An answer as it arrives: lines and bytes counted before they are kept, framing judged before the body.
+
+libcurl is the HTTP parser; this is where our tighter limits hold, and where what it would accept and we must not is
+refused: length and chunks together, a blank before the colon, codings other than `chunked`, 101.
+Limits are tested before anything is stored. The bytes stay as received: compressed, and with chunk framing in place;
+the parse child undoes both, bounded by what it produces.
+
+The callbacks return None for "all taken" and 0 to end the transfer, with the reason left in `stop` first: libcurl only
+says that a callback failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.config import LimitSettings
+from teia.fetch.outcome import Stop
+
+MAX_INTERIM = 5
+"""1xx answers before the real one."""
+
+_FRAMING_INITIALS = frozenset(b"CcTt")
+_MAX_LENGTH_DIGITS = 18  # libcurl ignores a length above 2**63 and reads to the close
+
+
+@dataclass(slots=True)
+class Held:
+    """Body bytes of all transfers under way: many answers, each within its limit, may still be too much together."""
+
+    limit_bytes: int
+    now_bytes: int = 0
+
+
+class Answer:
+    """What one transfer has brought so far; used again and again by its handle."""
+
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_has_length",
+        "_head_bytes",
+        "_held",
+        "_interim",
+        "_limits",
+        "_lines",
+        "_max_body_bytes",
+        "_media_type",
+        "_types",
+        "status",
+        "stop",
+    )
+
+    def __init__(self, limits: LimitSettings, held: Held) -> None:
+        self._limits = limits
+        self._held = held
+        self._body = bytearray()
+        self.begin(limits.body_bytes, ())
+
+    def begin(self, max_body_bytes: int, types: tuple[str, ...]) -> None:
+        """Forget the last answer and expect the next."""
+        self._held.now_bytes -= len(self._body)
+        self._body = bytearray()
+        self._lines: list[bytes] = []
+        self._head_bytes = 0
+        self._interim = 0
+        self._has_length = self._chunked = False
+        self._media_type = ""
+        self._max_body_bytes = max_body_bytes
+        self._types = types
+        self.status = 0
+        self.stop: Stop | None = None
+
+    # ---- what arrives ------------------------------------------------------------------------------------------------
+
+    def on_header(self, line: bytes) -> int | None:
+        """Take one line of a head, its line end included; folded lines come joined."""
+        lines, limits = self._lines, self._limits
+        self._head_bytes += len(line)
+        if len(line) > limits.header_line_bytes:
+            return self.refuse(Stop.HEADER_LINE)
+        if self._head_bytes > limits.header_bytes:
+            return self.refuse(Stop.HEADER_BYTES)
+        if line == b"\r\n" or line == b"\n":
+            lines.append(line)
+            return self._end_of_head()
+        if len(lines) > limits.header_count:
+            return self.refuse(Stop.HEADER_COUNT)
+        if line[0] in _FRAMING_INITIALS and not self._accepts(line):
+            return self.refuse(Stop.FRAMING)
+        lines.append(line)
+        return None
+
+    def on_body(self, data: bytes) -> int | None:
+        body = self._body
+        room = self._max_body_bytes - len(body)
+        if len(data) > room:
+            body += data[:room]
+            self._held.now_bytes += room
+            return self.refuse(Stop.BODY)
+        held = self._held
+        held.now_bytes += len(data)
+        body += data
+        return self.refuse(Stop.MEMORY) if held.now_bytes > held.limit_bytes else None
+
+    def refuse(self, stop: Stop) -> int:
+        self.stop = stop
+        return 0
+
+    # ---- what it was -------------------------------------------------------------------------------------------------
+
+    @property
+    def anything_received(self) -> bool:
+        return self._head_bytes > 0
+
+    def head(self) -> bytes:
+        """The final answer's head, blank line included; exact but for bare line feeds and the case of `HTTP/`."""
+        if not self.status:
+            return b""
+        head = b"".join(self._lines)
+        if head.count(b"\n") != head.count(b"\r\n"):
+            head = b"".join(line.rstrip(b"\r\n") + b"\r\n" for line in self._lines)
+        return head if head.startswith(b"HTTP/") else b"HTTP/" + head[5:]
+
+    def body(self) -> bytes:
+        return bytes(self._body) if self.status else b""
+
+    # ---- the head ----------------------------------------------------------------------------------------------------
+
+    def _accepts(self, line: bytes) -> bool:
+        """Whether a line that may say where the body ends says it in the one way that all parsers agree on."""
+        raw_name, _, value = line.partition(b":")
+        name = raw_name.strip().lower()
+        if name == b"content-length":
+            self._has_length = True
+            return name == raw_name.lower() and not self._chunked and len(value.strip()) <= _MAX_LENGTH_DIGITS
+        if name == b"transfer-encoding":
+            once, self._chunked = not self._chunked, True
+            plain = name == raw_name.lower() and value.strip().lower() == b"chunked"
+            return once and plain and not self._has_length
+        if name == b"content-type":
+            self._media_type = value.partition(b";")[0].strip().lower().decode("latin-1")
+        return True
+
+    def _end_of_head(self) -> int | None:
+        fields = self._lines[0].split(None, 2)
+        if len(fields) < 2 or len(fields[1]) != 3 or not fields[1].isdigit():
+            return self.refuse(Stop.STATUS_LINE)
+        status = int(fields[1])
+        if status == 101:
+            return self.refuse(Stop.UPGRADE)
+        if status < 200:
+            return self._end_of_interim()
+        self.status = status
+        if self._types and status < 300 and not self._is_wanted():
+            return self.refuse(Stop.TYPE)
+        return None
+
+    def _end_of_interim(self) -> int | None:
+        self._interim += 1
+        self._lines.clear()
+        self._has_length = self._chunked = False
+        return self.refuse(Stop.INTERIM) if self._interim > MAX_INTERIM else None
+
+    def _is_wanted(self) -> bool:
+        """No Content-Type is no reason to refuse: the parse child looks at the bytes."""
+        kind = self._media_type
+        wildcard = kind.partition("/")[0] + "/*"
+        return not kind or kind in self._types or wildcard in self._types

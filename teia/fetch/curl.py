@@ -1,0 +1,325 @@
+"""The real fetcher: libcurl, told where to connect and watched while it does.
+
+Three hooks keep one promise, that the address which was checked is the address that is asked:
+
+    RESOLVER_START_FUNCTION  refuses every look-up, so a missing pin fails instead of asking the system's resolver
+    OPENSOCKETFUNCTION       asks the guard about the very address libcurl is about to connect to
+    PREREQFUNCTION           compares the peer before each request, also on a kept connection, which ignores pins
+
+A kept connection to an address that is no longer the host's is dropped there and the transfer begins again on a fresh
+one; nothing was sent yet. The same hook is called a second time when libcurl wants to repeat a request whose kept
+connection died, and says no: the server may have seen the first one, and its rest comes before any other.
+
+Handles are made by one function and never `reset()`, which would take the hooks away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import certifi
+import pycurl
+
+from teia import urls
+from teia.clock import Clock
+from teia.config import LimitSettings
+from teia.errors import ConfigError
+from teia.fetch.answer import Answer, Held
+from teia.fetch.driver import Curl, CurlDriver
+from teia.fetch.fetcher import FetchRequest
+from teia.fetch.guard import AddressGuard
+from teia.fetch.outcome import Ending, Stop, Verdict, judge
+from teia.fetch.places import Places
+from teia.fetch.wire import Headers, Pin, pin_for, request_head, request_headers
+from teia.records import Fetched, Outcome
+
+IDLE_S = 60.0
+"""A connection unused for longer is not used again."""
+
+HELD_BYTES = 256 * 2**20
+"""Body bytes of all transfers under way together."""
+
+_SLOWEST_BYTES_PER_S = 1024
+_RECEIVE_BYTES = 64 * 1024
+_MAX_DETAIL_CHARS = 200
+
+Done = Callable[[Fetched], None]
+
+
+class Transfer:
+    """A libcurl handle with its hooks, and the request it carries now."""
+
+    __slots__ = (
+        "_checked",
+        "_guard",
+        "_opened",
+        "answer",
+        "connect_to",
+        "curl",
+        "done",
+        "head",
+        "headers",
+        "is_fresh",
+        "keeps",
+        "pin",
+        "request",
+        "started_s",
+    )
+
+    def __init__(self, guard: AddressGuard, answer: Answer) -> None:
+        self._guard = guard
+        self._checked = 0
+        self._opened: socket.socket | None = None
+        self.answer = answer
+        self.curl: Curl = pycurl.Curl()
+        self.request = FetchRequest("", "", 0)
+        self.done: Done
+        self.head = b""
+        self.started_s = 0.0
+        # What the handle is set to now, so that only changes are told to libcurl.
+        self.pin: Pin | None = None
+        self.connect_to = ""
+        self.headers: Headers | None = None
+        self.keeps = True
+        self.is_fresh = False
+
+    def begin(self) -> None:
+        self._checked = 0
+        self.answer.begin(self.request.max_body_bytes, self.request.types)
+
+    def end(self) -> None:
+        self.answer.begin(0, ())
+        self._drop_opened()
+
+    def _drop_opened(self) -> None:
+        """Close our side of the socket made last: pycurl gives libcurl a duplicate of it."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def on_resolver_start(self, *_: object) -> int:
+        self.answer.stop = Stop.UNPINNED
+        return 1
+
+    def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
+        family, kind, protocol, (address, port, *_) = wanted
+        refusal = self._guard.check(address, port)
+        if refusal is not None or address != self.request.address or port != self.request.connect_port:
+            self.answer.stop = Stop.ADDRESS
+            return int(pycurl.SOCKET_BAD)
+        self._drop_opened()
+        try:
+            self._opened = socket.socket(family, kind, protocol)
+        except OSError as error:
+            if error.errno != errno.EAFNOSUPPORT:  # a machine without IPv6 just cannot connect there
+                self.answer.stop = Stop.NO_SOCKET
+            return int(pycurl.SOCKET_BAD)
+        return self._opened
+
+    def on_request(self, address: str, _local: str, port: int, _local_port: int) -> int:
+        self._checked += 1
+        self._drop_opened()
+        if self._checked > 1:
+            self.answer.stop = Stop.REPEAT
+        elif address != self.request.address or port != self.request.connect_port:
+            self.answer.stop = Stop.STALE_PEER
+        else:
+            return int(pycurl.PREREQFUNC_OK)
+        return int(pycurl.PREREQFUNC_ABORT)
+
+
+class CurlFetcher:
+    """Brings URLs through one CurlMulti on the running loop; see `Fetcher` for the contract.
+
+    `concurrency` is the most that the caller will have in flight. `keep_alive` servers may hold an idle connection;
+    of those that need TLS half as many, because each such connection costs 140 kB and a plain one 2.
+    """
+
+    def __init__(
+        self,
+        guard: AddressGuard,
+        limits: LimitSettings,
+        clock: Clock,
+        user_agent: str,
+        *,
+        keep_alive: int = 1_000,
+        concurrency: int = 2_000,
+        held_bytes: int = HELD_BYTES,
+        ca_file: str | None = None,
+    ) -> None:
+        if not (user_agent.isascii() and user_agent.isprintable()):
+            raise ConfigError(f"courtesy.contact: {user_agent!r} cannot be a User-Agent; use plain ASCII on one line")
+        self._guard = guard
+        self._limits = limits
+        self._clock = clock
+        self._user_agent = user_agent
+        self._ca_file = ca_file or certifi.where()
+        self._held = Held(held_bytes)
+        self._places = {"http": Places(keep_alive, IDLE_S), "https": Places(keep_alive // 2, IDLE_S)}
+        self._loop = asyncio.get_running_loop()
+        self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
+        self._idle: list[Transfer] = []
+        self._running: dict[Curl, Transfer] = {}
+        self._in_flight = 0
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    @property
+    def held_bytes(self) -> int:
+        """Body bytes received by transfers that are still under way."""
+        return self._held.now_bytes
+
+    def start(self, request: FetchRequest, done: Done) -> None:
+        self._in_flight += 1
+        refusal = "fetcher closed" if self._closed else self._guard.check(request.address, request.connect_port)
+        if refusal is not None:
+            outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
+            self._fail(request, done, outcome, refusal)
+            return
+        transfer = self._idle.pop() if self._idle else self._make()
+        transfer.request, transfer.done = request, done
+        transfer.started_s = self._clock.now_s()
+        transfer.begin()
+        try:
+            self._prepare(transfer, request)
+            self._driver.add(transfer.curl)
+        except (pycurl.error, ValueError, LookupError) as error:
+            # A URL that is not canonical; the handle may be half set, so it is not used again.
+            transfer.curl.close()
+            self._fail(request, done, Outcome.SYSTEM, f"request refused: {error}")
+            return
+        self._running[transfer.curl] = transfer
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for curl, transfer in list(self._running.items()):
+            self._driver.remove(curl)
+            transfer.answer.stop = Stop.CLOSED
+            self._on_finished(curl, pycurl.E_ABORTED_BY_CALLBACK, "")
+        for transfer in self._idle:
+            transfer.curl.close()
+        self._idle.clear()
+        self._driver.close()
+        await asyncio.sleep(0)  # what was ended above is delivered in this turn of the loop
+
+    # ---- the way out -------------------------------------------------------------------------------------------------
+
+    def _make(self) -> Transfer:
+        """Return a new handle with everything that never changes; the only place where handles come from."""
+        transfer = Transfer(self._guard, Answer(self._limits, self._held))
+        limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
+        setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        setopt(pycurl.HTTP09_ALLOWED, 0)
+        setopt(pycurl.PATH_AS_IS, 1)
+        setopt(pycurl.FOLLOWLOCATION, 0)
+        setopt(pycurl.PROXY, "")
+        setopt(pycurl.NOSIGNAL, 1)
+        setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
+        setopt(pycurl.HTTP_CONTENT_DECODING, 0)
+        setopt(pycurl.BUFFERSIZE, _RECEIVE_BYTES)
+        setopt(pycurl.CAINFO, self._ca_file)
+        setopt(pycurl.SSL_VERIFYPEER, 1)
+        setopt(pycurl.SSL_VERIFYHOST, 2)
+        setopt(pycurl.DNS_CACHE_TIMEOUT, -1)
+        setopt(pycurl.MAXAGE_CONN, int(IDLE_S))
+        setopt(pycurl.CONNECTTIMEOUT_MS, int(limits.connect_s * 1000))
+        setopt(pycurl.TIMEOUT_MS, int(limits.fetch_s * 1000))
+        setopt(pycurl.LOW_SPEED_LIMIT, _SLOWEST_BYTES_PER_S)
+        setopt(pycurl.LOW_SPEED_TIME, max(1, round(limits.slow_s)))
+        setopt(pycurl.RESOLVER_START_FUNCTION, transfer.on_resolver_start)
+        setopt(pycurl.OPENSOCKETFUNCTION, transfer.on_open_socket)
+        setopt(pycurl.PREREQFUNCTION, transfer.on_request)
+        setopt(pycurl.HEADERFUNCTION, answer.on_header)
+        setopt(pycurl.WRITEFUNCTION, answer.on_body)
+        return transfer
+
+    def _prepare(self, transfer: Transfer, request: FetchRequest) -> None:
+        """Tell libcurl what is different from the handle's last request."""
+        parts, setopt = urls.split(request.url), transfer.curl.setopt
+        keeps = self._places[parts.scheme].admit(parts.authority, self._clock.ticks_s())
+        headers = request_headers(request, self._user_agent, keeps)
+        pin, connect_to = pin_for(parts, request)
+        setopt(pycurl.URL, request.url)
+        setopt(pycurl.REQUEST_TARGET, parts.target)  # libcurl would change the case of percent escapes
+        setopt(pycurl.RESOLVE, pin.replacing(transfer.pin))
+        if connect_to != transfer.connect_to:
+            setopt(pycurl.CONNECT_TO, [connect_to] if connect_to else [])
+        if headers is not transfer.headers:
+            setopt(pycurl.HTTPHEADER, headers.lines)
+        if keeps != transfer.keeps:
+            setopt(pycurl.FORBID_REUSE, 0 if keeps else 1)
+        if transfer.is_fresh:
+            setopt(pycurl.FRESH_CONNECT, 0)
+        transfer.pin, transfer.connect_to, transfer.headers = pin, connect_to, headers
+        transfer.keeps, transfer.is_fresh = keeps, False
+        transfer.head = request_head(parts, headers)
+
+    # ---- the way back ------------------------------------------------------------------------------------------------
+
+    def _on_finished(self, curl: Curl, code: int, message: str) -> None:
+        transfer = self._running[curl]
+        answer, request = transfer.answer, transfer.request
+        if answer.stop is Stop.STALE_PEER and not transfer.is_fresh:
+            self._begin_again(transfer)
+            return
+        verdict = self._judge(transfer, code, message)
+        fetched = Fetched(
+            url=request.url,
+            outcome=str(verdict.outcome),
+            status=answer.status,
+            started_s=transfer.started_s,
+            ended_s=self._clock.now_s(),
+            address=request.address,
+            request_head=transfer.head,
+            head=answer.head(),
+            body=answer.body(),
+            truncated=verdict.truncated,
+            detail=_printable(verdict.detail) if verdict.detail else "",
+        )
+        del self._running[curl]
+        transfer.end()
+        self._idle.append(transfer)
+        self._loop.call_soon(self._deliver, transfer.done, fetched)
+
+    def _begin_again(self, transfer: Transfer) -> None:
+        transfer.is_fresh = True
+        transfer.curl.setopt(pycurl.FRESH_CONNECT, 1)
+        transfer.begin()
+        self._driver.add(transfer.curl)
+
+    def _judge(self, transfer: Transfer, code: int, message: str) -> Verdict:
+        answer = transfer.answer
+        end = Ending(
+            code=code,
+            message=message,
+            os_errno=transfer.curl.getinfo(pycurl.OS_ERRNO) if code else 0,
+            stop=answer.stop,
+            status=answer.status,
+            anything_received=answer.anything_received,
+            conditional=transfer.request.is_conditional,
+        )
+        return judge(end)
+
+    def _fail(self, request: FetchRequest, done: Done, outcome: Outcome, detail: str) -> None:
+        """Answer a request for which no socket was opened."""
+        now_s = self._clock.now_s()
+        fetched = Fetched(request.url, str(outcome), 0, now_s, now_s, request.address, detail=_printable(detail))
+        self._loop.call_soon(self._deliver, done, fetched)
+
+    def _deliver(self, done: Done, fetched: Fetched) -> None:
+        self._in_flight -= 1
+        done(fetched)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text[:_MAX_DETAIL_CHARS])

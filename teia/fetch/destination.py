@@ -1,0 +1,57 @@
+"""Where a host is reached: override or name server, then the guard; the only way to an address for the crawler.
+
+A `Destination` either holds a guarded address and port, or an outcome that says why there is none. It is valid until
+`expires_s`; the crawler asks again before each request, so an address checked months ago is never used (rebinding).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from teia.fetch.dns import Resolution, Resolver
+from teia.fetch.guard import AddressGuard
+from teia.fetch.overrides import Overrides
+from teia.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """An address to connect to, or why not. `is_temporary`: asking again later may help."""
+
+    address: str
+    port: int
+    expires_s: float
+    outcome: Outcome | None = None
+    detail: str = ""
+    is_temporary: bool = False
+
+
+class Destinations:
+    """Finds and guards; holds no state of its own."""
+
+    def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: Overrides | None = None) -> None:
+        self._resolver = resolver
+        self._guard = guard
+        self._overrides = overrides or Overrides()
+
+    def known(self, host: str, port: int) -> Destination | None:
+        """The destination if nobody must be asked; the crawler's usual case, without a task."""
+        override = self._overrides.find(host)
+        if override is not None:
+            return self._guarded(Resolution((override.address,), math.inf), override.port or port)
+        resolution = self._resolver.known(host)
+        return None if resolution is None else self._guarded(resolution, port)
+
+    async def find(self, host: str, port: int) -> Destination:
+        known = self.known(host, port)
+        return known or self._guarded(await self._resolver.resolve(host), port)
+
+    def _guarded(self, resolution: Resolution, port: int) -> Destination:
+        expires_s, failure = resolution.expires_s, resolution.failure
+        if failure is not None:
+            return Destination("", port, expires_s, Outcome.DNS, failure.value, failure.is_temporary)
+        refusal = self._guard.check_all(resolution.addresses, port)
+        if refusal is not None:
+            return Destination("", port, expires_s, Outcome.BLOCKED_ADDRESS, refusal)
+        return Destination(resolution.addresses[0], port, expires_s)

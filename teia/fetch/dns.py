@@ -1,0 +1,256 @@
+"""Names to addresses, by ourselves: libcurl never resolves anything.
+
+`Resolver` is the seam. `CaresResolver` asks a name server through c-ares and remembers; `StaticResolver` is a table for
+tests. The host files and search domains of the machine are not read: a crawl should not depend on where it runs, and
+`--resolve` says the exceptions aloud.
+
+IPv4 is preferred: AAAA is asked only for a name without an A record. It halves the questions, and the address a name
+has with us does not depend on whether this machine has IPv6 today. As long as a name keeps the address we use, we keep
+using it, whatever order the server lists them in, so that kept connections stay useful.
+
+A time-out is a reason to ask again, never "no such host".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Protocol
+
+import aiodns
+import pycares
+
+from teia.clock import Clock
+from teia.fetch.overrides import split_address
+
+TTL_FLOOR_S = 30.0
+TTL_CEILING_S = 3_600.0
+NO_NAME_S = 600.0
+FAILURE_S = 60.0
+FAILURE_CEILING_S = 3_600.0
+REMEMBERED_NAMES = 200_000
+LOOKUPS_AT_ONCE = 500
+LOOKUP_LIMIT_S = 20.0
+MAX_ADDRESSES = 64
+_FIRST_TRY_S = 2.0
+_TRIES = 4  # c-ares shortens its waits on a fast server, so two tries may be over in half a second
+_HIGHEST_DOUBLING = 10
+
+
+class Failure(StrEnum):
+    """Why a name has no address. The last two pass by themselves; the others are facts about the name."""
+
+    NO_SUCH_NAME = "no such name"
+    NO_ADDRESS = "name without an address"
+    BAD_NAME = "not a host name"
+    TIMEOUT = "name server did not answer"
+    SERVER = "name server failed"
+
+    @property
+    def is_temporary(self) -> bool:
+        return self in {Failure.TIMEOUT, Failure.SERVER}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What is known of a name until `expires_s` (of `Clock.ticks_s`): addresses, or why there are none."""
+
+    addresses: tuple[str, ...]
+    expires_s: float
+    failure: Failure | None = None
+
+
+class Resolver(Protocol):
+    """Turns a canonical host into addresses; never raises for what the web does."""
+
+    def known(self, name: str) -> Resolution | None:
+        """What is remembered and still valid, without asking anyone: the crawler's usual case."""
+
+    async def resolve(self, name: str) -> Resolution:
+        """The same, asking where nothing is remembered."""
+
+    async def close(self) -> None: ...
+
+
+def resolve_here(name: str) -> Resolution | None:
+    """Answer what no name server must be asked: literals, `localhost` (RFC 6761) and what only looks like a name.
+
+    The WHATWG parser has made an address of everything that ends in a number, so such a name did not come from it.
+    """
+    try:
+        return Resolution((str(ip_address(name.strip("[]"))),), math.inf)
+    except ValueError:
+        pass
+    last_label = name.rstrip(".").rpartition(".")[2].lower()
+    if last_label == "localhost":
+        return Resolution(("127.0.0.1",), math.inf)
+    if not last_label or last_label.isdigit() or last_label.startswith("0x") or len(name) > 253 or not name.isascii():
+        return Resolution((), math.inf, Failure.BAD_NAME)
+    return None
+
+
+class StaticResolver:
+    """A table of names; every other name does not exist."""
+
+    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
+        self._table = dict(table)
+
+    def known(self, name: str) -> Resolution | None:
+        here = resolve_here(name)
+        if here is not None:
+            return here
+        addresses = self._table.get(name)
+        if not addresses:
+            return Resolution((), math.inf, Failure.NO_SUCH_NAME)
+        return Resolution(tuple(addresses), math.inf)
+
+    async def resolve(self, name: str) -> Resolution:
+        resolution = self.known(name)
+        assert resolution is not None
+        return resolution
+
+    async def close(self) -> None:
+        return
+
+
+@dataclass(slots=True)
+class _Remembered:
+    resolution: Resolution
+    failures: int = 0
+
+
+class CaresResolver:
+    """c-ares behind a cache.
+
+    Good answers live for the shortest TTL of their CNAME chain, within 30 s and an hour; c-ares does not give us the
+    SOA, so the life of a refusal is ours: 10 minutes for a name that is not there, 1 minute doubled up to an hour for a
+    server that fails. The cache forgets the least recently used name. Look-ups of one name while it is being asked wait
+    for the same answer.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        server: str | None = None,
+        *,
+        remembered_names: int = REMEMBERED_NAMES,
+        lookups_at_once: int = LOOKUPS_AT_ONCE,
+        first_try_s: float = _FIRST_TRY_S,
+        tries: int = _TRIES,
+        lookup_limit_s: float = LOOKUP_LIMIT_S,
+    ) -> None:
+        self._clock = clock
+        self._server = _server_for_cares(server) if server else None
+        self._remembered_names = remembered_names
+        self._places = asyncio.Semaphore(lookups_at_once)
+        self._first_try_s, self._tries, self._lookup_limit_s = first_try_s, tries, lookup_limit_s
+        self._cares: aiodns.DNSResolver | None = None
+        self._cache: OrderedDict[str, _Remembered] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[Resolution]] = {}
+
+    def known(self, name: str) -> Resolution | None:
+        entry = self._cache.get(name)
+        if entry is not None and entry.resolution.expires_s > self._clock.ticks_s():
+            self._cache.move_to_end(name)
+            return entry.resolution
+        return resolve_here(name) if entry is None else None
+
+    async def resolve(self, name: str) -> Resolution:
+        known = self.known(name)
+        if known is not None:
+            return known
+        task = self._asking.get(name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(name))
+            self._asking[name] = task
+        # One caller may give up without taking the answer away from the others.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._asking.clear()
+        if self._cares is not None:
+            await self._cares.close()
+            self._cares = None
+
+    async def _ask(self, name: str) -> Resolution:
+        try:
+            async with self._places:
+                try:
+                    async with asyncio.timeout(self._lookup_limit_s):
+                        addresses, ttl_s, failure = await self._lookup(name)
+                except TimeoutError:
+                    addresses, ttl_s, failure = (), 0.0, Failure.TIMEOUT
+            return self._remember(name, addresses, ttl_s, failure)
+        finally:
+            self._asking.pop(name, None)
+
+    async def _lookup(self, name: str) -> tuple[tuple[str, ...], float, Failure | None]:
+        found = await self._query(name, "A")
+        if found[2] is Failure.NO_ADDRESS:
+            return await self._query(name, "AAAA")
+        return found
+
+    async def _query(self, name: str, kind: str) -> tuple[tuple[str, ...], float, Failure | None]:
+        if self._cares is None:
+            servers = [self._server] if self._server else None
+            self._cares = aiodns.DNSResolver(servers, timeout=self._first_try_s, tries=self._tries)
+        try:
+            result = await self._cares.query_dns(name, kind)
+        except aiodns.error.DNSError as error:
+            return (), 0.0, _FAILURES.get(error.args[0], Failure.SERVER)
+        addresses = tuple(
+            record.data.addr
+            for record in result.answer
+            if isinstance(record.data, pycares.ARecordData | pycares.AAAARecordData)
+        )
+        if not addresses:
+            return (), 0.0, Failure.NO_ADDRESS
+        return addresses[:MAX_ADDRESSES], float(min(record.ttl for record in result.answer)), None
+
+    def _remember(self, name: str, addresses: tuple[str, ...], ttl_s: float, failure: Failure | None) -> Resolution:
+        before = self._cache.pop(name, None)
+        failures = before.failures + 1 if before and failure and failure.is_temporary else 0
+        life_s = _life_s(failure, ttl_s, failures)
+        if before and before.resolution.addresses:
+            addresses = _keeping_first(addresses, before.resolution.addresses[0])
+        resolution = Resolution(addresses, self._clock.ticks_s() + life_s, failure)
+        self._cache[name] = _Remembered(resolution, failures)
+        if len(self._cache) > self._remembered_names:
+            self._cache.popitem(last=False)
+        return resolution
+
+
+_FAILURES = {
+    pycares.errno.ARES_ENOTFOUND: Failure.NO_SUCH_NAME,
+    pycares.errno.ARES_ENODATA: Failure.NO_ADDRESS,
+    pycares.errno.ARES_EBADNAME: Failure.BAD_NAME,
+    pycares.errno.ARES_ETIMEOUT: Failure.TIMEOUT,
+}
+
+
+def _life_s(failure: Failure | None, ttl_s: float, failures: int) -> float:
+    if failure is None:
+        return min(max(ttl_s, TTL_FLOOR_S), TTL_CEILING_S)
+    if failure.is_temporary:
+        return min(FAILURE_S * 2.0 ** min(failures, _HIGHEST_DOUBLING), FAILURE_CEILING_S)
+    return NO_NAME_S
+
+
+def _keeping_first(addresses: tuple[str, ...], current: str) -> tuple[str, ...]:
+    if current not in addresses:
+        return addresses
+    return (current, *(address for address in addresses if address != current))
+
+
+def _server_for_cares(server: str) -> str:
+    address, port = split_address(server, "fetch.dns")
+    return f"[{address}]:{port or 53}"

@@ -1,0 +1,54 @@
+"""The seam between the crawler and the web: a request goes in, exactly one `Fetched` comes out.
+
+Callback style, because the crawler starts thousands of transfers a second from one loop and a task for each would cost
+more than the transfer's bookkeeping. `teia/fetch/curl.py` is the real one; the lab answers from a synthetic world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from teia.records import Fetched
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One GET, with everything decided: which URL, and which address it is reached at.
+
+    `url` is canonical. `address`, in its shortest spelling, was found and guarded by the caller (`destination.py`); the
+    fetcher asks the same guard again and connects there or nowhere. `connect_port` differs from the URL's only where
+    `--resolve` says so.
+
+    With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
+    """
+
+    url: str
+    address: str
+    connect_port: int
+    etag: str | None = None
+    last_modified: str | None = None
+    max_body_bytes: int = 10 * 2**20
+    accept: str = ACCEPT
+    types: tuple[str, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        return self.etag is not None or self.last_modified is not None
+
+
+class Fetcher(Protocol):
+    """Whatever can bring a URL. Redirects are answers like any other and are never followed."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests started whose `done` has not been called; it is the caller who keeps this bounded."""
+
+    def start(self, request: FetchRequest, done: Callable[[Fetched], None]) -> None:
+        """Begin; `done` is called exactly once, on the loop, never from inside this call."""
+
+    async def close(self) -> None:
+        """End what is running (its `done` is called, outcome `system`) and release every socket."""

@@ -1,0 +1,143 @@
+"""How the end of a transfer becomes an outcome: two tables and one rule.
+
+A transfer ends because libcurl says so (a code) or because we stopped it (a `Stop`). Both tables are data, one test per
+row. The rule: an answer other than 2xx is settled by its head, so whatever happens to its body afterwards only marks it
+truncated; a page (2xx) must arrive whole, or it is `too_large`, `timeout` or `bad_answer`, with what came kept.
+
+`truncated` holds the words of WARC-Truncated: length, time, disconnect, unspecified.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from enum import Enum
+
+import pycurl
+
+from teia.records import Outcome
+
+E_WEIRD_SERVER_REPLY = 8
+E_TOO_LARGE = 100
+"""Two of libcurl's codes that pycurl has no name for."""
+
+
+class Stop(Enum):
+    """Why we ended a transfer ourselves; the value is shown to people."""
+
+    ADDRESS = "address refused by the guard"
+    NO_SOCKET = "no more sockets to be had on this machine"
+    UNPINNED = "no address was pinned for the name"
+    STALE_PEER = "kept connection leads to another address"
+    REPEAT = "kept connection was closed before the answer"
+    HEADER_LINE = "header line too long"
+    HEADER_COUNT = "too many header lines"
+    HEADER_BYTES = "head too large"
+    INTERIM = "too many interim answers"
+    UPGRADE = "101 to a request that asked for no upgrade"
+    STATUS_LINE = "status line cannot be read"
+    FRAMING = "ambiguous framing"
+    TYPE = "media type not wanted"
+    BODY = "body too large"
+    MEMORY = "too many bytes in flight"
+    CLOSED = "fetcher closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An outcome (a member's name or an HTTP status as text), why the body is not whole, and what we have to say."""
+
+    outcome: str
+    truncated: str = ""
+    detail: str = ""
+
+
+STOPS: dict[Stop, Verdict] = {
+    Stop.ADDRESS: Verdict(Outcome.BLOCKED_ADDRESS),
+    Stop.NO_SOCKET: Verdict(Outcome.SYSTEM),
+    Stop.UNPINNED: Verdict(Outcome.SYSTEM),
+    Stop.STALE_PEER: Verdict(Outcome.SYSTEM),
+    Stop.REPEAT: Verdict(Outcome.CONNECT),
+    Stop.HEADER_LINE: Verdict(Outcome.BAD_ANSWER),
+    Stop.HEADER_COUNT: Verdict(Outcome.BAD_ANSWER),
+    Stop.HEADER_BYTES: Verdict(Outcome.BAD_ANSWER),
+    Stop.INTERIM: Verdict(Outcome.BAD_ANSWER),
+    Stop.UPGRADE: Verdict(Outcome.BAD_ANSWER),
+    Stop.STATUS_LINE: Verdict(Outcome.BAD_ANSWER),
+    Stop.FRAMING: Verdict(Outcome.BAD_ANSWER),
+    Stop.TYPE: Verdict(Outcome.FORBIDDEN_TYPE, "unspecified"),
+    Stop.BODY: Verdict(Outcome.TOO_LARGE, "length"),
+    Stop.MEMORY: Verdict(Outcome.SYSTEM, "unspecified"),
+    Stop.CLOSED: Verdict(Outcome.SYSTEM, "unspecified"),
+}
+
+CODES: dict[int, Outcome] = {
+    pycurl.E_UNSUPPORTED_PROTOCOL: Outcome.BAD_ANSWER,  # also HTTP/0.9
+    pycurl.E_COULDNT_CONNECT: Outcome.CONNECT,
+    E_WEIRD_SERVER_REPLY: Outcome.BAD_ANSWER,
+    pycurl.E_HTTP2: Outcome.BAD_ANSWER,
+    pycurl.E_PARTIAL_FILE: Outcome.BAD_ANSWER,
+    pycurl.E_OPERATION_TIMEDOUT: Outcome.TIMEOUT,
+    pycurl.E_SSL_CONNECT_ERROR: Outcome.TLS,
+    pycurl.E_GOT_NOTHING: Outcome.BAD_ANSWER,
+    pycurl.E_SEND_ERROR: Outcome.CONNECT,
+    pycurl.E_RECV_ERROR: Outcome.BAD_ANSWER,
+    pycurl.E_SSL_CIPHER: Outcome.TLS,
+    pycurl.E_PEER_FAILED_VERIFICATION: Outcome.TLS,
+    pycurl.E_BAD_CONTENT_ENCODING: Outcome.BAD_ANSWER,
+    pycurl.E_FILESIZE_EXCEEDED: Outcome.TOO_LARGE,
+    pycurl.E_SSL_ISSUER_ERROR: Outcome.TLS,
+    pycurl.E_SSL_INVALIDCERTSTATUS: Outcome.TLS,
+    E_TOO_LARGE: Outcome.BAD_ANSWER,  # of the head; bodies are ours to count
+}
+"""What libcurl's errors mean. Every code that is not here is trouble of our own: `system`."""
+
+BEFORE_ANSWER: frozenset[int] = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_RECV_ERROR})
+"""With a network error underneath and not a byte of an answer, these are a connection that was cut: `connect`."""
+
+_CUT = frozenset({errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.EHOSTUNREACH, errno.ENETUNREACH})
+_TRUNCATED_BY = {pycurl.E_OPERATION_TIMEDOUT: "time", pycurl.E_FILESIZE_EXCEEDED: "length"}
+_BODY_TROUBLE = frozenset(
+    {pycurl.E_PARTIAL_FILE, pycurl.E_OPERATION_TIMEDOUT, pycurl.E_RECV_ERROR, pycurl.E_FILESIZE_EXCEEDED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known when a transfer ends. `status` is 0 until a whole final head has arrived and was accepted."""
+
+    code: int = 0
+    message: str = ""
+    os_errno: int = 0
+    stop: Stop | None = None
+    status: int = 0
+    anything_received: bool = False
+    conditional: bool = False
+
+
+def judge(end: Ending) -> Verdict:
+    """Return what became of a request."""
+    if end.code == 0:
+        return _whole_answer(end)
+    verdict = STOPS[end.stop] if end.stop else _by_code(end)
+    body_trouble = end.stop is Stop.BODY if end.stop else end.code in _BODY_TROUBLE
+    settled_by_head = end.status >= 300 and body_trouble
+    outcome = str(end.status) if settled_by_head else verdict.outcome
+    return Verdict(outcome, verdict.truncated, end.stop.value if end.stop else end.message)
+
+
+def _whole_answer(end: Ending) -> Verdict:
+    if end.status == 206:
+        return Verdict(Outcome.BAD_ANSWER, "unspecified", "a part of the page, without having asked for one")
+    if end.status == 304 and not end.conditional:
+        return Verdict(Outcome.BAD_ANSWER, detail="not modified, without having asked")
+    if end.status == 0:
+        return Verdict(Outcome.BAD_ANSWER, detail="no final answer")
+    return Verdict(str(end.status))
+
+
+def _by_code(end: Ending) -> Verdict:
+    if end.code in BEFORE_ANSWER and not end.anything_received and end.os_errno in _CUT:
+        return Verdict(Outcome.CONNECT)
+    truncated = _TRUNCATED_BY.get(end.code, "disconnect") if end.status else ""
+    return Verdict(CODES.get(end.code, Outcome.SYSTEM), truncated)

@@ -1,0 +1,67 @@
+"""`--resolve 'PATTERN=ADDRESS[:PORT]'`: where matching host names are reached, instead of asking a name server.
+
+Patterns are shell patterns over the whole host (`*.test`, `www.example.org`), in lower case; the first that matches
+wins. An override changes where packets go and nothing else: Host header, certificate name, robots and archive keep the
+URL's own name, and the guard judges the address like any other.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+
+from teia.errors import ConfigError
+
+REMEMBERED_HOSTS = 65_536
+_WITH_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Where a host is reached; `port` None keeps the URL's own."""
+
+    address: str
+    port: int | None = None
+
+
+class Overrides:
+    """The operator's own table of names."""
+
+    def __init__(self, rows: Iterable[tuple[str, Override]] = ()) -> None:
+        self._rows = [(re.compile(fnmatch.translate(pattern.lower())), override) for pattern, override in rows]
+        self._remembered = lru_cache(maxsize=REMEMBERED_HOSTS)(self._search)
+
+    @classmethod
+    def parse(cls, items: Iterable[str]) -> Overrides:
+        return cls(_parse_row(item) for item in items)
+
+    def find(self, host: str) -> Override | None:
+        return self._remembered(host) if self._rows else None
+
+    def _search(self, host: str) -> Override | None:
+        return next((override for pattern, override in self._rows if pattern.match(host)), None)
+
+
+def _parse_row(item: str) -> tuple[str, Override]:
+    pattern, equals, where = item.strip().rpartition("=")
+    if not equals or not pattern:
+        raise ConfigError(f"fetch.resolve: {item!r} has no pattern; write PATTERN=ADDRESS[:PORT]")
+    address, port = split_address(where, "fetch.resolve")
+    return pattern, Override(address, port)
+
+
+def split_address(text: str, key: str) -> tuple[str, int | None]:
+    """Read `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; the setting's name goes into the message if it is neither."""
+    match = _WITH_PORT.fullmatch(text)
+    host, port = (match[1], int(match[2])) if match else (text, None)
+    try:
+        address = str(ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host))
+    except ValueError as error:
+        raise ConfigError(f"{key}: {host!r} is not an address; write ADDRESS[:PORT], e.g. 127.0.0.1:8800") from error
+    if port is not None and not 1 <= port <= 65_535:
+        raise ConfigError(f"{key}: {port} is not a port; it must be between 1 and 65535")
+    return address, port

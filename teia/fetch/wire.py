@@ -1,0 +1,81 @@
+"""What goes out: request heads, pins, and where each of them comes from.
+
+The head is known byte for byte, because every header is ours: libcurl adds the request line and `Host`, nothing else
+(tests/fetch/test_curl.py compares with what a server saw). So the archive's request record costs no callback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from teia.fetch.fetcher import FetchRequest
+from teia.urls import Parts
+
+MAX_VALIDATOR_CHARS = 1024
+"""An ETag or date longer than this is not sent back; its server gets an unconditional request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Header lines as libcurl wants them and as they look on the wire."""
+
+    lines: tuple[bytes, ...]
+    block: bytes
+
+
+@lru_cache(maxsize=256)
+def common_headers(user_agent: str, accept: str, keep: bool) -> Headers:
+    """Return the headers of an unconditional request; nearly all requests share two or three of these."""
+    lines = [f"User-Agent: {user_agent}", f"Accept: {accept}", "Accept-Encoding: gzip"]
+    if not keep:
+        lines.append("Connection: close")
+    return _headers(tuple(line.encode("ascii") for line in lines))
+
+
+def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Headers:
+    common = common_headers(user_agent, request.accept, keep)
+    if not request.is_conditional:
+        return common
+    validators = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
+    lines = [f"{name}: {value}".encode("latin-1") for name, value in validators if value and _may_be_sent(value)]
+    return _headers((*common.lines, *lines))
+
+
+def request_head(parts: Parts, headers: Headers) -> bytes:
+    """Return the request head as it is on the wire."""
+    return b"GET %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (parts.target.encode(), parts.authority.encode(), headers.block)
+
+
+def _headers(lines: tuple[bytes, ...]) -> Headers:
+    return Headers(lines, b"".join(line + b"\r\n" for line in lines))
+
+
+def _may_be_sent(value: str) -> bool:
+    """A validator comes from the server it goes to, but never with bytes that could end the header line."""
+    return len(value) <= MAX_VALIDATOR_CHARS and all(" " <= char <= "ÿ" and char != "\x7f" for char in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """An entry of libcurl's name cache: `key` (host:port) is at `address`. The cache is the multi's, not the handle's.
+
+    Always with `+`, because a name may begin with `-`, and `-a.test:80` would remove the pin of `a.test`.
+    """
+
+    key: str
+    address: str
+
+    def replacing(self, last: Pin | None) -> list[str]:
+        """The RESOLVE list that sets this pin and takes away the handle's last one, so that pins never pile up."""
+        entry = f"+{self.key}:{self.address}"
+        return [entry] if last is None or last.key == self.key else [f"-{last.key}", entry]
+
+
+def pin_for(parts: Parts, request: FetchRequest) -> tuple[Pin, str]:
+    """Return the pin of a request, and the CONNECT_TO entry where the port is not the URL's (else empty)."""
+    address = f"[{request.address}]" if ":" in request.address else request.address
+    if request.connect_port == parts.port:
+        return Pin(f"{parts.host}:{parts.port}", address), ""
+    destination = f"{address}:{request.connect_port}"
+    return Pin(destination, address), f"{parts.host}:{parts.port}:{destination}"

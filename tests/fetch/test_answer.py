@@ -1,0 +1,233 @@
+"""Answers that servers should not give, through a real connection: what each becomes, and that it was asked once."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import time
+
+import pytest
+
+from teia.fetch.answer import Answer, Held
+from teia.fetch.outcome import Stop
+from tests.fetch.conftest import IMPATIENT, LIMITS, get
+from tests.fetch.hostile_server import Behaviour, HostileServer, page, repeats, sends, sends_then_resets
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "bad_answer"),
+    "http-0.9": (b"<html>hello</html>", "bad_answer"),
+    "leading-junk": (b"junk\r\n" + page(), "bad_answer"),
+    "version-1.2": (b"HTTP/1.2 200 OK\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "status-099": (b"HTTP/1.1 099 OK\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "redirect-of-two-lengths": (
+        b"HTTP/1.1 301 Moved\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        "bad_answer",
+    ),
+    "status-1000": (b"HTTP/1.1 1000 OK\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "no-colon": (OK + b"nonsense\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "nul-in-header": (OK + b"X: a\0b\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "cr-in-header": (OK + b"X: a\rb\r\nContent-Length: 2\r\n\r\nok", "bad_answer"),
+    "status-999": (b"HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nok", "999"),
+    "no-reason": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", "200"),
+    "bare-lf": (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", "200"),
+    "lower-case-version": (b"http/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200"),
+    "folded-header": (OK + b"X-Folded: a\r\n b\r\nContent-Length: 2\r\n\r\nok", "200"),
+    "control-characters": (OK + b"X: a\x01b\r\nContent-Length: 2\r\n\r\nok", "200"),
+    "body-on-204": (b"HTTP/1.1 204 No Content\r\n\r\nunwanted", "204"),
+    "length-then-more": (OK + b"Content-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", "200"),
+    "empty-page": (OK + b"Content-Length: 0\r\n\r\n", "200"),
+    "not-modified-unasked": (b"HTTP/1.1 304 Not Modified\r\n\r\n", "bad_answer"),
+    "part-unasked": (
+        b"HTTP/1.1 206 Partial\r\nContent-Range: bytes 0-1/9\r\nContent-Length: 2\r\n\r\nok",
+        "bad_answer",
+    ),
+    "switching-protocols": (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nendless", "bad_answer"),
+    "five-interim": (b"HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n" * 5 + page(b"ok"), "200"),
+    "six-interim": (b"HTTP/1.1 103 Early\r\n\r\n" * 6 + page(b"ok"), "bad_answer"),
+}
+
+FRAMING: dict[str, tuple[bytes, str]] = {
+    "length-and-chunks": (
+        OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "bad_answer",
+    ),
+    "chunks-and-length": (
+        OK + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "bad_answer",
+    ),
+    "two-lengths": (OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok", "bad_answer"),
+    "listed-lengths": (OK + b"Content-Length: 2, 5\r\n\r\nok", "bad_answer"),
+    "negative-length": (OK + b"Content-Length: -5\r\n\r\nok", "bad_answer"),
+    "signed-length": (OK + b"Content-Length: +2\r\n\r\nok", "bad_answer"),
+    "underscore-length": (OK + b"Content-Length: 1_0\r\n\r\n0123456789", "bad_answer"),
+    "arabic-digits": (OK + "Content-Length: ٢\r\n\r\nok".encode(), "bad_answer"),
+    "words-in-length": (OK + b"Content-Length: 5abc\r\n\r\nokoko", "bad_answer"),
+    "huge-length": (OK + b"Content-Length: 99999999999999999999\r\n\r\nok", "bad_answer"),
+    "blank-before-colon": (OK + b"Content-Length : 2\r\n\r\nok", "bad_answer"),
+    "tab-before-colon": (OK + b"Transfer-Encoding\t: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "bad_answer"),
+    "identity-coding": (OK + b"Transfer-Encoding: identity\r\n\r\nok", "bad_answer"),
+    "gzip-coding": (OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "bad_answer"),
+    "chunked-twice": (OK + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n2\r\nok\r\n0\r\n\r\n", "bad_answer"),
+    "upper-case-chunked": (OK + b"TRANSFER-ENCODING: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "200"),
+    "bad-chunk-size": (CHUNKED + b"zz\r\nok\r\n0\r\n\r\n", "bad_answer"),
+    "short-body": (OK + b"Content-Length: 10\r\n\r\nok", "bad_answer"),
+    "ten-tebibytes-promised": (OK + b"Content-Length: 10995116277760\r\n\r\n0123456789", "bad_answer"),
+    "cut-chunk": (CHUNKED + b"a\r\nok", "bad_answer"),
+    "missing-last-chunk": (CHUNKED + b"2\r\nok\r\n", "bad_answer"),
+    "short-redirect": (b"HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 10\r\n\r\nok", "301"),
+    "read-to-close": (OK + b"\r\nok", "200"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED | FRAMING)
+def test_odd_answer_has_one_class_and_is_asked_once(name: str) -> None:
+    answer, outcome = (MALFORMED | FRAMING)[name]
+    with HostileServer({f"/{name}": sends(answer)}) as server:
+        (fetched,) = get(server.url(f"/{name}"))
+        assert (fetched.outcome, len(server.log)) == (outcome, 1), fetched
+        assert fetched.detail if outcome == "bad_answer" else not fetched.head.startswith(b"http/")
+
+
+HEADER_BOMBS: dict[str, Behaviour] = {
+    "/long-line": sends(OK + b"X: " + b"a" * 9_000 + b"\r\nContent-Length: 2\r\n\r\nok"),
+    "/fifty-megabytes": repeats(OK + b"X: ", b"a" * 65_536, limit_bytes=50 * 2**20),
+    "/endless-status-line": repeats(b"HTTP/1.1 200 ", b"a" * 65_536, limit_bytes=50 * 2**20),
+    "/hundred-thousand-headers": sends(OK + b"X: y\r\n" * 100_000 + b"\r\nok"),
+    "/hundred-and-one-headers": sends(OK + b"X: y\r\n" * 101 + b"\r\nok"),
+    "/large-head": sends(OK + (b"X: " + b"a" * 4_000 + b"\r\n") * 20 + b"\r\nok"),
+    "/million-interim": repeats(b"", b"HTTP/1.1 103 Early\r\n\r\n" * 1_000, limit_bytes=24 * 10**6),
+}
+
+
+@pytest.mark.parametrize("path", HEADER_BOMBS)
+def test_header_bomb_ends_early_and_costs_no_memory(path: str) -> None:
+    with HostileServer(HEADER_BOMBS) as server:
+        before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        (fetched,) = get(server.url(path))
+        assert (fetched.outcome, fetched.head, fetched.body) == ("bad_answer", b"", b"")
+        assert len(server.log) == 1
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 16 * 1024
+
+
+def test_hundred_headers_are_fine() -> None:
+    with HostileServer({"/": sends(OK + b"X: y\r\n" * 99 + b"Content-Length: 2\r\n\r\nok")}) as server:
+        assert get(server.url("/"))[0].outcome == "200"
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def test_body_stays_as_it_was_sent() -> None:
+    compressed = gzip.compress(b"x" * 1000)
+    wire = b"%x\r\n%b\r\n0\r\nTrailer: t\r\n\r\n" % (len(compressed), compressed)
+    answer = OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + wire
+    with HostileServer({"/": sends(answer, keep=True)}) as server:
+        first, second = get(server.url("/"), server.url("/"))
+    assert first.body == second.body == wire
+    assert [seen.connection for seen in server.log] == [1, 1]  # the end was found, so the connection was kept
+
+
+def test_compressed_bomb_is_not_expanded() -> None:
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    with HostileServer({"/": sends(page(bomb, b"Content-Encoding: gzip"))}) as server:
+        (fetched,) = get(server.url("/"))
+    assert (fetched.outcome, fetched.body) == ("200", bomb)
+
+
+def test_chunk_extensions_are_counted() -> None:
+    with HostileServer({"/": repeats(CHUNKED + b"1;", b"a" * 65_536)}) as server:
+        (fetched,) = get(server.url("/"))
+    assert fetched.outcome in {"too_large", "bad_answer"}
+    assert len(fetched.body) <= LIMITS.body_bytes
+
+
+@pytest.mark.parametrize("head", [CHUNKED, OK + b"\r\n", OK + b"Content-Length: 10000000\r\n\r\n"])
+def test_endless_body_is_cut_at_the_limit_and_kept(head: bytes) -> None:
+    piece = b"1000\r\n" + b"a" * 0x1000 + b"\r\n" if head == CHUNKED else b"a" * 65_536
+    with HostileServer({"/": repeats(head, piece)}) as server:
+        (fetched,) = get(server.url("/"))
+    assert (fetched.outcome, fetched.status, fetched.truncated) == ("too_large", 200, "length")
+    assert len(fetched.body) == LIMITS.body_bytes
+
+
+def test_body_of_exactly_the_limit_is_whole() -> None:
+    with HostileServer({"/": sends(page(b"a" * LIMITS.body_bytes))}) as server:
+        (fetched,) = get(server.url("/"))
+    assert (fetched.outcome, fetched.truncated, len(fetched.body)) == ("200", "", LIMITS.body_bytes)
+
+
+def test_endless_body_of_an_error_page_does_not_hide_its_status() -> None:
+    with HostileServer({"/": repeats(b"HTTP/1.1 503 Busy\r\n\r\n", b"a" * 65_536)}) as server:
+        (fetched,) = get(server.url("/"))
+    assert (fetched.outcome, fetched.truncated) == ("503", "length")
+
+
+@pytest.mark.parametrize("behaviour", [sends, sends_then_resets])
+def test_body_cut_short_is_kept_and_marked(behaviour: object) -> None:
+    assert callable(behaviour)
+    with HostileServer({"/": behaviour(OK + b"Content-Length: 10\r\n\r\nok")}) as server:
+        (fetched,) = get(server.url("/"))
+    assert (fetched.outcome, fetched.status, fetched.truncated) == ("bad_answer", 200, "disconnect")
+    assert fetched.body in {b"ok", b""}  # a reset may throw away what had arrived
+    assert fetched.head.startswith(OK)
+
+
+def test_unwanted_type_ends_at_the_head() -> None:
+    head = OK + b"Content-Type: image/png\r\n\r\n"
+    html_page = page(b"x", b"Content-Type: Text/HTML;a=b")
+    with HostileServer({"/": repeats(head, b"a" * 65_536), "/html": sends(html_page)}) as server:
+        image, html = get(server.url("/"), server.url("/html"), types=("text/html", "application/*"))
+    assert (image.outcome, image.status, image.body) == ("forbidden_type", 200, b"")
+    assert html.outcome == "200"
+
+
+def test_many_answers_together_are_bounded() -> None:
+    with HostileServer({"/": sends(page(b"a" * 50_000))}) as server:
+        (fetched,) = get(server.url("/"), options={"held_bytes": 10_000})
+    assert (fetched.outcome, fetched.detail) == ("system", Stop.MEMORY.value)
+
+
+# ---- slowness --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200", OK + b"X: ", OK + b"Content-Length: 5000\r\n\r\n"])
+def test_drip_is_ended_by_a_limit(start: bytes) -> None:
+    with HostileServer({"/": repeats(start, b"a", every_s=0.2, limit_bytes=100)}) as server:
+        started_s = time.monotonic()
+        (fetched,) = get(server.url("/"), options={"limits": IMPATIENT})
+        assert time.monotonic() - started_s < 10
+    # A drip of letters where a status line should be is found out before it is too slow.
+    assert fetched.outcome == ("timeout" if start else "bad_answer")
+    assert fetched.truncated == ("time" if fetched.status else "")
+
+
+# ---- heads -----------------------------------------------------------------------------------------------------------
+
+
+def test_head_is_exact_but_for_line_ends_and_version_case() -> None:
+    tidy = b"HTTP/1.1 200 OK\r\nX-Odd:  a\x01 b \r\nContent-Length: 2\r\n\r\n"
+    untidy = tidy.replace(b"\r\n", b"\n").replace(b"HTTP/", b"http/")
+    with HostileServer({"/tidy": sends(tidy + b"ok", True), "/untidy": sends(untidy + b"ok", True)}) as server:
+        assert [fetched.head for fetched in get(server.url("/tidy"), server.url("/untidy"))] == [tidy, tidy]
+
+
+def test_interim_answers_are_dropped_from_the_head() -> None:
+    with HostileServer({"/": sends(b"HTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n" + page(b"ok"))}) as server:
+        (fetched,) = get(server.url("/"))
+    assert fetched.head == OK + b"Content-Length: 2\r\n\r\n"
+
+
+def test_bytes_held_return_to_zero() -> None:
+    held = Held(10**6)
+    answer = Answer(LIMITS, held)
+    for line in (OK, b"\r\n"):
+        answer.on_header(line)
+    answer.on_body(b"x" * 1000)
+    assert held.now_bytes == 1000
+    answer.on_body(b"x" * LIMITS.body_bytes)
+    assert held.now_bytes == LIMITS.body_bytes
+    answer.begin(0, ())
+    assert held.now_bytes == 0

@@ -1,0 +1,117 @@
+"""Every row of the tables that turn the end of a transfer into an outcome."""
+
+from __future__ import annotations
+
+import errno
+
+import pycurl
+import pytest
+
+from teia.fetch.outcome import CODES, E_TOO_LARGE, E_WEIRD_SERVER_REPLY, STOPS, Ending, Stop, judge
+
+WRITE_ERROR, ABORTED = 23, 42
+
+BY_CODE = [
+    (1, "bad_answer"),
+    (3, "system"),
+    (6, "system"),
+    (7, "connect"),
+    (E_WEIRD_SERVER_REPLY, "bad_answer"),
+    (16, "bad_answer"),
+    (18, "bad_answer"),
+    (WRITE_ERROR, "system"),
+    (27, "system"),
+    (28, "timeout"),
+    (35, "tls"),
+    (ABORTED, "system"),
+    (49, "system"),
+    (52, "bad_answer"),
+    (55, "connect"),
+    (56, "bad_answer"),
+    (59, "tls"),
+    (60, "tls"),
+    (61, "bad_answer"),
+    (63, "too_large"),
+    (77, "system"),
+    (83, "tls"),
+    (91, "tls"),
+    (E_TOO_LARGE, "bad_answer"),
+    (999, "system"),
+]
+
+BY_STOP = [
+    (Stop.ADDRESS, "blocked_address", ""),
+    (Stop.NO_SOCKET, "system", ""),
+    (Stop.UNPINNED, "system", ""),
+    (Stop.STALE_PEER, "system", ""),
+    (Stop.REPEAT, "connect", ""),
+    (Stop.HEADER_LINE, "bad_answer", ""),
+    (Stop.HEADER_COUNT, "bad_answer", ""),
+    (Stop.HEADER_BYTES, "bad_answer", ""),
+    (Stop.INTERIM, "bad_answer", ""),
+    (Stop.UPGRADE, "bad_answer", ""),
+    (Stop.STATUS_LINE, "bad_answer", ""),
+    (Stop.FRAMING, "bad_answer", ""),
+    (Stop.TYPE, "forbidden_type", "unspecified"),
+    (Stop.BODY, "too_large", "length"),
+    (Stop.MEMORY, "system", "unspecified"),
+    (Stop.CLOSED, "system", "unspecified"),
+]
+
+
+@pytest.mark.parametrize(("code", "outcome"), BY_CODE)
+def test_code_without_an_answer(code: int, outcome: str) -> None:
+    verdict = judge(Ending(code=code, message="said libcurl"))
+    assert (verdict.outcome, verdict.truncated, verdict.detail) == (outcome, "", "said libcurl")
+
+
+@pytest.mark.parametrize(("stop", "outcome", "truncated"), BY_STOP)
+def test_stop(stop: Stop, outcome: str, truncated: str) -> None:
+    verdict = judge(Ending(code=WRITE_ERROR, message="said libcurl", stop=stop))
+    assert (verdict.outcome, verdict.truncated, verdict.detail) == (outcome, truncated, stop.value)
+
+
+def test_every_row_of_the_tables_is_here() -> None:
+    assert {stop for stop, _, _ in BY_STOP} == set(Stop) == set(STOPS)
+    assert set(CODES) <= {code for code, _ in BY_CODE}
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "truncated"),
+    [
+        (pycurl.E_PARTIAL_FILE, "bad_answer", "disconnect"),
+        (pycurl.E_RECV_ERROR, "bad_answer", "disconnect"),
+        (pycurl.E_OPERATION_TIMEDOUT, "timeout", "time"),
+        (pycurl.E_FILESIZE_EXCEEDED, "too_large", "length"),
+    ],
+)
+def test_trouble_in_the_body_spoils_a_page_but_not_a_redirect(code: int, outcome: str, truncated: str) -> None:
+    page = judge(Ending(code=code, status=200, anything_received=True))
+    assert (page.outcome, page.truncated) == (outcome, truncated)
+    for status in (301, 404, 503):
+        other = judge(Ending(code=code, status=status, anything_received=True))
+        assert (other.outcome, other.truncated) == (str(status), truncated)
+
+
+def test_trouble_with_framing_spoils_every_answer() -> None:
+    assert judge(Ending(code=E_WEIRD_SERVER_REPLY, status=404, anything_received=True)).outcome == "bad_answer"
+
+
+@pytest.mark.parametrize("code", [pycurl.E_RECV_ERROR, pycurl.E_SSL_CONNECT_ERROR])
+def test_cut_before_the_first_byte_is_a_connection_failure(code: int) -> None:
+    assert judge(Ending(code=code, os_errno=errno.ECONNRESET)).outcome == "connect"
+    assert judge(Ending(code=code, os_errno=errno.ECONNRESET, anything_received=True)).outcome != "connect"
+    assert judge(Ending(code=code, os_errno=0)).outcome != "connect"
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 404, 410, 429, 503, 999])
+def test_whole_answer_is_its_status(status: int) -> None:
+    assert judge(Ending(status=status)).outcome == str(status)
+
+
+def test_answers_to_questions_that_were_not_asked() -> None:
+    assert judge(Ending(status=304)).outcome == "bad_answer"
+    assert judge(Ending(status=304, conditional=True)).outcome == "304"
+    part = judge(Ending(status=206))
+    assert (part.outcome, part.truncated) == ("bad_answer", "unspecified")
+    assert judge(Ending(status=0)).outcome == "bad_answer"
