@@ -1,0 +1,113 @@
+"""The index beside each closed WARC file: where the answers to a URL lie.
+
+One line for each response and revisit, sorted by octets, in the form pywb and other replay tools read (a revisit has
+the type `warc/revisit` and, by their convention, no status):
+
+    com,example)/a 20240102030405 {"url": "http://example.com/a", "mime": "text/html", "status": "200", "digest":
+    "sha256:…", "length": "1234", "offset": "567", "filename": "teia-….warc.gz"}                        (on one line)
+
+It is derived from the WARC file alone, by reading it once (`write_index`), so it may be lost and made again. Making it
+reads and inflates the whole file: work for the indexer process or a thread, not for the crawler's loop. Sorting spills
+runs to temporary files, so memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from teia.store.archive import archive_files, index_path
+from teia.store.durable import disk_errors, replacing
+from teia.store.reader import Damage, Record, file_records, split_head
+from teia.store.surt import surt
+
+RUN_LINES = 20_000
+"""Lines sorted in memory at a time, about 10 MB."""
+
+_STATUS = re.compile(rb"HTTP/[\d.]+ +(\d{3})", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(rb"^content-type:[ \t]*([!-~]+/[^\s;,]+)", re.IGNORECASE | re.MULTILINE)
+
+
+def timestamp(unix_s: float) -> str:
+    """Return a time as web archive indexes write it: fourteen digits, UTC."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y%m%d%H%M%S")
+
+
+def cdxj_line(record: Record) -> bytes | None:
+    """Return the line of a response or revisit, line end included; None for other records."""
+    if record.kind not in {"response", "revisit"}:
+        return None
+    head = split_head(record.block)[0]
+    status, media_type = _STATUS.match(head), _MEDIA_TYPE.search(head)
+    mime = media_type[1].decode("ascii", "replace").lower() if media_type else "unk"
+    is_revisit = record.kind == "revisit"
+    fields = {
+        "url": record.url,
+        "mime": "warc/revisit" if is_revisit else mime,
+        "status": status[1].decode() if status and not is_revisit else "-",
+        "digest": record.headers.get("warc-payload-digest", "-").removeprefix("sha1:"),
+        "length": str(record.length),
+        "offset": str(record.offset),
+        "filename": record.file,
+    }
+    return f"{surt(record.url)} {timestamp(record.time_s)} {json.dumps(fields)}\n".encode()
+
+
+def index_lines(warc: Path, run_lines: int = RUN_LINES) -> Iterator[bytes]:
+    """Yield the sorted lines of one WARC file. Damaged records have none; finding those is the audit's work."""
+    return sorted_lines(_lines(warc), run_lines)
+
+
+def _lines(warc: Path) -> Iterator[bytes]:
+    for record in file_records(warc, _pass_over):
+        line = cdxj_line(record)
+        if line is not None:
+            yield line
+
+
+def _pass_over(_damage: Damage) -> None:
+    """Go on at the next record."""
+
+
+def write_index(warc: Path) -> Path:
+    """Write the CDXJ file of a closed WARC file beside it, whole or not at all; return its path."""
+    path = index_path(warc)
+    with replacing(path) as file:
+        file.writelines(index_lines(warc))
+    return path
+
+
+def unindexed(folder: Path, open_file: str) -> list[Path]:
+    """Return the closed WARC files of a folder that have no CDXJ beside them."""
+    with disk_errors(folder, "read"):
+        return [path for path in archive_files(folder) if path.name != open_file and not index_path(path).exists()]
+
+
+def merged(indexes: Iterable[Path]) -> Iterator[bytes]:
+    """Yield the lines of several CDXJ files in order, each line once: what an export of the whole collection is."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("rb")) for path in indexes]
+        last = b""
+        for line in heapq.merge(*files):
+            if line != last:
+                yield line
+            last = line
+
+
+def sorted_lines(lines: Iterator[bytes], run_lines: int) -> Iterator[bytes]:
+    """Sort more lines than should be held in memory: sorted runs in temporary files, then merged."""
+    with ExitStack() as stack:
+        runs: list[IO[bytes]] = []
+        while run := sorted(islice(lines, run_lines)):
+            runs.append(stack.enter_context(tempfile.TemporaryFile()))
+            runs[-1].writelines(run)
+            runs[-1].seek(0)
+        yield from heapq.merge(*runs)

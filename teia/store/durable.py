@@ -1,0 +1,75 @@
+"""Files that are either whole or not there, and disk errors in words a person can act on.
+
+A file is replaced by writing another beside it, syncing it, renaming it over the old one and syncing the folder, so
+that after a crash or a power loss there is the old file or the new one. The temporary name begins with a dot and is
+always the same for a target, so a crash leaves at most one, and the next write takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from teia.errors import DiskFull, StoreError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def store_error(path: Path, deed: str, error: OSError) -> StoreError:
+    """Say what could not be done to which file, and what would help."""
+    if error.errno in _FULL:
+        return DiskFull(f"{path}: cannot be {deed}: no room on the disk ({error.strerror}); free some space and go on")
+    if error.errno in _FORBIDDEN:
+        return StoreError(
+            f"{path}: cannot be {deed}: {error.strerror}; give its owner the right to write, or choose another --data"
+        )
+    return StoreError(f"{path}: cannot be {deed}: {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path, deed: str) -> Iterator[None]:
+    """Translate every OSError of the block into a StoreError about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(path, deed, error) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names created, renamed or removed in a folder survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears under its name only when the block has ended well and all is on the disk."""
+    temporary = temporary_name(path)
+    with disk_errors(path, "written"):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)

@@ -1,0 +1,325 @@
+"""A cell's WARC files read back, record by record.
+
+Members are found by decompressing one after the other (isal), each is handed whole to fastwarc, and a member must be
+exactly one record. So memory is bounded by the largest record, a file that is a single gzip member is noticed, and a
+damaged member costs only itself: reading goes on at the next place that decompresses to a WARC record.
+
+Files of other people are read the same way, uncompressed ones (`.warc`) by fastwarc's own iterator. ARC files are not
+read: fastwarc does not, and nothing of ours writes them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+from isal import igzip_lib
+
+from teia.clock import from_iso
+from teia.errors import CorruptFile, StoreError
+from teia.store.archive import Position, committed_files
+from teia.store.durable import disk_errors
+
+MAX_RECORD_BYTES = 64 << 20
+"""A record larger than this, decompressed, is reported and passed over; ours are kept below it by the fetch limits."""
+
+_PIECE = 16 << 10
+_BUFFER = 256 << 10
+"""Most members fit in a piece; the buffer spares reading again what lies behind the end of one."""
+
+_MAGIC = b"\x1f\x8b\x08"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One gzip member: where it lies and what it holds, or why it cannot be read (`damage` is not empty)."""
+
+    offset: int
+    length: int
+    data: bytes = b""
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place in the archive that cannot be read."""
+
+    path: Path
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One WARC record. `kind` is its WARC-Type; `headers` have lower-case names; `block` is all that follows them."""
+
+    file: str
+    offset: int
+    length: int
+    kind: str
+    url: str
+    time_s: float
+    headers: dict[str, str]
+    block: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An HTTP answer out of the archive.
+
+    `payload` is the body, decompressed where it was asked for and possible (`is_decoded`). For a revisit it is empty,
+    and `refers_to` is the URL and time of the response that has it. `truncated` says why part is missing.
+    """
+
+    url: str
+    time_s: float
+    status: int
+    head: bytes
+    payload: bytes
+    is_decoded: bool = False
+    media_type: str = ""
+    digest: str = ""
+    truncated: str = ""
+    refers_to: tuple[str, float] | None = None
+
+
+class ArchiveReader:
+    """Reads what a writer has committed. `end`, the committed position, keeps readers off what is being appended."""
+
+    def __init__(self, folder: Path, end: Position | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
+        self._folder, self._end, self._max_record_bytes = folder, end, max_record_bytes
+
+    def records(self, on_damage: Callable[[Damage], None] | None = None) -> Iterator[Record]:
+        """Yield every record in the order written. Damage is reported and passed over, or raised as CorruptFile."""
+        with disk_errors(self._folder, "read"):
+            files = committed_files(self._folder, self._end)
+        for path, end in files:
+            yield from file_records(path, on_damage, end, self._max_record_bytes)
+
+    def read(self, file: str, offset: int) -> Record:
+        """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
+        path = self._folder / file
+        if path.parent != self._folder or not path.is_file():
+            raise StoreError(f"{file}: there is no such file in {self._folder}")
+        with disk_errors(path, "read"), path.open("rb") as stream:
+            member = next(read_members(stream, offset, None, self._max_record_bytes), None)
+        if member is None:
+            raise CorruptFile(path, f"offset {offset}: the file ends before it")
+        return record_of(path, member)
+
+    def answer(self, file: str, offset: int, decoded: bool = True) -> StoredAnswer:
+        """Return the HTTP answer stored at a place."""
+        return answer_of(self.read(file, offset), decoded, self._max_record_bytes)
+
+
+def file_records(
+    path: Path,
+    on_damage: Callable[[Damage], None] | None = None,
+    end: int | None = None,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> Iterator[Record]:
+    """Yield the records of one file, `.warc.gz` or `.warc`; see `ArchiveReader.records`."""
+    for member in walk_file(path, end, max_record_bytes):
+        try:
+            record = record_of(path, member)
+        except CorruptFile as error:
+            if on_damage is None:
+                raise
+            on_damage(Damage(path, member.offset, str(error).removeprefix(f"{path}: ")))
+        else:
+            yield record
+
+
+def walk_file(path: Path, end: int | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Member]:
+    """Yield the members of one file, readable or not; the records of an uncompressed file count as members."""
+    with disk_errors(path, "read"), path.open("rb", buffering=_BUFFER) as stream:
+        if path.name.endswith(".warc"):
+            yield from _read_plain(stream, max_record_bytes)
+        else:
+            yield from read_members(stream, 0, end, max_record_bytes)
+
+
+# ---- members --------------------------------------------------------------------------------------------------------
+
+
+def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) -> Iterator[Member]:
+    """Yield the gzip members between two offsets. After a damaged one, go on where a WARC record begins again."""
+    offset = start
+    while end is None or offset < end:
+        member = _one_member(stream, offset, end, max_bytes)
+        if member is None:
+            return
+        if member.damage:
+            next_offset = _next_record(stream, offset + 1, end)
+            yield Member(offset, next_offset - offset, damage=member.damage)
+            offset = next_offset
+        else:
+            yield member
+            offset += member.length
+
+
+def _one_member(stream: BinaryIO, offset: int, end: int | None, max_bytes: int) -> Member | None:
+    """Decompress the member at `offset`, never more than `max_bytes` of it; None at the end of the file."""
+    stream.seek(offset)
+    unzip = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+    pieces: list[bytes] = []
+    size = read = 0
+    try:
+        while not unzip.eof:
+            raw = b""
+            if unzip.needs_input:
+                raw = stream.read(_PIECE if end is None else min(_PIECE, end - offset - read))
+                read += len(raw)
+                if not read:
+                    return None
+                if not raw:
+                    return Member(offset, 0, damage="the file ends within a record")
+            pieces.append(unzip.decompress(raw, max_bytes + 1 - size))
+            size += len(pieces[-1])
+            if size > max_bytes:
+                return Member(offset, 0, damage=f"more than {max_bytes} bytes, decompressed")
+    except igzip_lib.IsalError as error:  # type: ignore[misc]  # a class; its stub says an instance
+        return Member(offset, 0, damage=f"does not decompress: {error}")
+    return Member(offset, read - len(unzip.unused_data), b"".join(pieces))
+
+
+def _next_record(stream: BinaryIO, offset: int, end: int | None) -> int:
+    """Return where, from `offset` on, a gzip member begins that holds a WARC record; the end if nowhere."""
+    stop = stream.seek(0, io.SEEK_END) if end is None else end
+    while offset < stop:
+        stream.seek(offset)
+        window = stream.read(_PIECE)
+        found = window.find(_MAGIC)
+        if found < 0:
+            offset += max(1, len(window) - len(_MAGIC) + 1)
+        elif _is_record(_at(stream, offset + found)):
+            return min(offset + found, stop)
+        else:
+            offset += found + 1
+    return stop
+
+
+def _at(stream: BinaryIO, offset: int) -> bytes:
+    stream.seek(offset)
+    return stream.read(1024)
+
+
+def _is_record(raw: bytes) -> bool:
+    try:
+        begin: bytes = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP).decompress(raw, 5)
+    except igzip_lib.IsalError:  # type: ignore[misc]  # as above
+        return False
+    return begin == b"WARC/"
+
+
+def _read_plain(stream: BinaryIO, max_bytes: int) -> Iterator[Member]:
+    """Yield the records of an uncompressed file like members. Damage ends it: nothing marks where the next begins."""
+    offset = 0
+    try:
+        for record in ArchiveIterator(stream, parse_http=False):
+            offset = record.stream_pos
+            header = _header_bytes(record)
+            if record.content_length > max_bytes:
+                yield Member(offset, 0, damage=f"more than {max_bytes} bytes")
+                continue
+            block = record.reader.read(max_bytes)
+            yield Member(offset, len(header) + len(block), header + block + b"\r\n\r\n")
+    except OSError as error:
+        yield Member(offset, 0, damage=f"not a WARC record: {error}")
+
+
+def _header_bytes(record: WarcRecord) -> bytes:
+    out = io.BytesIO()
+    record.headers.write(out)
+    return out.getvalue()
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+def record_of(path: Path, member: Member) -> Record:
+    """Parse a member that must be one whole record: header, block of the promised length, two line ends."""
+    if member.damage:
+        raise CorruptFile(path, f"offset {member.offset}: {member.damage}")
+    try:
+        parsed = WarcRecord.from_bytes(member.data)
+        headers = {name.lower(): value for name, value in parsed.headers.to_tuples()}
+        block_at = member.data.index(b"\r\n\r\n") + 4
+        block_bytes = int(headers["content-length"])
+        time_s = from_iso(headers["warc-date"])
+    except (OSError, ValueError, KeyError) as error:
+        raise CorruptFile(path, f"offset {member.offset}: not a WARC record: {error}") from error
+    rest = member.data[block_at + block_bytes :]
+    if block_bytes < 0 or block_at + block_bytes > len(member.data):
+        raise CorruptFile(path, f"offset {member.offset}: the record is shorter than it says")
+    if rest.strip(b"\r\n"):
+        raise CorruptFile(path, f"offset {member.offset}: more than one record in a gzip member")
+    block = member.data[block_at : block_at + block_bytes]
+    kind = headers.get("warc-type", "")
+    url = _target(headers.get("warc-target-uri", ""))
+    return Record(path.name, member.offset, member.length, kind, url, time_s, headers, block)
+
+
+def _target(uri: str) -> str:
+    """Undo what some writers did to WARC-Target-URI: angle brackets (Wget 1.19), unescaped blanks."""
+    if uri.startswith("<") and uri.endswith(">"):
+        uri = uri[1:-1]
+    return uri.replace(" ", "%20")
+
+
+def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
+    """Take the HTTP answer out of a response or revisit record."""
+    if record.kind not in {"response", "revisit"}:
+        raise StoreError(f"{record.file}: the record at offset {record.offset} is a {record.kind}, not an answer")
+    head, raw = split_head(record.block)
+    parsed, payload = (_decoded(record.block, max_bytes) if decoded else None) or (_http(record.block, "none"), raw)
+    return StoredAnswer(
+        url=record.url,
+        time_s=record.time_s,
+        status=int(parsed.http_headers.status_code or 0),
+        head=head,
+        payload=payload[:max_bytes],
+        is_decoded=payload is not raw,
+        media_type=parsed.http_content_type or "",
+        digest=record.headers.get("warc-payload-digest", ""),
+        truncated=record.headers.get("warc-truncated", "") or ("length" if len(payload) > max_bytes else ""),
+        refers_to=_refers_to(record),
+    )
+
+
+def split_head(block: bytes) -> tuple[bytes, bytes]:
+    """Return the head of an HTTP message, blank line included, and what follows it."""
+    for blank_line in (b"\r\n\r\n", b"\n\n"):
+        at = block.find(blank_line)
+        if at >= 0:
+            return block[: at + len(blank_line)], block[at + len(blank_line) :]
+    return block, b""
+
+
+def _http(block: bytes, decode: Literal["none", "all"]) -> WarcRecord:
+    record = WarcRecord()
+    record.init_headers(WarcRecordType.response)
+    record.is_http = True
+    record.set_bytes_content(block)
+    record.parse_http(auto_decode=decode, quirks_mode=True)
+    return record
+
+
+def _decoded(block: bytes, max_bytes: int) -> tuple[WarcRecord, bytes] | None:
+    """Undo the codings the head names, up to one byte more than `max_bytes`; None if they were not as it says."""
+    try:
+        parsed = _http(block, "all")
+        return parsed, parsed.reader.read(max_bytes + 1)
+    except OSError:
+        return None
+
+
+def _refers_to(record: Record) -> tuple[str, float] | None:
+    uri, date = record.headers.get("warc-refers-to-target-uri"), record.headers.get("warc-refers-to-date")
+    if record.kind != "revisit" or uri is None or date is None:
+        return None
+    return _target(uri), from_iso(date)

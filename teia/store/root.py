@@ -1,0 +1,194 @@
+"""The data folder (`--data DIR`): its format, its lock, its collections and their cells.
+
+    DIR/format                       the version of everything below, one line: `teia 1`
+    DIR/lock                         held (flock) by the crawler while it runs; holds its process id
+    DIR/<collection>/teia.toml       the collection's configuration
+    DIR/<collection>/cells/07/       archive/ index/ log/ frontier.sqlite
+
+A folder is ours when it has a `format` file; an empty or missing one becomes ours, any other is refused. A format that
+is not this one is refused too, with the way out. Reading needs no lock: `teia serve` and reports open a folder that a
+crawler is writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.errors import StoreError
+from teia.store.durable import disk_errors, sync_folder, write_atomically
+
+FORMAT = 1
+RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
+"""Names of our own files in the root, and what could be taken for one."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+_FORMAT_LINE = re.compile(r"teia (\d{1,9})\n?")
+_CELL = re.compile(r"\d{2,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class CellFolder:
+    """One cell's files."""
+
+    number: int
+    path: Path
+
+    @property
+    def frontier(self) -> Path:
+        return self.path / "frontier.sqlite"
+
+    @property
+    def archive(self) -> Path:
+        return self.path / "archive"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFolder:
+    """One collection's files."""
+
+    name: str
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "teia.toml"
+
+    def write_config(self, text: str) -> None:
+        """Replace teia.toml; whoever reads it meanwhile sees the old one or the new one."""
+        write_atomically(self.config, text.encode())
+
+    def create_cells(self, count: int) -> tuple[CellFolder, ...]:
+        """Make the folders of cells 0 to count - 1, those that are not there; return all."""
+        cells = [self._cell(number) for number in range(count)]
+        with disk_errors(self.path, "written"):
+            for cell in cells:
+                for folder in (cell.archive, cell.index, cell.log):
+                    folder.mkdir(parents=True, exist_ok=True)
+                sync_folder(cell.path)
+            sync_folder(self.path / "cells")
+            sync_folder(self.path)
+        return tuple(cells)
+
+    def cells(self) -> tuple[CellFolder, ...]:
+        """Return the cells there are, by number."""
+        folder = self.path / "cells"
+        with disk_errors(folder, "read"):
+            names = [path.name for path in folder.iterdir() if _CELL.fullmatch(path.name)] if folder.is_dir() else []
+        return tuple(self._cell(number) for number in sorted(map(int, names)))
+
+    def _cell(self, number: int) -> CellFolder:
+        return CellFolder(number, self.path / "cells" / f"{number:02d}")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """An installation's folder, checked to be ours. Made by `open_root`."""
+
+    path: Path
+
+    def collections(self) -> tuple[str, ...]:
+        """Return the names of the collections, sorted."""
+        with disk_errors(self.path, "read"):
+            found = [path.parent.name for path in self.path.glob("*/teia.toml")]
+        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+
+    def collection(self, name: str) -> CollectionFolder:
+        """Return the folder of a collection, which need not exist yet; names that lead elsewhere are refused."""
+        path = self.path / checked_name(name)
+        if path.is_symlink():
+            raise StoreError(f"{path} is a link to another place; a collection must be a folder in {self.path}")
+        return CollectionFolder(name, path)
+
+    def create_collection(self, name: str, config_text: str, cells: int) -> CollectionFolder:
+        """Make a collection. teia.toml comes last: a collection without it was never finished, and is made again."""
+        collection = self.collection(name)
+        with disk_errors(collection.path, "created"):
+            collection.path.mkdir(exist_ok=True)
+            collection.create_cells(cells)
+            sync_folder(self.path)
+        collection.write_config(config_text)
+        return collection
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one writing process. The lock ends with the process, however it ends."""
+        path = self.path / "lock"
+        with disk_errors(path, "opened"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._take(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        path = self.path / "lock"
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                raise StoreError(f"{path}: cannot be locked: {error.strerror}; is it on a network drive?") from error
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StoreError(
+                f"{self.path} is in use by process {holder}; stop it (teia stop --data {self.path}) "
+                "or choose another --data"
+            ) from None
+        with disk_errors(path, "written"):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def checked_name(name: str) -> str:
+    """Return a collection's name if it may be one; it becomes a folder name, so it may contain no way out."""
+    if not _NAME.fullmatch(name):
+        shown = name if len(name) <= 40 else name[:40] + "…"
+        raise StoreError(f"{shown!r} cannot name a collection: use up to 63 of a-z, 0-9, _ and -, the first no sign")
+    if name in RESERVED_NAMES:
+        raise StoreError(f"{name!r} cannot name a collection: the data folder has a file of that name; choose another")
+    return name
+
+
+def open_root(path: Path, *, create: bool = False) -> Root:
+    """Return the data folder at a path; with `create` make it ours if it is missing or empty."""
+    with disk_errors(path, "opened"):
+        if not path.exists() and create:
+            path.mkdir(parents=True)
+            sync_folder(path.parent)
+        if not path.is_dir():
+            raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'there is no such folder'}; see --data")
+        if not (path / "format").exists():
+            _make_ours(path, create)
+        text = (path / "format").read_text("utf-8", "replace")[:64]
+    match = _FORMAT_LINE.fullmatch(text)
+    if match is None:
+        raise StoreError(f"{path / 'format'}: not a version teia knows ({text.strip()!r}); restore it from a copy")
+    if int(match[1]) != FORMAT:
+        raise StoreError(
+            f"{path} has format {match[1]} and this teia reads format {FORMAT}; with the teia that wrote it run "
+            "`teia export warc` and `teia export urls`, then here `teia import` into a new folder"
+        )
+    return Root(path)
+
+
+def _make_ours(path: Path, create: bool) -> None:
+    others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
+    if others:
+        raise StoreError(f"{path} is not a data folder of teia: it holds {min(others)!r}; choose an empty folder")
+    if not create:
+        raise StoreError(f"{path} is empty; `teia crawl SEED --data {path}` would begin a crawl there")
+    write_atomically(path / "format", f"teia {FORMAT}\n".encode())

@@ -1,0 +1,119 @@
+"""SQL over the fetch log (`teia sql`, reports): read-only, fenced in, bounded.
+
+A DuckDB in memory sees one view, `fetches` — the Parquet files that count and the rows not rolled out yet — and the
+tables it is given (`pages`, `hosts`). A person's SQL may be anything that only reads. The fence is DuckDB's own, not a
+word filter: one statement, of the kind SELECT by its parser; no file but the log's may be opened, nothing fetched,
+loaded or attached; the settings are locked; memory, threads, rows and time are limited.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+
+from teia.errors import QueryError
+from teia.store.fetchlog import LogPart, is_readable, log_files, table_of
+
+MAX_SQL_CHARS = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An answer: column names, rows, and whether there were more of them."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    cut: bool
+
+
+class FetchLog:
+    """The fetch log of one or several cells, as it stood when this was opened.
+
+    `damaged` are files whose footer cannot be read; they are left out, the rest answers.
+    """
+
+    def __init__(
+        self, parts: Sequence[LogPart], tables: Mapping[str, Any] | None = None, memory_mb: int = 512, threads: int = 2
+    ) -> None:
+        found = [path for part in parts for path in log_files(part)]
+        self.damaged = tuple(path for path in found if not is_readable(path))
+        self._connection = duckdb.connect(
+            ":memory:", config={"memory_limit": f"{memory_mb}MB", "threads": threads, "temp_directory": ""}
+        )
+        self._connection.register("pending_fetches", table_of(row for part in parts for row in part.pending))
+        for name, table in (tables or {}).items():
+            self._connection.register(name, table)
+        self._close_off([path for path in found if path not in self.damaged])
+
+    def _close_off(self, files: Sequence[Path]) -> None:
+        """Let DuckDB open these files and nothing else, make the view, and lock the settings."""
+        listed = "[" + ", ".join(_quoted(str(path.resolve())) for path in files) + "]"
+        select = "SELECT * FROM pending_fetches"
+        if files:
+            parquet = f"read_parquet({listed}, union_by_name=true)"
+            select = f"SELECT * FROM {parquet} UNION ALL BY NAME {select}"  # noqa: S608  # our own paths, quoted
+        for statement in (
+            f"SET allowed_paths = {listed}" if files else "",
+            "SET TimeZone = 'UTC'",
+            "SET python_enable_replacements = false",
+            "SET enable_external_access = false",
+            f"CREATE VIEW fetches AS {select}",
+            "SET lock_configuration = true",
+        ):
+            self._connection.execute(statement)
+
+    def query(self, sql: str, max_rows: int = 10_000, timeout_s: float = 30.0) -> Rows:
+        """Answer one SELECT; QueryError says in a line why not."""
+        self._check(sql)
+        alarm = threading.Timer(timeout_s, self._connection.interrupt)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            relation = self._connection.sql(sql)
+            table = relation.limit(max_rows + 1).to_arrow_table()
+        except duckdb.InterruptException:
+            raise QueryError(
+                f"the query took longer than {timeout_s:g} s; narrow it, e.g. with WHERE host = …"
+            ) from None
+        except duckdb.Error as error:
+            raise QueryError(_first_line(error)) from error
+        finally:
+            alarm.cancel()
+        columns = [column.to_pylist() for column in table.columns]
+        rows = list(zip(*columns, strict=True))[:max_rows]
+        return Rows(tuple(table.column_names), rows, table.num_rows > max_rows)
+
+    def _check(self, sql: str) -> None:
+        if len(sql) > MAX_SQL_CHARS:
+            raise QueryError(f"the query is longer than {MAX_SQL_CHARS} characters")
+        try:
+            statements = self._connection.extract_statements(sql)
+        except duckdb.Error as error:
+            raise QueryError(_first_line(error)) from error
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("only one statement that reads is answered: SELECT … or WITH … SELECT …")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "the query failed")

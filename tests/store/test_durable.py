@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from teia.errors import DiskFull, StoreError
+from teia.store.durable import disk_errors, replacing, temporary_name, write_atomically
+
+
+def test_a_file_is_replaced(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", b"one")
+    write_atomically(tmp_path / "a", b"two")
+    assert (tmp_path / "a").read_bytes() == b"two"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_atomically(path, b"old")
+    with pytest.raises(RuntimeError):
+        _write_half(path)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_no_room_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_atomically(path, b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(DiskFull, match="no room"):
+            write_atomically(path, b"x" * 1_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"old"
+    assert not temporary_name(path).exists()
+
+
+def test_what_a_crash_left_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    temporary_name(path).write_bytes(b"torn, and longer than what follows")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert not temporary_name(path).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.ENOSPC, DiskFull, "free some space"),
+        (errno.EDQUOT, DiskFull, "free some space"),
+        (errno.EROFS, StoreError, "choose another --data"),
+        (errno.EACCES, StoreError, "choose another --data"),
+        (errno.EIO, StoreError, "Input/output error"),
+    ],
+)
+def test_disk_errors_are_one_line_with_advice(number: int, kind: type[StoreError], advice: str) -> None:
+    with pytest.raises(kind, match=advice) as raised, disk_errors(Path("x"), "written"):
+        raise OSError(number, os.strerror(number))
+    assert type(raised.value) is kind
+    assert "\n" not in str(raised.value)
+
+
+def _write_half(path: Path) -> None:
+    with replacing(path) as file:
+        file.write(b"half of the new")
+        raise RuntimeError
