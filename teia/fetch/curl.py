@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,7 @@ class CurlFetcher:
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
         self._idle: list[Transfer] = []
         self._running: dict[Curl, Transfer] = {}
+        self._pins_in_use: Counter[str] = Counter()
         self._in_flight = 0
         self._closed = False
 
@@ -196,6 +198,8 @@ class CurlFetcher:
             self._fail(request, done, Outcome.SYSTEM, f"request refused: {error}")
             return
         self._running[transfer.curl] = transfer
+        assert transfer.pin is not None
+        self._pins_in_use[transfer.pin.key] += 1
 
     async def close(self) -> None:
         if self._closed:
@@ -251,7 +255,7 @@ class CurlFetcher:
         pin, connect_to = pin_for(parts, request)
         setopt(pycurl.URL, request.url)
         setopt(pycurl.REQUEST_TARGET, parts.target)  # libcurl would change the case of percent escapes
-        setopt(pycurl.RESOLVE, pin.replacing(transfer.pin))
+        setopt(pycurl.RESOLVE, pin.replacing(self._no_longer_needed(transfer.pin)))
         if connect_to != transfer.connect_to:
             setopt(pycurl.CONNECT_TO, [connect_to] if connect_to else [])
         if headers is not transfer.headers:
@@ -263,6 +267,14 @@ class CurlFetcher:
         transfer.pin, transfer.connect_to, transfer.headers = pin, connect_to, headers
         transfer.keeps, transfer.is_fresh = keeps, False
         transfer.head = request_head(parts, headers)
+
+    def _no_longer_needed(self, pin: Pin | None) -> Pin | None:
+        """Return a handle's last pin, unless another transfer relies on it.
+
+        The cache is shared, and a kept connection that turns out dead sends libcurl back to it in the middle of a
+        transfer. Whoever relies on the pin takes it away later.
+        """
+        return None if pin is None or self._pins_in_use[pin.key] else pin
 
     # ---- the way back ------------------------------------------------------------------------------------------------
 
@@ -287,9 +299,16 @@ class CurlFetcher:
             detail=_printable(verdict.detail) if verdict.detail else "",
         )
         del self._running[curl]
+        self._release(transfer.pin)
         transfer.end()
         self._idle.append(transfer)
         self._loop.call_soon(self._deliver, transfer.done, fetched)
+
+    def _release(self, pin: Pin | None) -> None:
+        assert pin is not None
+        self._pins_in_use[pin.key] -= 1
+        if not self._pins_in_use[pin.key]:
+            del self._pins_in_use[pin.key]
 
     def _begin_again(self, transfer: Transfer) -> None:
         transfer.is_fresh = True

@@ -24,6 +24,7 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import StaticResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import Stop
+from teia.fetch.wire import Pin
 from teia.records import Fetched, Outcome
 from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get
 from tests.fetch.hostile_server import (
@@ -213,6 +214,28 @@ def test_pins_of_names_that_begin_with_a_dash() -> None:
         fetched = get(*(server.url("/", host) for host in hosts))
         assert [each.outcome for each in fetched] == ["200"] * len(hosts)
         assert [seen.header("Host") for seen in server.log] == [f"{host}:{server.port}" for host in hosts]
+
+
+def test_pin_that_a_running_transfer_relies_on_is_not_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen in a crawl: "no address was pinned", because another handle's next request had removed the name's pin."""
+    taken_away: list[str] = []
+    replacing = Pin.replacing
+
+    def recording(pin: Pin, last: Pin | None) -> list[str]:
+        taken_away.extend([last.key] if last is not None and last.key != pin.key else [])
+        return replacing(pin, last)
+
+    async def run(server: HostileServer) -> list[Fetched]:
+        async with Fetching() as fetching:
+            first = await fetching.get_all([server.url("/", "x.test"), server.url("/", "w.test")])
+            taken_away.clear()
+            both = await fetching.get_all([server.url("/", "x.test"), server.url("/", "y.test")])
+            return first + both
+
+    monkeypatch.setattr(Pin, "replacing", recording)
+    with HostileServer(HELLO) as server:
+        assert [each.outcome for each in uvloop.run(run(server))] == ["200"] * 4
+        assert f"x.test:{server.port}" not in taken_away
 
 
 def test_literals_are_pinned_too() -> None:
