@@ -1,0 +1,118 @@
+"""How fast links become URLs: `FrontierCell.absorb` while its cells grow, with what it costs in memory and on disk.
+
+    python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--folder DIR] [--json]
+
+Every batch is one commit per cell, as the crawler makes them. Three quarters of a batch's links go to 64 hosts, as
+those of 64 pages would, the rest to any. `--known 0.8` makes four of five links repeat a URL that is there already.
+Rates are of the whole run and of its last tenth, when the cells are full; making the links is not counted. Ten million
+URLs in four cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from teia.frontier.cell import Found, FrontierCell
+from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
+
+NEAR_HOSTS = 64
+NEAR_SHARE = 0.75
+START_S = 1_700_000_000.0
+
+
+class Links:
+    """An endless stream of believable links; the same seed gives the same ones."""
+
+    def __init__(self, hosts: int, known_share: float, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._hosts = [f"www.site{number}.test" for number in range(hosts)]
+        self._pages = [0] * hosts
+        self._known_share = known_share
+
+    def batch(self, size: int) -> list[Found]:
+        near = self._chance.choices(range(len(self._hosts)), k=NEAR_HOSTS)
+        return [self._link(near) for _ in range(size)]
+
+    def _link(self, near: list[int]) -> Found:
+        chance = self._chance
+        host = chance.choice(near) if chance.random() < NEAR_SHARE else chance.randrange(len(self._hosts))
+        page = self._pages[host]
+        if page and chance.random() < self._known_share:
+            page = chance.randrange(page)
+        else:
+            self._pages[host] += 1
+        tail = f"/secao-{page % 97}/artigo-sobre-alguma-coisa-{page}.html"
+        return Found(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
+
+
+def by_cell(found: list[Found], starts: tuple[int, ...]) -> Iterator[tuple[int, list[Found]]]:
+    split: dict[int, list[Found]] = {}
+    for link in found:
+        split.setdefault(cell_of(slot_of(site_of(link.host)), starts), []).append(link)
+    yield from split.items()
+
+
+def bytes_written() -> int:
+    """What this process had the kernel write to the disk so far."""
+    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    return int(dict(line.split(": ") for line in lines)["write_bytes"])
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
+    links = Links(options.hosts, options.known, options.seed)
+    starts = cell_starts(options.cells)
+    spent: list[tuple[int, float]] = []
+    written_before = bytes_written()
+    with ExitStack() as stack:
+        paths = [folder / f"frontier{number}.sqlite" for number in range(options.cells)]
+        cells = [stack.enter_context(closing(FrontierCell(path))) for path in paths]
+        known = 0
+        while known < options.urls:
+            parts = list(by_cell(links.batch(options.batch), starts))
+            started_s = time.perf_counter()
+            for number, part in parts:
+                with cells[number].transaction():
+                    cells[number].absorb(part, START_S)
+            spent.append((options.batch, time.perf_counter() - started_s))
+            known = sum(cell.known for cell in cells)
+    last = spent[-max(1, len(spent) // 10) :]
+    return {
+        "urls": known,
+        "cells": options.cells,
+        "batch": options.batch,
+        "known_share": options.known,
+        "links_per_s": round(sum(n for n, _ in spent) / sum(s for _, s in spent)),
+        "links_per_s_at_the_end": round(sum(n for n, _ in last) / sum(s for _, s in last)),
+        "longest_commit_ms": round(max(s for _, s in spent) * 1e3, 1),
+        "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
+        "bytes_written_a_link": round((bytes_written() - written_before) / sum(n for n, _ in spent)),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--urls", type=int, default=200_000)
+    parser.add_argument("--cells", type=int, default=1)
+    parser.add_argument("--hosts", type=int, default=2_000)
+    parser.add_argument("--batch", type=int, default=5_000, help="links in a commit, over all cells")
+    parser.add_argument("--known", type=float, default=0.0, help="share of links to URLs that are known")
+    parser.add_argument("--folder", type=Path, default=None, help="where the cells are made; a temporary folder")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        result = measure(options, Path(folder))
+    print(json.dumps(result) if options.json else "\n".join(f"{key:24} {value}" for key, value in result.items()))
+
+
+if __name__ == "__main__":
+    main()

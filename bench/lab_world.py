@@ -1,0 +1,82 @@
+"""What one answer of a synthetic world costs, without sockets; prints one JSON object.
+
+python bench/lab_world.py [--pages 1000000] [--hosts 2000] [--answers 20000]
+
+Random URLs out of all pages, by size of host, three days after the epoch. `html` asks for web pages only, `mix` for
+whatever a random URL is, `gzip` for web pages of hosts that compress. The figure is the median over batches of 500.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import itertools
+import json
+import random
+import resource
+import statistics
+import time
+
+from teia.lab.exchange import Request
+from teia.lab.faults import Kind
+from teia.lab.spec import WorldSpec
+from teia.lab.world import World
+
+BATCH = 500
+NOW_S = 3 * 86_400.0
+LARGE_BYTES = 1_000_000  # the body that stands for "too large" would hide the mean of all others
+
+
+def requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[Request]:
+    chance = random.Random(1)
+    ends = list(itertools.accumulate(host.size for host in world.hosts))
+    found: list[Request] = []
+    while len(found) < count:
+        number = chance.randrange(ends[-1])
+        space = world.spaces[bisect.bisect_right(ends, number)]
+        slot = number - (ends[space.host.index] - space.size)
+        if (only_html and space.kind(slot) is not Kind.PAGE) or (headers and not space.host.gzip):
+            continue
+        found.append(Request(space.host.name, f"/{space.path(slot).decode()}", headers=headers))
+    return found
+
+
+def measure(world: World, questions: list[Request]) -> dict[str, float]:
+    batches, size = [], 0
+    for start in range(0, len(questions), BATCH):
+        batch = questions[start : start + BATCH]
+        began = time.perf_counter()
+        for request in batch:
+            length = len(world.answer(request, NOW_S).body)
+            size += length if length < LARGE_BYTES else 0
+        batches.append((time.perf_counter() - began) / len(batch) * 1e6)
+    return {
+        "us_per_answer": round(statistics.median(batches), 1),
+        "us_best_batch": round(min(batches), 1),
+        "mean_body_bytes": round(size / len(questions)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=2_000)
+    parser.add_argument("--answers", type=int, default=20_000)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    world = World(WorldSpec.load(None, pages=options.pages, hosts=options.hosts), epoch_s=0.0)
+    build_s = time.perf_counter() - began
+    for space in world.spaces:
+        world.frame(space)
+    rows = {
+        "html": measure(world, requests(world, options.answers, True, {})),
+        "mix": measure(world, requests(world, options.answers, False, {})),
+        "gzip": measure(world, requests(world, options.answers, True, {"accept-encoding": "gzip"})),
+    }
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    size = {"pages": options.pages, "hosts": options.hosts}
+    print(json.dumps({**size, "build_s": round(build_s, 2), "peak_rss_mb": round(peak_mb), **rows}))
+
+
+if __name__ == "__main__":
+    main()

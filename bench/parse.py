@@ -1,0 +1,153 @@
+"""Microseconds per stage of parsing one page: about 22 kB, 90 links (half of them a menu), gzip and chunks.
+
+    python -m bench.parse [--pages 100]
+
+Processor time, best of ten rounds, so that a busy machine disturbs little. The last line is the parent's cost of
+passing a page through a child and back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import random
+import time
+from collections.abc import Callable
+from itertools import cycle
+
+from resiliparse.parse.html import HTMLTree
+
+from teia.clock import WallClock
+from teia.config import LimitSettings
+from teia.parse.decode import decode
+from teia.parse.document import Document, Options
+from teia.parse.encoding import determine
+from teia.parse.fingerprint import fingerprints
+from teia.parse.headers import parse_head
+from teia.parse.html import read_headings, read_html, read_meta, visible_text
+from teia.parse.language import language_of
+from teia.parse.links import LinkCollector, add_tree_links
+from teia.parse.parsing import parse_document
+from teia.parse.pool import ChildLimits, ChildPool, Lost
+
+URL = "http://bench.test/section/page.html"
+VARIANTS = 500
+"""Pages with one menu and links of their own: more than the cache of resolved references can hold."""
+
+WORD_LETTERS = "etaoinshrdlu"
+
+
+def make_words(chance: random.Random, count: int = 200) -> list[str]:
+    return ["".join(chance.choices(WORD_LETTERS, k=chance.randint(1, 9))) for _ in range(count)]
+
+
+def make_page(links: int = 90, size_bytes: int = 22_000, seed: int = 1) -> bytes:
+    """A page with a menu, paragraphs, headings, pictures and links among the words."""
+    chance = random.Random(seed)
+    vocabulary = make_words(chance)
+    parts = [
+        "<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>A page &amp; its title</title>"
+        '<meta name=description content="what it is about"><link rel=canonical href="/section/page.html">'
+        '<link rel=stylesheet href="/s.css"><meta property="og:title" content="title"></head><body><ul class=menu>'
+    ]
+    parts += [
+        f'<li><a href="/part/{n}.html" class="item">{chance.choice(vocabulary)}</a></li>' for n in range(links // 2)
+    ]
+    parts.append("</ul><h1>The first heading</h1>")
+    used = links // 2
+    while sum(map(len, parts)) < size_bytes:
+        words = " ".join(chance.choice(vocabulary) for _ in range(60))
+        for _ in range(2):
+            if used < links:
+                query = f"?q={used}&amp;x=1" if used % 5 == 0 else ""
+                words += f' <a href="../other/{seed}-{used}{query}">{chance.choice(vocabulary)} <b>so</b></a> '
+                used += 1
+        parts.append(
+            f"<div class=post><h2>{chance.choice(vocabulary)}</h2><p>{words}.</p><img src='/i/{used}.png' alt=''></div>"
+        )
+    return "".join((*parts, "</body></html>")).encode()
+
+
+def chunked(body: bytes, chunk_bytes: int = 8_192) -> bytes:
+    chunks = [body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+
+
+def microseconds(work: Callable[[], object], pages: int) -> float:
+    work()
+    best = float("inf")
+    for _ in range(10):
+        start = time.process_time()
+        for _ in range(pages):
+            work()
+        best = min(best, (time.process_time() - start) / pages)
+    return best * 1e6
+
+
+def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
+    """Each stage as a function that takes the next page whenever it is called."""
+    options = Options(LimitSettings())
+    with_requisites = Options(options.limits, want_requisites=True)
+    raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = parse_head(raw)
+    wire = cycle([chunked(gzip.compress(page, 6)) for page in pages])
+    page = cycle(pages)
+    markup = cycle([each.decode() for each in pages])
+    tree = cycle([HTMLTree.parse(each.decode()) for each in pages])
+    text = cycle([visible_text(HTMLTree.parse(each.decode())) for each in pages])
+    return {
+        "decode (chunks, gzip)": lambda: decode(head.headers, next(wire), options.limits),
+        "encoding": lambda: determine(next(page), "", is_html=True),
+        "parse (lexbor)": lambda: HTMLTree.parse(next(markup)),
+        "parse and text": lambda: visible_text(HTMLTree.parse(next(markup))),
+        "links": lambda: add_tree_links(next(tree), LinkCollector(URL, options)),
+        "headings, meta": lambda: (read_headings(next(tree)), read_meta(next(tree), "teia")),
+        "html, all of it": lambda: read_html(Document(URL, head, next(page), options)),
+        "language": lambda: language_of(next(text), "en"),
+        "fingerprints": lambda: fingerprints(next(page), next(text)),
+        "parse_document": lambda: parse_document(URL, raw, next(wire), options),
+        "parse_document, requisites": lambda: parse_document(URL, raw, next(wire), with_requisites),
+    }
+
+
+def echo(payload: bytes) -> bytes:
+    """The job of the transport bench: a third of a page in, half a page out."""
+    return payload + payload[: len(payload) // 2]
+
+
+async def transport(items: int) -> tuple[float, float]:
+    """Processor time of this process, and wall time, per item; in microseconds."""
+    pool = ChildPool("bench.parse:echo", 1, ChildLimits(), WallClock())
+    await pool.start()
+    payload = random.Random(1).randbytes(7_000)
+    room = asyncio.Semaphore(256)
+
+    def answered(_: bytes | Lost) -> None:
+        room.release()
+
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(items):
+        await room.acquire()
+        pool.submit(payload, answered)
+    for _ in range(256):
+        await room.acquire()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    await pool.close()
+    return cpu / items * 1e6, wall / items * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=100, help="pages per round")
+    arguments = parser.parse_args()
+    pages = [make_page(seed=seed) for seed in range(VARIANTS)]
+    print(f"page: {len(pages[0])} bytes, {pages[0].count(b'<a ')} links")
+    for name, work in stages(pages).items():
+        print(f"{name:28s} {microseconds(work, arguments.pages):7.0f} us")
+    cpu_us, wall_us = asyncio.run(transport(20 * arguments.pages))
+    print(f"{'through a child, parent CPU':28s} {cpu_us:7.1f} us   (wall {wall_us:.1f} us)")
+
+
+if __name__ == "__main__":
+    main()

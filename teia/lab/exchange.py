@@ -1,0 +1,43 @@
+"""What a world is asked and what it answers: the seam between the synthetic web and whatever carries it.
+
+`lab.serve` puts these on sockets; a test, or a crawl on the virtual clock, calls `World.answer` with them directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Fault(Enum):
+    """What the server does instead of answering properly."""
+
+    NONE = "none"
+    RESET = "reset"  # the connection is cut before any byte (T8's -11)
+    SILENT = "silent"  # nothing is sent until the client gives up or `delay_s` has passed (T8's -10)
+    GARBAGE = "garbage"  # `body` goes out as it is, without a status line (T8's -1)
+    SHORT = "short"  # fewer bytes than Content-Length says, then closed
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request as the world sees it. Header names are lower-case; `host` has no port."""
+
+    host: str
+    target: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP answer. `headers` are ready lines, each ending in CR LF, without Content-Length and Connection."""
+
+    status: int
+    headers: bytes
+    body: bytes = b""
+    delay_s: float = 0.0
+    fault: Fault = Fault.NONE
+    chunked: bool = False

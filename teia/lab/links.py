@@ -1,0 +1,151 @@
+"""Who links to whom: what a page's draws say, in the order the page shows it.
+
+Beside the tree of its host a page has links to other pages of the host and to other hosts, both with targets by a power
+law: `int(size * u ** power)` hits the low numbers, which are also the pages near the root and the large hosts, most
+often. A home page links to the hosts below its own in the tree of hosts, to mirrors, and to names that are dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+
+from teia.lab.draws import uint16s
+from teia.lab.faults import Kind
+from teia.lab.hosts import BRANCHES, DeadName
+from teia.lab.spec import WorldSpec
+from teia.lab.urlspace import UrlSpace
+
+FIXED_DRAWS = 13
+PARAGRAPH_DRAWS = 3
+OUTSIDE_DRAWS = 3
+
+
+class Outside(NamedTuple):
+    """A link to a page of another host, under one of its names."""
+
+    name: str
+    space: UrlSpace
+    slot: int
+    nofollow: bool
+
+
+class PageLinks(NamedTuple):
+    """The links of one page that are its own; those of the navigation are the host's."""
+
+    children: list[int]
+    inside: list[int]
+    nofollow: int | None  # the last inside, where it is not to be followed
+    outside: list[Outside]
+    partners: list[str]  # names of hosts, on home pages
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which of a page's numbers mean what: first the fixed ones, then links, then paragraphs."""
+
+    numbers: Struct
+    most_paragraphs: int
+    most_inside: int
+    most_outside: int
+
+    @property
+    def outside_at(self) -> int:
+        return FIXED_DRAWS + self.most_inside
+
+    @property
+    def paragraphs_at(self) -> int:
+        return self.outside_at + self.most_outside * OUTSIDE_DRAWS
+
+    @classmethod
+    def of(cls, spec: WorldSpec) -> Layout:
+        paragraphs, inside, outside = (
+            mean + mean // 2 for mean in (spec.text.paragraphs, spec.links.inside, spec.links.outside)
+        )
+        count = FIXED_DRAWS + inside + outside * OUTSIDE_DRAWS + paragraphs * PARAGRAPH_DRAWS
+        return cls(Struct(f"<{count}H"), paragraphs, inside, outside)
+
+
+def around(mean: int, number: int) -> int:
+    """Turn 16 bits into a count between half the mean and one and a half times the mean."""
+    low = mean - mean // 2
+    return low + number * (mean // 2 * 2 + 1) // 65536
+
+
+class LinkGraph:
+    """All links of a world; nothing is kept per page."""
+
+    def __init__(self, spec: WorldSpec, spaces: Sequence[UrlSpace], dead: Sequence[DeadName]) -> None:
+        self.layout = Layout.of(spec)
+        self._seed = spec.seed
+        self._inside, self._outside = spec.links.inside, spec.links.outside
+        self._nofollow_below = round(spec.links.nofollow * 65536)
+        self._same_topic_below = int(spec.links.same_topic * 256)
+        self._spaces = spaces
+        self._originals = sum(not space.host.is_mirror for space in spaces)
+        self._dead = dead
+        self._by_topic: dict[str, list[UrlSpace]] = {}
+        for space in spaces:
+            self._by_topic.setdefault(space.host.topic, []).append(space)
+        self._power = spec.links.power
+        self._outside_at = self.layout.outside_at
+
+    def draws(self, space: UrlSpace, slot: int) -> tuple[int, ...]:
+        """Return the numbers of a page: its links and all else about it that chance decides."""
+        return uint16s(self.layout.numbers, self._seed, space.host.content, slot)
+
+    def of_page(self, space: UrlSpace, slot: int, draws: tuple[int, ...]) -> PageLinks:
+        """Return the links of a page from its draws."""
+        size, power = space.size, self._power
+        numbers = draws[FIXED_DRAWS : FIXED_DRAWS + around(self._inside, draws[8])]
+        inside = [int(size * (number / 65536) ** power) for number in numbers]
+        if space.has_orphans:
+            inside = [space.linkable(target) for target in inside]
+        shunned = inside.pop() if len(inside) > 1 and draws[12] < self._nofollow_below * len(inside) else None
+        outside = self._outside_of(space, draws) if self._outside and len(self._spaces) > 1 else []
+        partners = self._partners(space.host.content) if slot == 0 else []
+        return PageLinks(space.children(slot), inside, shunned, outside, partners)
+
+    def redirect(self, space: UrlSpace, slot: int, draws: tuple[int, ...], *, chained: bool) -> Outside:
+        """Return where a redirect leads: a live page here or on another host, or the next redirect of this host."""
+        if chained:
+            for other in range(slot + 1, min(slot + 65, space.size)):
+                if space.kind(other) in {Kind.MOVED, Kind.FOUND}:
+                    return Outside(space.host.name, space, other, False)
+        target, name = space, space.host.name
+        if draws[4] < 16384 and len(self._spaces) > 1:
+            target = self._another(space, draws[5], draws[6])
+            name = target.host.name
+        return Outside(name, target, target.live(int(target.size * (draws[7] / 65536) ** self._power)), False)
+
+    def _outside_of(self, space: UrlSpace, draws: tuple[int, ...]) -> list[Outside]:
+        found = []
+        power, below, at = self._power, self._nofollow_below, self._outside_at
+        for _ in range(around(self._outside, draws[9])):
+            which, where, how = draws[at : at + OUTSIDE_DRAWS]
+            at += OUTSIDE_DRAWS
+            target = self._another(space, which, how)
+            host = target.host
+            page = int(target.size * (where / 65536) ** power)
+            if target.has_orphans:
+                page = target.linkable(page)
+            name = host.aliases[0] if host.aliases and how & 1 else host.name
+            found.append(Outside(name, target, page, how < below))
+        return found
+
+    def _another(self, space: UrlSpace, which: int, how: int) -> UrlSpace:
+        """Return another host by its size, often one of the same topic."""
+        among: Sequence[UrlSpace] = self._spaces
+        if how >> 8 < self._same_topic_below and len(self._by_topic[space.host.topic]) > 1:
+            among = self._by_topic[space.host.topic]
+        index = int(len(among) * (which / 65536) ** self._power)
+        target = among[index]
+        # A mirror must show the links of its original, so both count as oneself.
+        return target if target.host.content != space.host.content else among[(index + 1) % len(among)]
+
+    def _partners(self, content: int) -> list[str]:
+        first = BRANCHES * content + 1
+        names = [space.host.name for space in self._spaces[first : first + BRANCHES]]
+        return names + [dead.name for dead in self._dead[content :: self._originals]]

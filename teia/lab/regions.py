@@ -1,0 +1,54 @@
+"""How far clients are from servers: latency and bandwidth by region (A4, A12).
+
+On loopback everybody is next door, so a client's region is told by the address it binds to, a server's by its turn.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+from teia.lab.hosts import Host
+from teia.lab.spec import RegionsSpec
+
+_REMEMBERED_CLIENTS = 4096
+
+
+class Regions:
+    """Tells how long an answer takes on its way."""
+
+    def __init__(self, spec: RegionsSpec) -> None:
+        self.names = spec.names
+        self._latency_s, self._bytes_per_s = spec.latency_s, spec.bytes_per_s
+        pairs = (entry.split("=") for entry in spec.clients)
+        networks = [(ip_network(network), spec.names.index(region)) for network, region in pairs]
+        self._networks = sorted(networks, key=lambda pair: pair[0].prefixlen, reverse=True)
+        self._known: dict[str, int] = {}
+
+    @property
+    def are_one(self) -> bool:
+        """Whether no answer is ever delayed here."""
+        return not self._latency_s and not self._bytes_per_s
+
+    def of_client(self, address: str) -> int:
+        """Return a client's region: that of the narrowest network it is in, else the first."""
+        region = self._known.get(address)
+        if region is None:
+            region = self._look_up(address)
+            if len(self._known) >= _REMEMBERED_CLIENTS:
+                self._known.clear()
+            self._known[address] = region
+        return region
+
+    def delay_s(self, client: str, host: Host, size_bytes: int) -> float:
+        """Return latency plus the time the bytes take."""
+        here = self.of_client(client)
+        latency_s = self._latency_s[here][host.region] if self._latency_s else 0.0
+        bytes_per_s = self._bytes_per_s[here][host.region] if self._bytes_per_s else 0.0
+        return latency_s + (size_bytes / bytes_per_s if bytes_per_s else 0.0)
+
+    def _look_up(self, address: str) -> int:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return 0
+        return next((region for network, region in self._networks if parsed in network), 0)

@@ -1,0 +1,26 @@
+"""Every experiment there is, in the mission's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teia.errors import UsageError
+from teia.lab.reproduce.change_mix import change_mix
+from teia.lab.reproduce.registry import IDS, Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {each.id: each for each in (change_mix,)}
+
+
+def choose(ids: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of these ids, each once, in the order given."""
+    wanted = list(dict.fromkeys(each.upper() for each in ids))
+    for each in wanted:
+        if each not in EXPERIMENTS:
+            raise UsageError(_refusal(each))
+    return [EXPERIMENTS[each] for each in wanted]
+
+
+def _refusal(unknown: str) -> str:
+    what = "has no experiment yet" if unknown in IDS else "is not an id of docs/seeds.md"
+    without = " ".join(each for each in IDS if each not in EXPERIMENTS)
+    return f"{unknown} {what}; known: {' '.join(EXPERIMENTS)}; without an experiment so far: {without}"

@@ -1,0 +1,136 @@
+"""P7: Wolf's mix of change processes, as the lab's worlds draw it.
+
+The paper gives three shares and no parameters, so the shares are compared with it and the gaps between changes with
+what the theory of each process predicts. A gap is measured in units of its page's mean gap (1 / rate), which makes
+pages of all rates one sample. Each page gives the same number of gaps, not all up to a horizon: a horizon would
+leave out the longest ones, and with Pareto gaps these are what the mean is made of.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from teia.lab.change import PARETO, POISSON, REGULAR, Changes
+from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.spec import ChangesSpec
+
+Floats = NDArray[np.float64]
+
+NAMES = {POISSON: "Poisson", PARETO: "Pareto", REGULAR: "quasi-deterministic"}
+PUBLISHED_SHARES = {POISSON: 0.6, PARETO: 0.3, REGULAR: 0.1}
+PAGES = 100_000
+QUICK_PAGES = 5_000
+GAPS_PER_PAGE = 15
+LENGTHS = np.union1d(np.logspace(-2, 2, 81), np.linspace(0.85, 1.15, 61))
+"""Where distributions are compared; closer together around 1, where quasi-deterministic gaps all lie."""
+
+
+@experiment(
+    "P7",
+    title="Wolf's mix of change processes",
+    paper="the polite scheduling paper, section 1.1, on the simulations of Wolf et al. (WWW 2002)",
+)
+def change_mix(run: Run) -> Results:
+    """Draw a world's pages and compare their shares with the paper, their gaps with theory."""
+    spec = ChangesSpec()
+    pages = QUICK_PAGES if run.quick else PAGES
+    run.progress(f"P7: drawing {GAPS_PER_PAGE} gaps of each of {pages:,} pages")
+    gaps = draw(Changes(spec, run.seed, pages), pages)
+    yield shares_table(gaps)
+    yield gaps_table(gaps, spec)
+    yield gaps_figure(gaps, spec)
+
+
+def draw(changes: Changes, pages: int) -> dict[int, Floats]:
+    """Return the gaps of all pages by process, one row a page. The first change of a page ends no whole gap."""
+    drawn: dict[int, list[list[float]]] = {process: [] for process in NAMES}
+    for page in range(pages):
+        habit = changes.habit(0, page)
+        times = (time for time, _ in islice(changes.events(0, page, math.inf), GAPS_PER_PAGE + 1))
+        drawn[habit.process].append([(later - earlier) * habit.rate_per_day for earlier, later in pairwise(times)])
+    return {process: np.array(rows) for process, rows in drawn.items()}
+
+
+def shares_table(gaps: dict[int, Floats]) -> Table:
+    pages = sum(len(rows) for rows in gaps.values())
+    rows = tuple(Row((NAMES[each],), len(gaps[each]) / pages, PUBLISHED_SHARES[each]) for each in NAMES)
+    sizes = f"{pages:,} pages; a share of 0.6 scatters by {math.sqrt(0.6 * 0.4 / pages):.2g} (one standard deviation)."
+    return Table("shares", "Share of pages by change process", ("process",), rows, note=sizes)
+
+
+def gaps_table(gaps: dict[int, Floats], spec: ChangesSpec) -> Table:
+    """Mean, median and coefficient of variation of each process."""
+    rows = []
+    for process, name in NAMES.items():
+        sample = gaps[process]
+        variation = float(sample.std() / sample.mean())
+        rows += [
+            Row((name, "mean"), float(sample.mean()), 1.0),
+            Row((name, "median"), float(np.median(sample)), median(process, spec)),
+            Row((name, "coefficient of variation"), variation, coefficient_of_variation(process, spec)),
+        ]
+    note = (
+        f"The Pareto gaps have shape {spec.pareto_shape:g}, the quasi-deterministic ones are up to "
+        f"{spec.jitter:.0%} of their period early or late. A Pareto gap of shape 2 or less has no finite variance: its "
+        "coefficient of variation grows with the sample, and its mean settles slowly."
+    )
+    title = "Gaps between changes, in units of the page's mean gap"
+    return Table("gaps", title, ("process", "measure"), tuple(rows), beside="theory", note=note)
+
+
+def median(process: int, spec: ChangesSpec) -> float:
+    if process == POISSON:
+        return math.log(2)
+    if process == PARETO:
+        return shortest_pareto_gap(spec) * 2 ** (1 / spec.pareto_shape)
+    return 1.0
+
+
+def coefficient_of_variation(process: int, spec: ChangesSpec) -> float | None:
+    """Standard deviation over mean; None where it is infinite."""
+    if process == POISSON:
+        return 1.0
+    if process == REGULAR:
+        return spec.jitter / math.sqrt(3)
+    shape = spec.pareto_shape
+    return 1 / math.sqrt(shape * (shape - 2)) if shape > 2 else None
+
+
+def shortest_pareto_gap(spec: ChangesSpec) -> float:
+    """Return the scale that makes the mean 1."""
+    return (spec.pareto_shape - 1) / spec.pareto_shape
+
+
+def survival(process: int, spec: ChangesSpec) -> Floats:
+    """Return the theoretical share of gaps longer than each of LENGTHS."""
+    if process == POISSON:
+        return np.exp(-LENGTHS)
+    if process == PARETO:
+        return np.minimum(1.0, shortest_pareto_gap(spec) / LENGTHS) ** spec.pareto_shape
+    return np.clip((1 + spec.jitter - LENGTHS) / (2 * spec.jitter), 0.0, 1.0)
+
+
+def gaps_figure(gaps: dict[int, Floats], spec: ChangesSpec) -> Figure:
+    """Draw the share of gaps longer than a length; with both axes logarithmic, Pareto is a straight line."""
+    series: list[Series] = []
+    for process, name in NAMES.items():
+        ordered = np.sort(gaps[process], axis=None)
+        ours = 1 - np.searchsorted(ordered, LENGTHS, side="right") / len(ordered)
+        resolved = 10 / len(ordered)
+        series += [
+            _positive(name, ours, 0.0),
+            _positive(f"{name}, theory", survival(process, spec), resolved, ours=False),
+        ]
+    title = "How long pages stay as they are"
+    axes = ("gap, in units of the page's mean gap", "share of gaps that are longer")
+    return Figure("gap-distributions", title, *axes, tuple(series), log_x=True, log_y=True)
+
+
+def _positive(label: str, shares: Floats, above: float, *, ours: bool = True) -> Series:
+    """Leave out what a logarithmic axis or the size of the sample cannot show."""
+    shown = shares > above
+    return Series(label, tuple(LENGTHS[shown].tolist()), tuple(shares[shown].tolist()), ours)

@@ -1,0 +1,133 @@
+"""What an experiment is, and what it yields.
+
+A table holds our numbers beside others': those the paper published, or those theory predicts. A number the paper does
+not give is None and stays empty in the report; a number is never made up to fill a column. Figures are data too: what
+is drawn is also what is counted in the digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+IDS = tuple(
+    f"{letter}{number}"
+    for letter, last in (("P", 9), ("A", 16), ("C", 9), ("T", 12), ("F", 11))
+    for number in range(1, last + 1)
+)
+"""Every id of the mission, in its order; docs/seeds.md has a row for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of ours, what it is, and the number it is compared with."""
+
+    labels: tuple[str, ...]
+    ours: float
+    other: float | None = None
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) for value in (self.ours, self.other) if value is not None):
+            raise ValueError(f"{self.labels}: not a finite number; leave out what has no value")
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.other is None else self.ours - self.other
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers side by side. `name` becomes the file's; `beside` says whose numbers `other` are."""
+
+    name: str
+    title: str
+    label_names: tuple[str, ...]
+    rows: tuple[Row, ...]
+    beside: str = "published"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a figure; a line that is not ours (published, theory) is drawn dashed."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Lines over one pair of axes."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What an experiment is given: its chance, its size, a folder for what it keeps and where to say how far it is."""
+
+    seed: int
+    quick: bool
+    out: Path
+    progress: Callable[[str], None]
+
+    def random(self, *keys: int) -> np.random.Generator:
+        """Return a generator that depends on the seed and the keys alone: parts of a run do not disturb each other."""
+        return np.random.default_rng((self.seed, *keys))
+
+
+Results = Iterator[Table | Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment of a paper, under the mission's id for it."""
+
+    id: str
+    title: str
+    paper: str
+    body: Callable[[Run], Results]
+
+
+def experiment(mission_id: str, *, title: str, paper: str) -> Callable[[Callable[[Run], Results]], Experiment]:
+    """Make an `Experiment` of the function below it."""
+    if mission_id not in IDS:
+        raise ValueError(f"{mission_id} is not an id of the mission")
+    return lambda body: Experiment(mission_id, title, paper, body)
+
+
+def number_text(value: float | None) -> str:
+    """One number as every report and file of ours shows it: six digits, nothing where there is none."""
+    return "" if value is None else f"{value:.6g}"
+
+
+def digest_of(results: Sequence[Table | Figure]) -> str:
+    """SHA-256 over every number of an experiment, as `number_text` shows it: equal runs have equal digests."""
+    lines = itertools.chain.from_iterable(_lines_of(result) for result in results)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _lines_of(result: Table | Figure) -> Iterator[str]:
+    yield result.name
+    if isinstance(result, Table):
+        for row in result.rows:
+            yield "\t".join((*row.labels, number_text(row.ours), number_text(row.other)))
+    else:
+        for series in result.series:
+            for x, y in zip(series.x, series.y, strict=True):
+                yield f"{series.label}\t{number_text(x)}\t{number_text(y)}"

@@ -1,0 +1,112 @@
+"""REPORT.md, with a CSV file for each table and an SVG file for each figure beside it.
+
+Everything but the date, the time taken and the versions is decided by the command, so two runs with the same seed
+write the same CSV and SVG files, byte for byte, and show the same digest.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from teia.clock import iso_utc
+from teia.lab.reproduce.figure import svg_of
+from teia.lab.reproduce.registry import Experiment, Figure, Table, digest_of, number_text
+
+VERSIONS_OF = ("teia", "numpy", "matplotlib")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An experiment that has run: what it yielded and how long it took."""
+
+    experiment: Experiment
+    results: tuple[Table | Figure, ...]
+    seconds: float
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.results)
+
+    def file_of(self, result: Table | Figure) -> str:
+        return f"{self.experiment.id}-{result.name}.{'csv' if isinstance(result, Table) else 'svg'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the report says about the run as a whole."""
+
+    command: str
+    seed: int
+    quick: bool
+    date_s: float
+
+
+def write_report(out: Path, heading: Heading, finished: Sequence[Finished]) -> Path:
+    """Write every file into the folder `out`, REPORT.md last, and return its path."""
+    for each in finished:
+        for result in each.results:
+            content = csv_of(result) if isinstance(result, Table) else svg_of(result)
+            (out / each.file_of(result)).write_text(content, encoding="utf-8")
+    report = out / "REPORT.md"
+    report.write_text(markdown_of(heading, finished), encoding="utf-8")
+    return report
+
+
+def csv_of(table: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_columns(table))
+    for row in table.rows:
+        writer.writerow((*row.labels, number_text(row.other), number_text(row.ours), number_text(row.difference)))
+    return text.getvalue()
+
+
+def _columns(table: Table) -> tuple[str, ...]:
+    return (*table.label_names, table.beside, "ours", "difference")
+
+
+def markdown_of(heading: Heading, finished: Sequence[Finished]) -> str:
+    lines = ["# Experiments done again", "", *_heading_lines(heading)]
+    for each in finished:
+        lines += ["", f"## {each.experiment.id}: {each.experiment.title}", "", f"Paper: {each.experiment.paper}.", ""]
+        lines += [f"Took {each.seconds:.1f} s. Digest of its data: `{each.digest}`."]
+        for result in each.results:
+            lines += ["", *_lines_of(result, each.file_of(result))]
+    return "\n".join(lines) + "\n"
+
+
+def _heading_lines(heading: Heading) -> list[str]:
+    versions = [f"Python {platform.python_version()}", *(f"{name} {metadata.version(name)}" for name in VERSIONS_OF)]
+    size = "quick: smaller than the paper's, so the numbers scatter more" if heading.quick else "full"
+    return [
+        f"- command: `{heading.command}`",
+        f"- seed: {heading.seed}",
+        f"- size: {size}",
+        f"- date: {iso_utc(heading.date_s)}",
+        f"- versions: {', '.join(versions)}",
+    ]
+
+
+def _lines_of(result: Table | Figure, file: str) -> list[str]:
+    lines = [f"### {result.title}", ""]
+    if isinstance(result, Table):
+        lines += _table_lines(result)
+        lines += ["", f"Data: [{file}]({file})"]
+    else:
+        lines += [f"![{result.title}]({file})"]
+    return [*lines, "", result.note] if result.note else lines
+
+
+def _table_lines(table: Table) -> list[str]:
+    columns = _columns(table)
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(table.label_names) + "---:|" * 3]
+    for row in table.rows:
+        numbers = (number_text(row.other), number_text(row.ours), number_text(row.difference))
+        lines.append(f"| {' | '.join((*row.labels, *numbers))} |".replace("|  |", "| |"))
+    return lines

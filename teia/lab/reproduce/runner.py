@@ -1,0 +1,84 @@
+"""Run the experiments that were asked for, write the report, say what came of it.
+
+What the command prints with `--json` is made here too, from the same results as the files.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from teia.clock import Clock, iso_utc
+from teia.lab.reproduce.catalogue import choose
+from teia.lab.reproduce.registry import Experiment, Run, Table
+from teia.lab.reproduce.report import Finished, Heading, write_report
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A report that has been written."""
+
+    report: Path
+    heading: Heading
+    finished: tuple[Finished, ...]
+
+
+def reproduce(
+    ids: Sequence[str], *, seed: int, quick: bool, out: Path, clock: Clock, progress: Callable[[str], None]
+) -> Reproduction:
+    """Run experiments one after the other and write their report.
+
+    Unknown ids and a folder that cannot be made are refused before anything runs.
+    """
+    chosen = choose(ids)
+    out.mkdir(parents=True, exist_ok=True)
+    heading = Heading(_command(chosen, seed, quick, out), seed, quick, clock.now_s())
+    finished = tuple(_run(each, Run(seed, quick, out, progress), clock) for each in chosen)
+    return Reproduction(write_report(out, heading, finished), heading, finished)
+
+
+def _command(chosen: Sequence[Experiment], seed: int, quick: bool, out: Path) -> str:
+    size = ["--quick"] if quick else []
+    return shlex.join(
+        ["teia", "lab", "reproduce", *(e.id for e in chosen), "--seed", str(seed), "--out", str(out), *size]
+    )
+
+
+def _run(experiment: Experiment, run: Run, clock: Clock) -> Finished:
+    run.progress(f"{experiment.id}: {experiment.title}")
+    started_s = clock.ticks_s()
+    results = tuple(experiment.body(run))
+    return Finished(experiment, results, clock.ticks_s() - started_s)
+
+
+def summary(done: Reproduction) -> dict[str, Any]:
+    """Every table's numbers and the names of all files, ready for JSON."""
+    return {
+        "report": str(done.report),
+        "seed": done.heading.seed,
+        "quick": done.heading.quick,
+        "date": iso_utc(done.heading.date_s),
+        "experiments": [_summary_of(each) for each in done.finished],
+    }
+
+
+def _summary_of(finished: Finished) -> dict[str, Any]:
+    return {
+        "id": finished.experiment.id,
+        "title": finished.experiment.title,
+        "seconds": round(finished.seconds, 3),
+        "digest": finished.digest,
+        "files": [finished.file_of(result) for result in finished.results],
+        "tables": {result.name: _rows(result) for result in finished.results if isinstance(result, Table)},
+    }
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    return [
+        dict(zip(table.label_names, row.labels, strict=True))
+        | {table.beside: row.other, "ours": row.ours, "difference": row.difference}
+        for row in table.rows
+    ]

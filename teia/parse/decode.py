@@ -1,0 +1,140 @@
+"""From the body on the wire to the payload: chunks undone, then compression.
+
+The archive keeps the body without its chunks but still compressed (`dechunked`): that is the form every WARC reader
+agrees on. Everything here is bounded by bytes *produced*, because one MiB of gzip may hold a GiB of zeros.
+
+A body that ends early is kept and marked, never silently taken for the whole (libcurl reports a cut gzip as a success).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from isal import isal_zlib
+
+from teia.config import LimitSettings
+from teia.parse.headers import Headers
+
+MAX_CODINGS = 2
+STEP_BYTES = 64 * 1024
+"""Input given to the decompressor at once; it copies what it has not used, so all at once would be quadratic."""
+
+PIECE_BYTES = 1024 * 1024
+RATIO_FREE_BYTES = 1024 * 1024
+"""A small page may compress as well as it likes."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub calls the class an instance
+_GZIP = 31
+_ZLIB = 15
+_RAW_DEFLATE = -15
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*+(?:;[^\n]*+)?\r?\n")
+_CUT_CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{0,16}[ \t]*+(?:;[^\n]*+)?\r?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A body in its two later forms.
+
+    `truncated` says why the payload is not all there: `chunk` or `coding` (the data ended early), `length` or
+    `ratio` (we stopped). `error` says what was wrong with the framing or the coding; the payload is then what came
+    before the fault, and empty where the coding is one we do not know.
+    """
+
+    dechunked: bytes
+    payload: bytes
+    truncated: str = ""
+    error: str = ""
+
+
+def decode(headers: Headers, body: bytes, limits: LimitSettings) -> Decoded:
+    """Undo chunks and compression as the headers announce them."""
+    truncated = error = ""
+    dechunked = body
+    if "chunked" in headers.tokens("transfer-encoding"):
+        dechunked, truncated, error = dechunk(body, limits.header_line_bytes)
+    payload = dechunked
+    codings = [coding for coding in headers.tokens("content-encoding") if coding != "identity"]
+    if len(codings) > MAX_CODINGS:
+        return Decoded(dechunked, b"", truncated, error or f"{len(codings)} codings in a row")
+    for coding in reversed(codings):
+        payload, cut, wrong = _undo(coding, payload, limits)
+        truncated, error = truncated or cut, error or wrong
+    if len(payload) > limits.decoded_bytes:
+        payload, truncated = payload[: limits.decoded_bytes], truncated or "length"
+    return Decoded(dechunked, payload, truncated, error)
+
+
+def dechunk(body: bytes, max_line_bytes: int) -> tuple[bytes, str, str]:
+    """Return the chunks joined, why it is not all (`chunk`), and what is wrong. Extensions and trailers are dropped.
+
+    A body announced as chunked that does not begin with a chunk is kept as it came.
+    """
+    pieces: list[bytes] = []
+    position = 0
+    while True:
+        line = _CHUNK_LINE.match(body, position, position + max_line_bytes)
+        if line is None:
+            rest = body[position : position + max_line_bytes]
+            if len(rest) < max_line_bytes and _CUT_CHUNK_LINE.match(rest):
+                return b"".join(pieces), "chunk", ""
+            return (b"".join(pieces) if position else body), "", "bad chunk"
+        size, start = int(line.group(1), 16), line.end()
+        if size == 0:
+            return b"".join(pieces), "", ""
+        pieces.append(body[start : start + size])
+        if start + size > len(body):
+            return b"".join(pieces), "chunk", ""
+        position = start + size
+        position += 2 if body.startswith(b"\r\n", position) else 1 if body.startswith(b"\n", position) else 0
+
+
+def _undo(coding: str, data: bytes, limits: LimitSettings) -> tuple[bytes, str, str]:
+    if not data:
+        return data, "", ""
+    if coding in {"gzip", "x-gzip"}:
+        if not GZIP_MAGIC.startswith(data[:2]):
+            return data, "", "not gzip, as announced"
+        return inflate(data, _GZIP, limits.decoded_bytes, limits.decoded_ratio)
+    if coding == "deflate":
+        wrapped = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
+        return inflate(data, _ZLIB if wrapped else _RAW_DEFLATE, limits.decoded_bytes, limits.decoded_ratio)
+    return b"", "", f"unknown coding {coding[:40]!r}"
+
+
+def gunzip(data: bytes, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
+    """Undo gzip that is the document itself (`sitemap.xml.gz`) rather than a coding of the answer."""
+    return inflate(data, _GZIP, max_bytes, max_ratio)
+
+
+def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
+    """Decompress piece by piece; return the payload, why it is not all, and what is wrong.
+
+    Several gzip members in a row are one payload (RFC 1952); anything else after the end is ignored, as browsers do.
+    """
+    pieces: list[bytes] = []
+    produced = position = 0
+    while True:
+        member = isal_zlib.decompressobj(wbits)
+        pending, full = b"", False
+        while not member.eof:
+            if not pending and not full:
+                pending = data[position : position + STEP_BYTES]
+                position += len(pending)
+                if not pending:
+                    return b"".join(pieces), "coding", ""
+            try:
+                piece: bytes = member.decompress(pending, PIECE_BYTES)
+            except (_IsalError, ValueError):
+                return b"".join(pieces), "", "bad compressed data"
+            pending, full = member.unconsumed_tail, len(piece) == PIECE_BYTES
+            pieces.append(piece)
+            produced += len(piece)
+            if produced > max_bytes:
+                return b"".join(pieces)[:max_bytes], "length", ""
+            if produced > RATIO_FREE_BYTES and produced > max_ratio * (position - len(pending)):
+                return b"".join(pieces), "ratio", ""
+        position -= len(member.unused_data)
+        if wbits != _GZIP or not data.startswith(GZIP_MAGIC, position):
+            return b"".join(pieces), "", ""

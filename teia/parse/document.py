@@ -1,0 +1,99 @@
+"""One answer as the processors see it, and what a processor has to say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from resiliparse.parse.html import HTMLTree
+
+from teia.config import LimitSettings
+from teia.parse import encoding, mime
+from teia.parse.bounds import bounded
+from teia.parse.headers import Head
+from teia.records import Link
+from teia.urls import DEFAULT_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How documents of one collection are read."""
+
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    want_requisites: bool = False
+    agent: str = "teia"
+    rules: tuple[str, ...] = DEFAULT_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a sitemap or feed: a URL and when it last changed by what its site says (Unix seconds)."""
+
+    url: str
+    modified_s: float | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one processor found; all of it optional.
+
+    Findings of several processors are laid together: the first non-empty text of each field counts, links and
+    entries are joined, flags add up. `truncated` names what was cut: `depth`, `links`, `pages` …
+    """
+
+    title: str = ""
+    text: str = ""
+    headings: tuple[str, ...] = ()
+    language: str = ""
+    description: str = ""
+    canonical: str = ""
+    author: str = ""
+    published: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    links: tuple[Link, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    noindex: bool = False
+    nofollow: bool = False
+    truncated: tuple[str, ...] = ()
+
+
+class Document:
+    """A decoded answer: its URL, head, media type and payload; its text and its tree, made when first asked for.
+
+    `url` is canonical. `language` of a finding is what the document declares; detection comes later, on the text.
+    """
+
+    def __init__(self, url: str, head: Head, payload: bytes, options: Options) -> None:
+        self.url = url
+        self.head = head
+        self.payload = payload
+        self.options = options
+        self.declared_type = mime.content_type(head.headers.all("content-type"))
+        self.media_type = mime.effective_type(self.declared_type, payload)
+
+    @cached_property
+    def charset(self) -> str:
+        """WHATWG name of the encoding."""
+        label = self.declared_type.charset if self.declared_type else ""
+        is_html = not mime.is_xml(self.media_type) and self.media_type != "text/plain"
+        return encoding.determine(self.payload, label, is_html=is_html)
+
+    @cached_property
+    def markup(self) -> str:
+        """The payload as characters."""
+        return encoding.to_text(self.payload, self.charset)
+
+    @cached_property
+    def _bounded(self) -> tuple[str, tuple[str, ...]]:
+        return bounded(self.markup)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What had to be cut before the markup could be parsed."""
+        return self._bounded[1]
+
+    @cached_property
+    def tree(self) -> HTMLTree:
+        """The document as a browser builds it (lexbor), parsed once for all processors."""
+        return HTMLTree.parse(self._bounded[0])

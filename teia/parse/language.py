@@ -1,0 +1,39 @@
+"""Which language a text is in (T10's scope by language): detected where there is enough text, else as declared."""
+
+from __future__ import annotations
+
+import re
+
+from resiliparse.parse.lang import detect_fast
+
+ENOUGH_CHARS = 400
+"""Shorter texts are mostly names and menu words; on 400 characters of prose it was right six times of seven."""
+
+SAMPLE_CHARS = 2_000
+SURE_RANK = 900
+"""Out-of-place rank above which the detector is not believed; running text has 250 to 550, chance above 1,200."""
+
+CLOSE_RESULTS = 3
+"""What the author declares is believed if it is among so many best results: Galician and Portuguese are neighbours."""
+
+_TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_,;\s]|\Z)")
+
+
+def primary_subtag(tag: str) -> str:
+    """`pt` for `pt-BR`, `PT_br` and `pt, en`; empty for what is no language tag."""
+    match = _TAG.match(tag)
+    return match.group(1).lower() if match else ""
+
+
+def language_of(text: str, declared: str = "") -> str:
+    """Return an ISO 639 code, or an empty text where nobody knows."""
+    said = primary_subtag(declared)
+    if len(text) < ENOUGH_CHARS:
+        return said
+    # The beginning of a page is its menu; a quarter into it we are among sentences.
+    start = max(0, min(len(text) // 4, len(text) - SAMPLE_CHARS))
+    results: list[tuple[str, int]] = detect_fast(text[start : start + SAMPLE_CHARS], n_results=CLOSE_RESULTS)
+    if not results or said in {found for found, _ in results}:
+        return said
+    found, rank = results[0]
+    return said if found == "unknown" or rank > SURE_RANK else found

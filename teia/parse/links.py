@@ -1,0 +1,319 @@
+"""Every URL a document points to (T6, F5): ways to other pages, and what is needed to show this one (T12).
+
+The tree is the one a browser would build, so unclosed tags, missing quotes and misplaced tables need no care here.
+References are resolved against the first `<base>`, wherever it stands, and cached, because menus repeat themselves.
+Forms are never submitted. A link to the page itself (`#top`) is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from resiliparse.parse.html import DOMNode, HTMLTree
+
+from teia.parse.document import Document, Options
+from teia.parse.headers import Head
+from teia.parse.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
+from teia.parse.text import one_line
+from teia.records import Link, LinkKind
+from teia.urls import resolve
+
+MAX_ANCHOR_CHARS = 200
+MAX_CACHED_CHARS = 256
+FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"})
+_ANCHOR = LinkKind.ANCHOR
+_ROOTED = re.compile(r"/[A-Za-z0-9_.%~-]|https?://", re.IGNORECASE)
+"""References that mean the same on every page of a host."""
+
+_IN_FOLDER = re.compile(r"[A-Za-z0-9_.%~-][^:]*\Z")
+"""References that mean the same on every page of a folder: not `?query`, which keeps the page's own name."""
+
+_UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
+_PAGE_RELATIONS = frozenset({"next", "prev", "previous", "first", "last", "up", "index", "contents", "alternate"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PRELOADS = {"style": LinkKind.STYLE, "script": LinkKind.SCRIPT, "image": LinkKind.IMAGE, "font": LinkKind.MEDIA}
+_STYLE_USES = {
+    StyleUse.SHEET: LinkKind.STYLE,
+    StyleUse.IMAGE: LinkKind.IMAGE,
+    StyleUse.FONT: LinkKind.MEDIA,
+}
+
+
+@lru_cache(maxsize=16_384)
+def _resolved_in(place: str, reference: str, rules: tuple[str, ...]) -> str | None:
+    """Resolve a reference that means the same for every page of a place. Pages of a site repeat their menus."""
+    return resolve(reference, place, rules)
+
+
+class LinkCollector:
+    """The links of one document, each URL once per kind: anchors first, then the others, as they stand there.
+
+    A URL named twice is endorsed if one of the two is, and has the first anchor text that is not empty. Ways and
+    requisites are bounded separately, so that ten thousand icons cannot hide a page's links.
+    """
+
+    def __init__(self, url: str, options: Options, max_links: int = 0) -> None:
+        self.url = url
+        self.options = options
+        self.max_links = max_links or options.limits.links_per_page
+        self.is_full = False
+        self._resolved: dict[str, str | None] = {}
+        # Nearly all links are anchors; keyed by the URL alone they spare the slow hash of an enumeration.
+        self._anchors: dict[str, tuple[str, bool]] = {}
+        self._others: dict[tuple[str, LinkKind], tuple[str, bool]] = {}
+        self._requisites = 0
+        self._set_places(url)
+
+    def _set_places(self, base: str) -> None:
+        self.base = base
+        # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
+        self._origin = base[: base.find("/", 8) + 1] or base
+        self._folder = base.partition("?")[0].rpartition("/")[0] + "/"
+
+    def set_base(self, reference: str) -> None:
+        """Resolve what follows against this; a base we could not crawl is ignored, as browsers ignore `data:`."""
+        self._set_places(resolve(reference, self.url, ()) or self.url)
+        self._resolved.clear()
+
+    def resolved(self, reference: str) -> str | None:
+        """Return the canonical URL a reference means here, or None if it is not one we crawl."""
+        if reference in self._resolved:
+            return self._resolved[reference]
+        if len(reference) > MAX_CACHED_CHARS:
+            url = resolve(reference, self.base, self.options.rules)
+        elif _ROOTED.match(reference):
+            url = _resolved_in(self._origin, reference, self.options.rules)
+        elif _IN_FOLDER.match(reference):
+            url = _resolved_in(self._folder, reference, self.options.rules)
+        else:
+            url = resolve(reference, self.base, self.options.rules)
+        if url is not None and len(url) > self.options.limits.url_chars:
+            url = None
+        self._resolved[reference] = url
+        return url
+
+    def add(self, reference: str, kind: LinkKind, text: str = "", *, nofollow: bool = False) -> None:
+        url = self.resolved(reference)
+        if url is None or url == self.url:
+            return
+        if kind is _ANCHOR:
+            known = self._anchors.get(url)
+            if known is not None:
+                self._anchors[url] = (known[0] or text, known[1] and nofollow)
+            elif self._has_room(is_requisite=False):
+                self._anchors[url] = (text, nofollow)
+        elif (url, kind) not in self._others:
+            is_requisite = kind.is_requisite
+            if self._has_room(is_requisite=is_requisite):
+                self._others[url, kind] = (text, nofollow)
+                self._requisites += is_requisite
+
+    def _has_room(self, *, is_requisite: bool) -> bool:
+        ways = len(self._anchors) + len(self._others) - self._requisites
+        if (self._requisites if is_requisite else ways) < self.max_links:
+            return True
+        self.is_full = True
+        return False
+
+    def links(self) -> tuple[Link, ...]:
+        anchors = [Link(url, _ANCHOR, text, nofollow) for url, (text, nofollow) in self._anchors.items()]
+        others = [Link(url, kind, text, nofollow) for (url, kind), (text, nofollow) in self._others.items()]
+        return (*anchors, *others)
+
+
+# ---- headers --------------------------------------------------------------------------------------------------------
+
+
+def add_header_links(head: Head, links: LinkCollector) -> str:
+    """Take Link, Refresh and (of a redirect) Location; return the canonical URL the headers name, if they do."""
+    canonical = ""
+    for value in head.headers.all("link"):
+        for link in parse_link_header(value):
+            if "canonical" in link.relations:
+                canonical = canonical or links.resolved(link.reference) or ""
+                links.add(link.reference, LinkKind.CANONICAL)
+            elif link.relations & _PAGE_RELATIONS:
+                is_feed = link.parameters.get("type", "").lower() in FEED_TYPES
+                links.add(link.reference, LinkKind.FEED if is_feed else LinkKind.HEADER)
+            elif links.options.want_requisites and link.relations & {"preload", "stylesheet"}:
+                links.add(link.reference, _PRELOADS.get(link.parameters.get("as", "style").lower(), LinkKind.MEDIA))
+    for value in head.headers.all("refresh"):
+        _add_refresh(value, links)
+    if head.status in _REDIRECTS:
+        for value in head.headers.all("location"):
+            links.add(value, LinkKind.REDIRECT)
+    return canonical
+
+
+def _add_refresh(value: str, links: LinkCollector) -> None:
+    refresh = parse_refresh(value)
+    if refresh is not None and refresh.reference is not None:
+        links.add(refresh.reference, LinkKind.REFRESH)
+
+
+# ---- elements -------------------------------------------------------------------------------------------------------
+
+_WAYS = "a[href],area[href],frame[src],iframe[src],link[href],meta[http-equiv]"
+_REQUISITES = (
+    "img,source,input[src],image,use,video,audio,track[src],embed[src],object[data],script[src],link[href],style,"
+    "[style],[background]"
+)
+
+
+def add_tree_links(tree: HTMLTree, links: LinkCollector) -> str:
+    """Take the links of a page; return its canonical URL, if it names one."""
+    document = tree.document
+    base = document.query_selector("base[href]")
+    if base is not None:
+        links.set_base(base.getattr("href", ""))
+    canonical = _add_ways(document, links)
+    if links.options.want_requisites:
+        for element in document.query_selector_all(_REQUISITES):
+            _add_requisites(element, links)
+    return canonical
+
+
+def _add_ways(document: DOMNode, links: LinkCollector) -> str:
+    canonical = ""
+    # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
+    chars_left = 1_000_000
+    for element in document.query_selector_all(_WAYS):
+        tag = element.tag
+        if tag == "a":
+            text, chars = _anchor_text(element) if chars_left > 0 else ("", 0)
+            chars_left -= chars
+            links.add(element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element))
+        elif tag == "link":
+            named = _add_link_element(element, links)
+            canonical = canonical or named
+        elif tag == "meta":
+            if element.getattr("http-equiv", "").strip().lower() == "refresh":
+                _add_refresh(element.getattr("content", ""), links)
+        elif tag == "area":
+            text = one_line(element.getattr("alt", ""), MAX_ANCHOR_CHARS)
+            links.add(element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element))
+        else:
+            links.add(element.getattr("src", ""), LinkKind.FRAME)
+    return canonical
+
+
+def _anchor_text(element: DOMNode) -> tuple[str, int]:
+    """Return what a reader sees of a link, for a picture its description; and how many characters were read."""
+    written: str = element.text
+    text = one_line(written, MAX_ANCHOR_CHARS)
+    if not text:
+        image = element.query_selector("img[alt]")
+        text = one_line(image.getattr("alt", ""), MAX_ANCHOR_CHARS) if image is not None else ""
+    return text, len(written)
+
+
+def _is_unendorsed(element: DOMNode) -> bool:
+    relations = element.getattr("rel", "")
+    return bool(relations) and not _UNENDORSED.isdisjoint(relations.lower().split())
+
+
+def _add_link_element(element: DOMNode, links: LinkCollector) -> str:
+    """Take a `<link>` that leads to a page or feed; return the URL if it is the canonical one."""
+    relations = set(element.getattr("rel", "").lower().split())
+    reference = element.getattr("href", "")
+    if "canonical" in relations:
+        links.add(reference, LinkKind.CANONICAL)
+        return links.resolved(reference) or ""
+    if "stylesheet" in relations or "nofollow" in relations:
+        return ""
+    if "sitemap" in relations:
+        links.add(reference, LinkKind.SITEMAP)
+    elif "feed" in relations or ("alternate" in relations and element.getattr("type", "").lower() in FEED_TYPES):
+        links.add(reference, LinkKind.FEED, one_line(element.getattr("title", ""), MAX_ANCHOR_CHARS))
+    elif relations & _PAGE_RELATIONS:
+        links.add(reference, LinkKind.ANCHOR)
+    return ""
+
+
+# ---- requisites -----------------------------------------------------------------------------------------------------
+
+
+def _add_requisites(element: DOMNode, links: LinkCollector) -> None:
+    take = _REQUISITE_TAGS.get(element.tag)
+    if take is not None:
+        take(element, links)
+    style = element.getattr("style", "")
+    if style:
+        add_css_links(style, links)
+    background = element.getattr("background", "")
+    if background:
+        links.add(background, LinkKind.IMAGE)
+
+
+def _take(attribute: str, kind: LinkKind) -> Callable[[DOMNode, LinkCollector], None]:
+    def take(element: DOMNode, links: LinkCollector) -> None:
+        reference = element.getattr(attribute, "")
+        if reference and not reference.startswith("#"):
+            links.add(reference, kind)
+
+    return take
+
+
+def _take_image(element: DOMNode, links: LinkCollector) -> None:
+    """Take every candidate of a srcset: the archive does not know on which screen it will be read."""
+    reference = element.getattr("src", "")
+    is_image = element.tag == "img" or element.getattr("srcset", "") != ""
+    if reference:
+        links.add(reference, LinkKind.IMAGE if is_image else LinkKind.MEDIA)
+    for candidate in parse_srcset(element.getattr("srcset", "")):
+        links.add(candidate.reference, LinkKind.IMAGE)
+
+
+def _take_video(element: DOMNode, links: LinkCollector) -> None:
+    for attribute, kind in (("src", LinkKind.MEDIA), ("poster", LinkKind.IMAGE)):
+        reference = element.getattr(attribute, "")
+        if reference:
+            links.add(reference, kind)
+
+
+def _take_linked(element: DOMNode, links: LinkCollector) -> None:
+    relations = set(element.getattr("rel", "").lower().split())
+    reference = element.getattr("href", "")
+    if "stylesheet" in relations:
+        links.add(reference, LinkKind.STYLE)
+    elif relations & {"icon", "apple-touch-icon", "mask-icon"}:
+        links.add(reference, LinkKind.IMAGE)
+    elif "modulepreload" in relations:
+        links.add(reference, LinkKind.SCRIPT)
+    elif "preload" in relations:
+        links.add(reference, _PRELOADS.get(element.getattr("as", "").lower(), LinkKind.MEDIA))
+
+
+def _take_style(element: DOMNode, links: LinkCollector) -> None:
+    add_css_links(element.text, links)
+
+
+_REQUISITE_TAGS: dict[str, Callable[[DOMNode, LinkCollector], None]] = {
+    "img": _take_image,
+    "source": _take_image,
+    "input": _take("src", LinkKind.IMAGE),
+    "image": _take("href", LinkKind.IMAGE),
+    "use": _take("href", LinkKind.IMAGE),
+    "video": _take_video,
+    "audio": _take("src", LinkKind.MEDIA),
+    "track": _take("src", LinkKind.MEDIA),
+    "embed": _take("src", LinkKind.MEDIA),
+    "object": _take("data", LinkKind.MEDIA),
+    "script": _take("src", LinkKind.SCRIPT),
+    "link": _take_linked,
+    "style": _take_style,
+}
+
+
+def add_css_links(css: str, links: LinkCollector) -> None:
+    """Take what a style sheet needs; references in a sheet are resolved against the sheet."""
+    for reference, use in css_references(css):
+        links.add(reference, _STYLE_USES[use])
+
+
+def links_of_css(document: Document) -> tuple[Link, ...]:
+    links = LinkCollector(document.url, document.options)
+    add_css_links(document.markup, links)
+    return links.links()

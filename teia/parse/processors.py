@@ -1,0 +1,105 @@
+"""Which processors read which media types (A15): several per document, users' own beside ours.
+
+A processor is any callable that takes a `Document` and returns `Findings`, a plain mapping of names to texts (which
+goes into the page's metadata), or None. One that fails costs only its own findings; the failure is reported with the
+page and counted. Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold `*`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from teia.errors import ConfigError
+from teia.parse import feed, mime, sitemap
+from teia.parse.document import Document, Findings
+from teia.parse.html import read_html
+from teia.parse.links import links_of_css
+from teia.parse.pdf import read_pdf
+
+MAX_TEXT_CHARS = 4_000_000
+
+
+class Processor(Protocol):
+    """The seam: something that finds something in a document."""
+
+    def __call__(self, document: Document, /) -> Findings | Mapping[str, str] | None:
+        """Return what was found. Raising is allowed; it costs only this processor's findings."""
+
+
+class Processors:
+    """An ordered list of (pattern of media types, name, processor). `for_type` remembers what it has looked up."""
+
+    def __init__(self, entries: Iterable[tuple[str, str, Processor]]) -> None:
+        self._entries = tuple(entries)
+        self._by_type: dict[str, tuple[tuple[str, Processor], ...]] = {}
+
+    def with_added(self, pattern: str, name: str, processor: Processor) -> Processors:
+        """Return a registry with one more; those that were there run first."""
+        return Processors((*self._entries, (pattern, name, processor)))
+
+    def for_type(self, media_type: str) -> tuple[tuple[str, Processor], ...]:
+        found = self._by_type.get(media_type)
+        if found is None:
+            found = tuple((name, each) for pattern, name, each in self._entries if fnmatchcase(media_type, pattern))
+            if len(self._by_type) < 1_000:
+                self._by_type[media_type] = found
+        return found
+
+
+def read_plain_text(document: Document) -> Findings:
+    text = document.markup.replace("\0", "").strip()
+    return Findings(text=text[:MAX_TEXT_CHARS], truncated=("text",) if len(text) > MAX_TEXT_CHARS else ())
+
+
+def read_xml(document: Document) -> Findings | None:
+    """Read what an XML document is by its root: a page, a sitemap or a feed. Others are archived as they are."""
+    root = mime.xml_root(document.payload)
+    if root == "html":
+        return read_html(document)
+    if root in sitemap.ROOTS:
+        return sitemap.read_sitemap(document)
+    return feed.read_feed(document) if root in feed.ROOTS else None
+
+
+def read_css(document: Document) -> Findings | None:
+    if not document.options.want_requisites:
+        return None
+    return Findings(links=links_of_css(document))
+
+
+BUILT_IN = Processors(
+    (
+        ("text/html", "html", read_html),
+        ("text/plain", "text", read_plain_text),
+        ("text/xml", "xml", read_xml),
+        ("application/xml", "xml", read_xml),
+        ("*+xml", "xml", read_xml),
+        ("text/css", "css", read_css),
+        ("application/pdf", "pdf", read_pdf),
+    )
+)
+
+
+def with_users(names: Iterable[str], processors: Processors = BUILT_IN) -> Processors:
+    """Add the processors that a configuration names; each `MEDIA_TYPE=module:function`."""
+    for name in names:
+        pattern, equals, target = name.partition("=")
+        module_name, colon, attribute = target.partition(":")
+        if not (equals and colon and ("/" in pattern or pattern.startswith("*"))):
+            raise ConfigError(f"parse.processors = {name!r}: must look like text/html=package.module:function")
+        processors = processors.with_added(pattern.strip().lower(), target, _imported(name, module_name, attribute))
+    return processors
+
+
+def _imported(name: str, module_name: str, attribute: str) -> Processor:
+    try:
+        found = getattr(importlib.import_module(module_name.strip()), attribute.strip())
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"parse.processors = {name!r}: cannot be imported: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"parse.processors = {name!r}: is not a function")
+    processor: Processor = found
+    return processor

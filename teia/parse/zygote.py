@@ -1,0 +1,125 @@
+"""The process that children are forked from: it has imported the job and does nothing else.
+
+    python -m teia.parse.zygote PARENT_PID CONTROL_FD JOB CPU_S MEMORY_BYTES
+
+The crawler itself must not fork: a child would inherit its thousands of sockets, the far end of its own among them.
+multiprocessing's forkserver would do, but it imports the user's main module into every child and passes pickles; this
+is less code than working around that. Starting a child takes a few milliseconds, its memory is shared until written.
+
+Packets on the control socket (SOCK_SEQPACKET):
+
+    to the zygote     `F` and a file descriptor: fork a child that serves it    `K` pid u32: kill that child
+    from the zygote   `R`: ready    `B` pid: born    `D` pid, status i32: dead (as os.waitstatus_to_exitcode)
+                      `X` text: the job cannot be imported
+
+When the control socket closes, all children are killed and reaped.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from teia.parse.child import Job, die_with_parent, load_job, serve
+
+PID = struct.Struct("<I")
+DEATH = struct.Struct("<Ii")
+PACKET_BYTES = 4_096
+
+
+class Zygote:
+    """Forks on demand and reports every death. Only living, unreaped children are ever killed, so no pid is reused."""
+
+    def __init__(self, control: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:
+        self._control = control
+        self._job = job
+        self._cpu_s = cpu_s
+        self._memory_bytes = memory_bytes
+        self._living: set[int] = set()
+
+    def run(self) -> None:
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._control.send(b"R")
+        while True:
+            ready, _, _ = select.select([self._control.fileno(), wake_read], [], [])
+            if wake_read in ready:
+                os.read(wake_read, 512)
+            self._reap()
+            if self._control.fileno() in ready and not self._obey():
+                break
+        for pid in self._living:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._living:
+            os.waitpid(pid, 0)
+
+    def _obey(self) -> bool:
+        packet, descriptors, _, _ = socket.recv_fds(self._control, PACKET_BYTES, 1)
+        if packet[:1] == b"F" and descriptors:
+            self._fork(descriptors[0])
+        elif packet[:1] == b"K":
+            (pid,) = PID.unpack_from(packet, 1)
+            if pid in self._living:
+                os.kill(pid, signal.SIGKILL)
+        return bool(packet)
+
+    def _fork(self, descriptor: int) -> None:
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._be_child(descriptor, zygote)
+        os.close(descriptor)
+        self._living.add(pid)
+        self._control.send(b"B" + PID.pack(pid))
+
+    def _be_child(self, descriptor: int, zygote: int) -> None:
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._control.close()
+            die_with_parent(zygote)
+            with socket.socket(fileno=descriptor) as connection:
+                serve(connection, self._job, self._cpu_s, self._memory_bytes)
+            status = 0
+        except OSError:
+            pass  # the crawler went away in the middle of an answer
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        while self._living:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self._living.discard(pid)
+            self._control.send(b"D" + DEATH.pack(pid, os.waitstatus_to_exitcode(status)))
+
+
+def main(arguments: list[str]) -> None:
+    parent, descriptor, job_name, cpu_s, memory_bytes = arguments
+    die_with_parent(int(parent))
+    # A Ctrl-C reaches the whole group; when to stop is the crawler's decision.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=int(descriptor))
+    try:
+        job = load_job(job_name)
+    except Exception as error:  # noqa: BLE001  # whatever a user's module raises, the crawler must be told
+        control.send(b"X" + f"{type(error).__name__}: {error}"[:2_000].encode("utf-8", "replace"))
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        Zygote(control, job, float(cpu_s), int(memory_bytes)).run()
+    except (BrokenPipeError, ConnectionResetError):
+        return  # the crawler is gone; the kernel kills the children with us
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,269 @@
+"""Children may crash, hang, spin or eat memory: one item is blamed, the others are answered, nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from teia.clock import WallClock
+from teia.config import LimitSettings
+from teia.errors import ParseError
+from teia.parse.pool import TRIES, ChildLimits, ChildPool, Lost
+
+JOB = f"{__package__}.jobs:obey"
+QUICK = ChildLimits(cpu_s=0.5, wall_s=30.0, memory_bytes=256 * 2**20)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(work(), 60)
+
+    asyncio.run(bounded())
+
+
+@asynccontextmanager
+async def pool_of(children: int = 1, limits: ChildLimits = QUICK, job: str = JOB) -> AsyncIterator[ChildPool]:
+    pool = ChildPool(job, children, limits, WallClock())
+    await pool.start()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def ask(pool: ChildPool, payload: bytes) -> asyncio.Future[bytes | Lost]:
+    answer: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+    pool.submit(payload, answer.set_result)
+    return answer
+
+
+def test_every_item_is_answered_with_its_own_answer() -> None:
+    async def work() -> None:
+        async with pool_of(children=2) as pool:
+            payloads = [b"item %d" % number * (number % 50) for number in range(500)]
+            answers = await asyncio.gather(*(ask(pool, payload) for payload in payloads))
+            assert answers == [payload[::-1] for payload in payloads]
+            assert pool.waiting == pool.waiting_bytes == 0
+
+    run(work)
+
+
+def test_items_larger_than_any_buffer_pass() -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            payloads = [bytes([number]) * (6 * 2**20) + b"end" for number in range(4)]
+            assert await asyncio.gather(*(ask(pool, p) for p in payloads)) == [p[::-1] for p in payloads]
+
+    run(work)
+
+
+def test_waiting_counts_items_and_bytes_until_they_are_answered() -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            answers = [ask(pool, b"12345") for _ in range(40)]
+            assert (pool.waiting, pool.waiting_bytes) == (40, 200)
+            await asyncio.gather(*answers)
+            assert (pool.waiting, pool.waiting_bytes) == (0, 0)
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("poison", "reason"),
+    [(b"crash", "signal 11"), (b"exit", "exit 3"), (b"spin", "cpu"), (b"memory", "memory"), (b"rss", "memory")],
+)
+def test_poison_is_tried_twice_and_only_it_is_lost(poison: bytes, reason: str) -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            before = [ask(pool, b"before %d" % n) for n in range(5)]
+            bad = ask(pool, poison)
+            after = [ask(pool, b"after %d" % n) for n in range(20)]
+            assert await asyncio.gather(*before) == [(b"before %d" % n)[::-1] for n in range(5)]
+            assert await asyncio.gather(*after) == [(b"after %d" % n)[::-1] for n in range(20)]
+            assert await bad == Lost(reason)
+            assert pool.lost_children == TRIES
+
+    run(work)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_blame_falls_on_the_right_item_of_a_batch(place: int) -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            payloads = [b"%d" % n for n in range(4)]
+            payloads[place] = b"crash"
+            answers = await asyncio.gather(*(ask(pool, payload) for payload in payloads))
+            assert [isinstance(answer, Lost) for answer in answers] == [n == place for n in range(4)]
+
+    run(work)
+
+
+def test_an_item_that_sleeps_is_ended_by_wall_time() -> None:
+    async def work() -> None:
+        async with pool_of(limits=ChildLimits(cpu_s=5, wall_s=0.5)) as pool:
+            bad, good = ask(pool, b"hang"), ask(pool, b"good")
+            assert await bad == Lost("wall")
+            assert await good == b"doog"
+
+    run(work)
+
+
+def test_what_a_job_raises_is_reported_and_costs_no_child() -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            assert await ask(pool, b"raise") == Lost("ValueError: not this one")
+            assert await ask(pool, b"fine") == b"enif"
+            assert pool.lost_children == 0
+
+    run(work)
+
+
+def test_all_poison_ends_and_the_pool_still_works() -> None:
+    async def work() -> None:
+        async with pool_of(children=2) as pool:
+            answers = await asyncio.gather(*(ask(pool, b"crash") for _ in range(12)))
+            assert answers == [Lost("signal 11")] * 12
+            assert await ask(pool, b"alive") == b"evila"
+
+    run(work)
+
+
+def test_a_child_killed_from_outside_is_replaced() -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            pid = int(bytes(await ask(pool, b"pid")))  # type: ignore[arg-type]  # a Lost fails the test here
+            assert pool.pids == (pid,)
+            os.kill(pid, signal.SIGKILL)
+            assert await ask(pool, b"again") == b"niaga"
+            assert pool.pids != (pid,)
+
+    run(work)
+
+
+def test_a_zygote_killed_from_outside_is_replaced() -> None:
+    async def work() -> None:
+        async with pool_of() as pool:
+            assert await ask(pool, b"one") == b"eno"
+            assert pool._process is not None
+            pool._process.kill()
+            assert await ask(pool, b"two") == b"owt"
+
+    run(work)
+
+
+def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
+    async def work() -> None:
+        pool = ChildPool(JOB, 2, ChildLimits(cpu_s=30), WallClock())
+        await pool.start()
+        answers = [ask(pool, b"spin") for _ in range(2)] + [ask(pool, b"hang") for _ in range(40)]
+        await asyncio.sleep(0.05)
+        pids = pool.pids
+        start = time.monotonic()
+        await pool.close()
+        assert time.monotonic() - start < 2
+        assert await asyncio.gather(*answers) == [Lost("closed")] * 42
+        assert await ask(pool, b"late") == Lost("closed")
+        await until_gone(pids)
+
+    run(work)
+
+
+def test_a_job_that_cannot_be_imported_is_an_error_that_says_so() -> None:
+    async def work() -> None:
+        pool = ChildPool("no.such.module:job", 1, QUICK, WallClock())
+        with pytest.raises(ParseError, match=r"no\.such\.module:job cannot be imported: ModuleNotFoundError"):
+            await pool.start()
+
+    run(work)
+
+
+def test_limits_come_from_the_settings() -> None:
+    assert ChildLimits.of(LimitSettings(parse_cpu_s=2.0, parse_memory_bytes=2**26)) == ChildLimits(2.0, 12.0, 2**26)
+
+
+def test_children_die_with_a_killed_crawler() -> None:
+    """kill -9 of the process that owns the pool leaves no child, not even one that is spinning."""
+    program = textwrap.dedent(f"""
+        import asyncio
+        from teia.clock import WallClock
+        from teia.parse.pool import ChildLimits, ChildPool
+
+        async def main():
+            pool = ChildPool({JOB!r}, 2, ChildLimits(cpu_s=60), WallClock())
+            await pool.start()
+            pool.submit(b"spin", print)
+            while len(pool.pids) < 2:
+                await asyncio.sleep(0.01)
+            print(*pool.pids, pool._process.pid, flush=True)
+            await asyncio.sleep(600)
+
+        asyncio.run(main())
+    """)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment) as crawler:
+        assert crawler.stdout is not None
+        pids = tuple(int(pid) for pid in crawler.stdout.readline().split())
+        assert len(pids) == 3
+        crawler.kill()
+        crawler.wait()
+        asyncio.run(until_gone(pids))
+
+
+@pytest.mark.slow
+def test_hostile_pages_fit_into_the_memory_of_a_child() -> None:
+    """RELIABILITY 28 and 31 at the size limits, under the default limits of a child."""
+    pages = [
+        b"".join(b"<a href=/%d>x" % number for number in range(700_000)),
+        b"<div>x" * 1_500_000,
+        b"<p>x" * 2_000_000,
+        b"<a " + b" ".join(b"a%d" % number for number in range(1_000_000)) + b">",
+        b"<script>" + b"x" * 30 * 2**20,
+    ]
+
+    async def work() -> None:
+        async with pool_of(limits=ChildLimits(), job=f"{__package__}.jobs:parse") as pool:
+            for page in pages:
+                answer = await ask(pool, page)
+                assert isinstance(answer, bytes), answer
+                assert int(answer.split(b"|")[2]) <= 512 * 1024
+            assert pool.lost_children == 0
+
+    run(work)
+
+
+def test_the_crawlers_event_loop_carries_it_too() -> None:
+    async def work() -> None:
+        async with pool_of(children=2) as pool:
+            payloads = [b"crash" if number == 17 else b"%d" % number for number in range(100)]
+            answers = await asyncio.gather(*(ask(pool, payload) for payload in payloads))
+            assert answers.count(Lost("signal 11")) == 1
+            assert sum(isinstance(answer, bytes) for answer in answers) == 99
+
+    uvloop.run(asyncio.wait_for(work(), 60))
+
+
+async def until_gone(pids: tuple[int, ...]) -> None:
+    """Wait until none of these processes runs; a zombie of somebody else's counts as gone."""
+    for _ in range(500):
+        if not any(_runs(pid) for pid in pids):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"still running: {[pid for pid in pids if _runs(pid)]}")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.parse.fingerprint import fingerprints
+from teia.parse.language import language_of, primary_subtag
+from teia.parse.text import normalised, one_line
+
+PORTUGUESE = (
+    "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "
+    "é visitado por um só coletor de cada vez, com uma pausa entre dois pedidos, para que os outros visitantes não "
+    "sofram. Os documentos são guardados tal como foram recebidos e as ligações neles encontradas são acrescentadas à "
+    "lista do que falta visitar, se ainda não eram conhecidas e se pertencem aos domínios que se pretende recolher. "
+)
+
+
+def test_accents_case_and_blanks_do_not_matter() -> None:
+    assert normalised("  A Informação\n\tNÃO está ") == normalised("a informacao nao esta") == "a informacao nao esta"
+
+
+def test_signs_that_are_not_accents_stay() -> None:
+    assert normalised("हिन्दी") != normalised("हनद")
+    assert normalised("Straße") == "strasse"
+
+
+@given(st.text())
+def test_normal_form_is_stable(text: str) -> None:
+    assert normalised(normalised(normalised(text))) == normalised(normalised(text))
+
+
+def test_one_line_collapses_and_cuts() -> None:
+    assert one_line(" a \n b\t c ", 4) == "a b "
+    assert one_line("x" * 10_000, 5) == "xxxxx"
+
+
+def test_the_same_text_in_other_markup_is_a_new_digest_but_no_new_text() -> None:
+    one, other = fingerprints(b"<b>Ola</b> mundo", "Olá mundo"), fingerprints(b"<i>Ola</i>  Mundo", "Ola  Mundo")
+    assert one.digest != other.digest
+    assert one.text_digest == other.text_digest
+    assert one.simhash == other.simhash
+
+
+def test_without_text_there_is_only_the_digest() -> None:
+    prints = fingerprints(b"", "")
+    assert prints.digest == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert (prints.text_digest, prints.simhash) == ("", 0)
+
+
+def test_enough_text_decides_its_language_against_a_wrong_declaration() -> None:
+    assert language_of(PORTUGUESE, "zh") == "pt"
+    assert language_of(PORTUGUESE, "pt-BR") == "pt"
+    assert language_of(PORTUGUESE) == "pt"
+
+
+def test_short_text_has_the_declared_language() -> None:
+    assert language_of("Menu Start Info", "de-AT") == "de"
+    assert language_of("Menu Start Info") == ""
+    assert language_of("1 2 3 " * 200, "fr") == "fr"
+
+
+def test_language_tags() -> None:
+    assert [primary_subtag(tag) for tag in ("pt-BR", "EN_us", "fr, en", "", "x", "c" * 40)] == [
+        "pt",
+        "en",
+        "fr",
+        "",
+        "",
+        "",
+    ]
