@@ -1,6 +1,6 @@
 """How fast links become URLs: `FrontierCell.absorb` while its cells grow, with what it costs in memory and on disk.
 
-    python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--folder DIR] [--json]
+    python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--json]
 
 Every batch is one commit per cell, as the crawler makes them. Three quarters of a batch's links go to 64 hosts, as
 those of 64 pages would, the rest to any. `--known 0.8` makes four of five links repeat a URL that is there already.

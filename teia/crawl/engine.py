@@ -1,0 +1,387 @@
+"""The crawler: one loop that takes URLs from the frontier, has them fetched and read, and commits what came of them.
+
+A URL's way, with the roles of A1 that do each step:
+
+    HostQueue --Frontier: whose turn--> serve --Downloader--> fetched --LinkExtractor, ContentExtractor,
+    MetadataExtractor in a parse child--> read --URLScheduler, Bulk, Take in the group commit--> HostQueue
+
+The loop never parses and never waits for the disk: parse children and the commit thread do. Everything between is
+bounded: requests under way, pages waiting for a child, visits waiting for their commit. When one of them is full no
+new request is started, and the hosts simply wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import random
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from functools import partial
+
+from teia.clock import Clock
+from teia.crawl.commit import Committed
+from teia.crawl.control import Command
+from teia.crawl.crawl import Crawl
+from teia.crawl.judge import retry_after_s, task_for, verdict_of
+from teia.crawl.messages import decode_result, encode
+from teia.crawl.robots import RobotsBook
+from teia.crawl.visits import Visit
+from teia.errors import DiskFull, StoreError, TeiaError
+from teia.fetch.destination import Destination, Destinations
+from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.frontier.schedule import HostQueue, Queued, Schedule
+from teia.metrics import Metrics
+from teia.parse.pool import ChildPool, Lost
+from teia.records import Fetched, Outcome
+from teia.urls import Parts, split
+
+TICK_S = 0.01
+MAX_IN_FLIGHT = 2_000
+MAX_UNCOMMITTED = 2_048
+REFUSED_PER_TURN = 64
+GRACE_S = 5.0
+"""How long a stop waits for requests that are under way."""
+DISK_RETRY_S = 5.0
+
+
+class Permission(Enum):
+    """What robots.txt says of the URL at the head of a host's buffer."""
+
+    GO = "go"
+    SETTLED = "settled"  # the head is another one now: this one was refused, or robots.txt comes before it
+    LATER = "later"  # robots.txt is on its way
+
+
+class Crawler:
+    """All crawls of one root, in one event loop."""
+
+    def __init__(
+        self,
+        crawls: Sequence[Crawl],
+        schedule: Schedule,
+        fetcher: Fetcher,
+        destinations: Destinations,
+        pool: ChildPool,
+        robots: RobotsBook,
+        clock: Clock,
+        metrics: Metrics,
+        chance: random.Random,
+    ) -> None:
+        self.crawls = crawls
+        self.metrics = metrics
+        self._schedule = schedule
+        self._fetcher = fetcher
+        self._destinations = destinations
+        self._pool = pool
+        self._robots = robots
+        self._clock = clock
+        self._chance = chance
+        self._stopping = False
+        self._resolving: set[asyncio.Task[None]] = set()
+        self._failure: TeiaError | None = None
+        self._disk_retry_at = 0.0
+        self._grace_s = GRACE_S
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Crawl until every crawl has ended or `stop` was called; then leave everything committed."""
+        with ThreadPoolExecutor(1, "commit") as thread:
+            self._thread = thread
+            for crawl in self.crawls:
+                crawl.begin(self._clock.ticks_s())
+            while not self._stopping and any(crawl.state.is_going for crawl in self.crawls):
+                self._turn()
+                await asyncio.sleep(TICK_S)
+            await self._wind_up()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Start no more requests, let those under way end, commit, return from `run`."""
+        self._stopping = True
+
+    def hurry(self) -> None:
+        """Stop without waiting for the requests under way; what was read is still committed."""
+        self.stop()
+        self._grace_s = 0.0
+
+    def slowest(self, number: int) -> list[tuple[str, float]]:
+        """The hosts whose last answer took longest, with how long."""
+        servers = self._schedule.politeness.servers.values()
+        slow = heapq.nlargest(number, servers, key=lambda server: server.last_response_s)
+        return [(server.name, server.last_response_s) for server in slow if server.last_response_s >= 1]
+
+    def _turn(self) -> None:
+        now = self._clock.ticks_s()
+        self._dispatch(now)
+        for crawl in self.crawls:
+            crawl.wake_due(now)
+            self._maybe_commit(crawl, now)
+            crawl.check_end(now)
+        self.metrics.in_flight = self._fetcher.in_flight
+        self.metrics.waiting_parse = self._pool.waiting
+
+    def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
+        """Carry out what somebody asked of one crawl."""
+        for command in commands:
+            if command is Command.PAUSE:
+                crawl.pause("asked to")
+            elif command is Command.RESUME:
+                crawl.resume(self._schedule)
+            else:
+                crawl.end()
+
+    def _dispatch(self, now: float) -> None:
+        while self._has_room():
+            queue = self._schedule.next_host(now)
+            if queue is None:
+                return
+            self._serve(queue, now)
+
+    def _has_room(self) -> bool:
+        parse = self.crawls[0].config.parse
+        return (
+            not self._stopping
+            and self._fetcher.in_flight < MAX_IN_FLIGHT
+            and self._pool.waiting < parse.waiting_pages
+            and self._pool.waiting_bytes < parse.waiting_bytes
+            and sum(len(crawl.uncommitted) for crawl in self.crawls) < MAX_UNCOMMITTED
+        )
+
+    # -- a URL goes out ------------------------------------------------------------------------------------
+
+    def _serve(self, queue: HostQueue, now: float) -> None:
+        """Start the host's next request; URLs that may not be fetched are settled on the way."""
+        crawl = self.crawls[queue.collection]
+        held = False
+        for _ in range(REFUSED_PER_TURN):
+            item = queue.head
+            if item is None or not crawl.may_start(item):
+                held = True
+                break
+            parts = split(item.url)
+            permission = self._permission(crawl, queue, item, parts)
+            if permission is Permission.LATER:
+                held = True
+                break
+            if permission is Permission.SETTLED:
+                continue
+            destination = self._destinations.known(queue.host, parts.port)
+            if destination is None:
+                self._resolve(queue, parts.port)
+                return
+            if destination.outcome is not None:
+                self._refuse(crawl, queue, destination.outcome, destination.detail)
+                continue
+            queue.address = destination.address
+            if self._schedule.is_free(queue, now):
+                self._start(crawl, queue, destination, now)
+                return
+            break
+        self._schedule.give_back(queue, held=held)
+        crawl.notice_hunger(queue)
+
+    def _permission(self, crawl: Crawl, queue: HostQueue, item: Queued, parts: Parts) -> Permission:
+        """Whether robots.txt lets the head go; if it is not known, it is put before it."""
+        if item.purpose == "robots" or not crawl.config.courtesy.robots:
+            return Permission.GO
+        origin = f"{parts.scheme}://{parts.authority}"
+        known = self._robots.known(origin, self._clock.now_s())
+        if known is None:
+            if origin in self._robots.awaited:
+                return Permission.LATER
+            self._robots.awaited.add(origin)
+            queue.errands.append(self._robots.errand(origin, item))
+        elif known.rules.unreachable:
+            self._refuse(crawl, queue, known.refusal, "robots.txt could not be read")
+        elif not known.rules.allows(item.url):
+            self._refuse(crawl, queue, Outcome.ROBOTS, "")
+        else:
+            return Permission.GO
+        return Permission.SETTLED
+
+    def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
+        """Settle the head without a request."""
+        visit = Visit(queue, queue.take(), outcome=outcome, detail=detail)
+        crawl.started(visit)
+        if visit.item.purpose == "robots":
+            self._learn_robots(crawl, visit, 0, b"")
+        self._conclude(crawl, visit)
+
+    def _resolve(self, queue: HostQueue, port: int) -> None:
+        """Ask for the host's address without holding up the others; the host comes back in line afterwards."""
+
+        async def find() -> None:
+            try:
+                await self._destinations.find(queue.host, port)
+            finally:
+                self._schedule.give_back(queue)
+
+        task = asyncio.get_running_loop().create_task(find())
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+
+    def _start(self, crawl: Crawl, queue: HostQueue, destination: Destination, now: float) -> None:
+        item = queue.take()
+        visit = Visit(queue, item, address=destination.address, started=now)
+        if queue.server.last_end > float("-inf"):
+            visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
+        crawl.started(visit)
+        self._schedule.started(queue)
+        self.metrics.requests += 1
+        is_robots = item.purpose == "robots"
+        limits = crawl.config.limits
+        request = FetchRequest(
+            item.url,
+            destination.address,
+            destination.port,
+            item.etag or None,
+            item.last_modified or None,
+            limits.robots_bytes if is_robots else limits.body_bytes,
+        )
+        self._fetcher.start(request, partial(self._fetched, crawl, visit))
+        crawl.notice_hunger(queue)
+
+    # -- an answer comes back ------------------------------------------------------------------------------
+
+    def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+        now = self._clock.ticks_s()
+        visit.fetched = fetched
+        back_off_s = retry_after_s(fetched, self._clock.now_s())
+        if fetched.status in {429, 503} and back_off_s == 0:
+            back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
+        visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
+        crawl.note_rest(visit, now, self._clock.now_s())
+        self.metrics.bytes_received += fetched.bytes_received
+        if self._stopping and fetched.outcome == Outcome.SYSTEM:
+            crawl.abandoned(visit)
+        elif fetched.status == 0:
+            visit.outcome, visit.detail = fetched.outcome, fetched.detail
+            if visit.item.purpose == "robots":
+                self._learn_robots(crawl, visit, 0, b"")
+            self._conclude(crawl, visit)
+        else:
+            self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
+
+    def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
+        assert visit.fetched is not None
+        task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
+        self._pool.submit(encode(task), partial(self._read, crawl, visit, purpose))
+
+    def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
+        """Take what a child found. A page no child survives is stored unread; its URL is `parse_failed`."""
+        if isinstance(answer, Lost) and answer.reason == "closed":
+            crawl.abandoned(visit)
+            return
+        if isinstance(answer, Lost):
+            self.metrics.parse_children_lost += 1
+            if purpose == "store":
+                visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
+                if visit.item.purpose == "robots":
+                    self._learn_robots(crawl, visit, 0, b"")
+                self._conclude(crawl, visit)
+            else:
+                visit.outcome, visit.detail = Outcome.PARSE_FAILED, answer.reason
+                self._submit(crawl, visit, "store")
+            return
+        assert visit.fetched is not None
+        visit.result = decode_result(answer)
+        visit.outcome = visit.outcome or visit.result.outcome
+        visit.detail = visit.detail or visit.fetched.detail
+        if visit.item.purpose == "robots":
+            self._read_robots(crawl, visit)
+        self._conclude(crawl, visit)
+
+    def _read_robots(self, crawl: Crawl, visit: Visit) -> None:
+        assert visit.fetched is not None
+        assert visit.result is not None
+        if visit.result.redirect_to and visit.item.hops < crawl.config.limits.redirects:
+            crawl.run_errand(self._robots.next_hop(visit.item, visit.result.redirect_to), self._schedule)
+        else:
+            self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
+
+    def _learn_robots(self, crawl: Crawl, visit: Visit, status: int, body: bytes) -> None:
+        """Take what robots.txt says, and let the hosts that waited for it go on."""
+        origin = visit.item.origin
+        rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s())
+        host = split(f"{origin}/").host
+        politeness = self._schedule.politeness
+        politeness.asked_for(politeness.server(host), rules.crawl_delay_s or 0.0)
+        crawl.add_sitemaps(rules.sitemaps, origin)
+        for each in self.crawls:
+            if host in each.queues:
+                self._schedule.wake(each.queues[host])
+
+    def _remember_robots(self, origin: str, asked_s: float, outcome: str, status: int, body: bytes) -> None:
+        """Take a robots.txt that an earlier run kept, unless this one has heard the server itself."""
+        if self._robots.known(origin, asked_s) is None and origin not in self._robots.awaited:
+            rules = self._robots.learn(origin, outcome, status, body, asked_s)
+            politeness = self._schedule.politeness
+            politeness.asked_for(politeness.server(split(f"{origin}/").host), rules.crawl_delay_s or 0.0)
+
+    def _conclude(self, crawl: Crawl, visit: Visit) -> None:
+        visit.verdict = verdict_of(visit, crawl.config, self._chance)
+        self.metrics.outcomes[visit.outcome] += 1
+        crawl.concluded(visit, self._clock.ticks_s())
+
+    # -- commits -------------------------------------------------------------------------------------------
+
+    def _maybe_commit(self, crawl: Crawl, now: float) -> None:
+        if crawl.committing or now < self._disk_retry_at or not crawl.wants_commit(now):
+            return
+        crawl.committing = True
+        group = crawl.take_group(now)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
+        future.add_done_callback(lambda done: self._committed(crawl, done))
+
+    def _committed(self, crawl: Crawl, done: asyncio.Future[Committed]) -> None:
+        crawl.committing = False
+        error = done.exception()
+        if error is None:
+            self.metrics.commits += 1
+            committed = done.result()
+            for row in committed.robots:
+                self._remember_robots(*row)
+            crawl.committed(committed, self._schedule, self._clock)
+            return
+        if isinstance(error, DiskFull):
+            self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
+            crawl.pause(str(error))
+        else:
+            self._failure = error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}")
+            self._stopping = True
+
+    async def _wind_up(self) -> None:
+        """Let what is under way end, then commit everything that was read."""
+        self._stopping = True
+        began = self._clock.ticks_s()
+        while self._fetcher.in_flight and self._clock.ticks_s() < began + self._grace_s:
+            self._turn_without_requests()
+            await asyncio.sleep(TICK_S)
+        await self._fetcher.close()
+        for task in list(self._resolving):
+            task.cancel()
+        while self._is_unsettled():
+            self._turn_without_requests()
+            await asyncio.sleep(TICK_S)
+            if any(crawl.paused_why for crawl in self.crawls) and self._clock.ticks_s() > began + 2 * GRACE_S:
+                break
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pool.close()
+        for crawl in self.crawls:
+            crawl.end()
+
+    def _is_unsettled(self) -> bool:
+        if any(crawl.committing for crawl in self.crawls):
+            return True
+        return self._failure is None and (
+            bool(self._pool.waiting) or any(crawl.has_uncommitted for crawl in self.crawls)
+        )
+
+    def _turn_without_requests(self) -> None:
+        for crawl in self.crawls:
+            self._maybe_commit(crawl, self._clock.ticks_s())

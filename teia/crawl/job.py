@@ -1,0 +1,211 @@
+"""What a parse child does with one answer: read it, choose the links worth following, make the archive's records.
+
+Runs in a killable process, so nothing here is bounded by more than the child's own limits. Whatever is decided from
+the body is decided here: the crawler gets an outcome, links that are in scope and no traps, and compressed records.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from teia.config import LimitSettings
+from teia.crawl.messages import FoundLink, Reading, Result, Task, decode_reading, decode_task, encode
+from teia.frontier.cell import tail_of
+from teia.frontier.scope import Scope, compile_scope
+from teia.frontier.traps import trap_of
+from teia.parse.decode import decode
+from teia.parse.document import Options
+from teia.parse.headers import Headers, parse_head
+from teia.parse.parsing import ParseResult, parse_document
+from teia.records import Fetched, Link, LinkKind, Outcome, Page
+from teia.store.warc import Members, RevisitOf, page_members
+from teia.urls import key_of, resolve, split
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A `Reading` made ready for use."""
+
+    reading: Reading
+    scope: Scope
+    limits: LimitSettings
+    options: Options
+
+
+@lru_cache(maxsize=16)
+def _compiled(settings: bytes) -> Compiled:
+    reading = decode_reading(settings)
+    scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
+    limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
+    options = Options(limits, reading.requisites, reading.agent, reading.url_rules)
+    return Compiled(reading, scope, limits, options)
+
+
+def read(payload: bytes) -> bytes:
+    """Read one `Task`, return one `Result`; both as bytes, because this is a child's whole conversation."""
+    task = decode_task(payload)
+    how = _compiled(task.settings)
+    if task.purpose == "page":
+        return encode(_read_page(task, how))
+    head = parse_head(task.head)
+    decoded = decode(head.headers, task.body, how.limits)
+    kept = decoded.payload if task.purpose == "robots" else b""
+    redirect_to = _redirect(task, head.headers)
+    members = page_members(_fetched(task), decoded.dechunked, {}, None)
+    return encode(
+        _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, kept, len(decoded.payload))
+    )
+
+
+def _read_page(task: Task, how: Compiled) -> Result:
+    parsed = parse_document(task.url, task.head, task.body, how.options, is_sitemap=task.purpose == "sitemap")
+    redirect_to = _redirect(task, parsed.head.headers)
+    outcome = _outcome(task, how, parsed, redirect_to)
+    chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
+    members = page_members(_fetched(task), parsed.decoded.dechunked, _about(task, parsed.page), _earlier(task))
+    return _result(
+        task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen
+    )
+
+
+# ---- what it means --------------------------------------------------------------------------------------------------
+
+
+def _outcome(task: Task, how: Compiled, parsed: ParseResult, redirect_to: str) -> str:
+    if redirect_to and (redirect_to == task.url or task.hops >= how.limits.redirects):
+        return Outcome.REDIRECT_LOOP
+    if not 200 <= task.status < 300:
+        return task.outcome
+    if task.outcome == Outcome.TOO_LARGE or task.truncated == "length":
+        return Outcome.TOO_LARGE
+    if parsed.decoded.payload and not how.scope.keeps_type(parsed.page.media_type):
+        return Outcome.FORBIDDEN_TYPE
+    if not how.scope.keeps_language(parsed.page.language):
+        return Outcome.OUT_OF_SCOPE
+    return task.outcome
+
+
+def _redirect(task: Task, headers: Headers) -> str:
+    if task.status not in REDIRECTS:
+        return ""
+    return resolve(headers.first("location"), task.url) or ""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The links that go to the frontier, and why others do not."""
+
+    links: list[FoundLink]
+    seen: int = 0
+    out_of_scope: int = 0
+    unindexable: int = 0
+
+
+def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_to: str) -> Chosen:
+    """Merge the page's links and keep those that may be followed."""
+    if redirect_to:
+        links: tuple[Link, ...] = (Link(redirect_to, LinkKind.REDIRECT),)
+    else:
+        links = page.links
+    chosen = Chosen([], len(links))
+    obeys = how.reading.obey_robots
+    if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
+        return chosen
+    depth = task.depth + (0 if redirect_to else 1)
+    counts = Counter(link.url for link in links if not (obeys and link.nofollow))
+    texts = {link.url: link.text for link in reversed(links) if link.text}
+    for url, count in counts.items():
+        if not _is_wanted_type(url, how.scope):
+            chosen.unindexable += 1
+        elif depth > how.reading.max_depth or not how.scope.holds(url) or trap_of(url, how.limits):
+            chosen.out_of_scope += 1
+        else:
+            host = split(url).host
+            chosen.links.append(FoundLink(host, key_of(url), tail_of(url, host), count, texts.get(url, "")))
+    return chosen
+
+
+def _is_wanted_type(url: str, scope: Scope) -> bool:
+    """Whether the ending of a URL leaves hope for a type the collection keeps (C4); most endings say nothing."""
+    if not scope.media_types:
+        return True
+    path = url.partition("?")[0]
+    dot = path.rfind(".", path.rfind("/"))
+    guessed = mimetypes.types_map.get(path[dot:].lower()) if dot > 0 else None
+    return guessed is None or guessed in scope.media_types
+
+
+# ---- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def _fetched(task: Task) -> Fetched:
+    return Fetched(
+        task.url,
+        task.outcome,
+        task.status,
+        task.started_s,
+        task.ended_s,
+        task.address,
+        task.request_head,
+        task.head,
+        b"",
+        task.truncated,
+        task.detail,
+    )
+
+
+def _earlier(task: Task) -> RevisitOf | None:
+    if not task.earlier_digest:
+        return None
+    return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
+
+
+def _about(task: Task, page: Page) -> dict[str, str]:
+    about = {"hopsFromSeed": str(task.depth), "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000))}
+    if page.language:
+        about["language"] = page.language
+    return about
+
+
+def _result(
+    task: Task,
+    outcome: str,
+    page: Page,
+    headers: Headers,
+    members: Members,
+    redirect_to: str,
+    payload: bytes,
+    payload_bytes: int,
+    chosen: Chosen | None = None,
+) -> Result:
+    chosen = chosen or Chosen([])
+    return Result(
+        str(outcome),
+        page.media_type,
+        page.language,
+        page.title,
+        page.canonical,
+        redirect_to,
+        headers.first("etag"),
+        headers.first("last-modified"),
+        page.noindex,
+        page.truncated or task.truncated,
+        bytes.fromhex(page.digest),
+        bytes.fromhex(page.text_digest),
+        page.simhash,
+        payload_bytes,
+        chosen.links,
+        chosen.seen,
+        chosen.out_of_scope,
+        chosen.unindexable,
+        payload,
+        members.data,
+        members.lengths,
+        members.kinds,
+        members.payload_digest,
+    )

@@ -1,0 +1,66 @@
+"""Small judgements between the stages: what an answer means, what a child is asked to do with it."""
+
+from __future__ import annotations
+
+import random
+import re
+from email.utils import parsedate_to_datetime
+
+from teia.config import Config
+from teia.crawl.messages import Task
+from teia.crawl.visits import Visit
+from teia.frontier.retry import Verdict, verdict
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import STATE_QUEUED
+from teia.records import Fetched
+
+MAX_RETRY_AFTER_S = 86_400.0
+_RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+
+
+def retry_after_s(fetched: Fetched, now_s: float) -> float:
+    """How long a 429 or 503 asks us to stay away, by its Retry-After in seconds or as a date; 0 if it does not say."""
+    if fetched.status not in {429, 503}:
+        return 0.0
+    match = _RETRY_AFTER.search(fetched.head)
+    if match is None:
+        return 0.0
+    value = match.group(1).decode("latin-1").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), MAX_RETRY_AFTER_S)
+    try:
+        wait_s = parsedate_to_datetime(value).timestamp() - now_s
+    except (ValueError, OverflowError, TypeError):
+        return 0.0
+    return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
+
+
+def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Task:
+    """What a child is asked: `page` (read and store), `robots` (return the body and store) or `store` alone."""
+    return Task(
+        reading,
+        purpose,
+        fetched.url,
+        fetched.outcome,
+        fetched.status,
+        fetched.started_s,
+        fetched.ended_s,
+        fetched.address,
+        fetched.request_head,
+        fetched.head,
+        fetched.body,
+        fetched.truncated,
+        fetched.detail,
+        item.depth,
+        item.hops,
+        item.digest,
+        item.visited_s,
+    )
+
+
+def verdict_of(visit: Visit, config: Config, chance: random.Random) -> Verdict:
+    """What becomes of the URL; waits are drawn up to a tenth longer, so that retries do not come back together."""
+    judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    if judged.state != STATE_QUEUED:
+        return judged
+    return Verdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))

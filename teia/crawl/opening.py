@@ -1,0 +1,185 @@
+"""A crawler made from a data folder and a configuration, run, and closed again.
+
+Opening is also recovering: the archive is cut at its committed position, outboxes are delivered, and the ledger says
+until when servers rest. After a death every place that may have had a request under way rests its full time from now.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict
+
+from teia import __version__
+from teia.clock import Clock
+from teia.config import Config, CourtesySettings
+from teia.crawl.cells import Cell
+from teia.crawl.commit import Committed, Committer
+from teia.crawl.crawl import Crawl
+from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
+from teia.crawl.logrows import roll_out
+from teia.crawl.messages import Reading, encode
+from teia.crawl.robots import RobotsBook
+from teia.errors import ConfigError
+from teia.fetch.curl import CurlFetcher
+from teia.fetch.destination import Destinations
+from teia.fetch.dns import CaresResolver
+from teia.fetch.guard import AddressGuard
+from teia.fetch.overrides import Overrides
+from teia.frontier.ledger import Ledger
+from teia.frontier.order import order_named
+from teia.frontier.politeness import Politeness
+from teia.frontier.schedule import Schedule
+from teia.frontier.scope import compile_scope, seeds_scope
+from teia.metrics import Metrics
+from teia.parse.pool import ChildLimits, ChildPool
+from teia.store.root import CollectionFolder, Root
+from teia.urls import cell_starts, from_user
+
+JOB = "teia.crawl.job:read"
+DESCRIPTORS = 65_536
+
+
+def user_agent(courtesy: CourtesySettings) -> str:
+    """Who we are, on every request (T9): product, version and where our operator can be reached."""
+    return f"{courtesy.user_agent}/{__version__} (+{courtesy.contact})"
+
+
+def seeds_of(config: Config) -> list[str]:
+    """The collection's seeds in canonical form; one that is no web address stops the start."""
+    seeds = []
+    for text in config.collection.seeds:
+        url = from_user(text)
+        if url is None:
+            raise ConfigError(f"seed {text!r}: must be an http or https URL, like https://example.org/")
+        seeds.append(url)
+    return seeds
+
+
+def reading_of(config: Config) -> bytes:
+    """The parts of the configuration that parse children need, as bytes; wrong scope rules are refused here."""
+    scope = config.scope
+    include = scope.include or tuple(seeds_scope(seeds_of(config)))
+    compile_scope(include, scope.exclude, types=scope.types)
+    return encode(
+        Reading(
+            include,
+            scope.exclude,
+            scope.types,
+            scope.queries,
+            scope.max_depth,
+            scope.url_rules,
+            config.archive.requisites,
+            config.courtesy.robots,
+            config.courtesy.user_agent,
+            asdict(config.limits),
+        )
+    )
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Clock) -> Iterator[list[Crawl]]:
+    """Open the collections for writing, as the last commit left them."""
+    with ExitStack() as stack:
+        crawls = []
+        for number, config in enumerate(configs):
+            folder = root.collection(config.collection.name)
+            cells = [stack.enter_context(_opened_cell(folder, each.number, config, clock)) for each in folder.cells()]
+            starts = cell_starts(len(cells))
+            committer = Committer(cells, starts, ledger, clock)
+            crawl = Crawl(number, folder.name, config, committer, starts, reading_of(config))
+            crawl.add_seeds(seeds_of(config))
+            crawls.append(crawl)
+        yield crawls
+
+
+@contextmanager
+def _opened_cell(folder: CollectionFolder, number: int, config: Config, clock: Clock) -> Iterator[Cell]:
+    order = order_named(config.collection.order)
+    cell = Cell(folder.cells()[number], folder.name, order, config.archive.file_bytes, clock)
+    try:
+        yield cell
+        roll_out(cell.frontier, cell.folder.log, at_least=1)
+    finally:
+        cell.close()
+
+
+# ---- recovery -------------------------------------------------------------------------------------------------------
+
+
+def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: Clock) -> None:
+    """Take up where the last run ended: undelivered links, rests that are not over, hosts with work."""
+    was_clean = ledger.open()
+    now, now_s = clock.ticks_s(), clock.now_s()
+    politeness = schedule.politeness
+    for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
+        place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
+        rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+    for crawl in crawls:
+        crawl.committer.deliver(Committed())
+        for cell in crawl.committer.cells:
+            for host_id, host, address in cell.frontier.hosts_with_work():
+                queue = crawl.host(host, host_id, schedule)
+                if not was_clean:
+                    politeness.rest_after_death([(host, address)], now)
+                crawl.notice_hunger(queue)
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed: int) -> AsyncIterator[Crawler]:
+    """Yield a crawler for collections of a root, which the caller has locked. They share courtesy and fetcher.
+
+    What concerns the machine rather than a collection (resolver, networks, parse children, courtesy) is taken from the
+    first configuration.
+    """
+    shared = configs[0]
+    _raise_descriptor_limit()
+    ledger = Ledger(root.path / "ledger.sqlite")
+    is_clean = False
+    try:
+        with open_crawls(root, configs, ledger, clock) as crawls:
+            schedule = Schedule(Politeness(shared.courtesy), shared.courtesy.max_hosts)
+            recover(crawls, schedule, ledger, clock)
+            guard = AddressGuard(shared.fetch.allow_nets)
+            resolver = CaresResolver(clock, shared.fetch.dns or None)
+            fetcher = CurlFetcher(
+                guard,
+                shared.limits,
+                clock,
+                user_agent(shared.courtesy),
+                keep_alive=shared.fetch.keep_alive,
+                concurrency=MAX_IN_FLIGHT,
+            )
+            children = shared.parse.children or max(1, (os.cpu_count() or 2) - 1)
+            pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock)
+            await pool.start()
+            destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
+            robots = RobotsBook(shared.courtesy, shared.limits)
+            chance = random.Random(seed)
+            try:
+                yield Crawler(crawls, schedule, fetcher, destinations, pool, robots, clock, Metrics(), chance)
+                is_clean = all(not crawl.has_uncommitted for crawl in crawls)
+            finally:
+                await fetcher.close()
+                await resolver.close()
+                await pool.close()
+    finally:
+        ledger.close(clean=is_clean, now_s=clock.now_s())
+
+
+def _raise_descriptor_limit() -> None:
+    """A crawl of two thousand hosts needs more descriptors than a shell gives by default."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

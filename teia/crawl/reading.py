@@ -1,0 +1,129 @@
+"""Looking into collections without writing to them: while a crawl runs, or long after.
+
+Every database is opened read-only, so a reader can neither hold up the crawler nor change what it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from teia.clock import iso_utc
+from teia.config import CourtesySettings
+from teia.crawl.audit import PolitenessAudit, audit_politeness
+from teia.crawl.cells import committed_position
+from teia.crawl.logrows import log_part
+from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.schema import STATE_NAMES
+from teia.store.archive import Position
+from teia.store.audit import Audit, audit_archive
+from teia.store.root import CellFolder, Root
+from teia.store.sql import FetchLog
+
+
+@contextmanager
+def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
+    """The fetch log of a collection as it stands now, for SQL and reports."""
+    parts = []
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            parts.append(log_part(cell, folder.log))
+        finally:
+            cell.close()
+    with FetchLog(parts) as log:
+        yield log
+
+
+def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
+    """Replay a collection's fetch log and report what was impolite."""
+    with fetch_log(root, collection) as log:
+        return audit_politeness(log, courtesy)
+
+
+def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
+    """Yield every URL a collection knows, as `teia export urls` writes it, in the order of the cells."""
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            yield from _urls_of(cell)
+        finally:
+            cell.close()
+
+
+def _urls_of(cell: FrontierCell) -> Iterator[dict[str, Any]]:
+    sql = """
+        SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, p.visits, p.changes, p.last_visit_s, p.digest
+        FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+        LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+        ORDER BY u.slot, u.host_id, u.key
+    """
+    for host, tail, state, outcome, depth, in_links, visits, changes, last_visit_s, digest in cell.db.execute(sql):
+        yield {
+            "url": url_from(host, tail),
+            "state": STATE_NAMES[state],
+            "outcome": outcome or None,
+            "depth": depth,
+            "visits": visits or 0,
+            "changes": changes or 0,
+            "last_visit": None if last_visit_s is None else iso_utc(last_visit_s),
+            "digest": digest.hex() if digest else None,
+            "in_links": in_links,
+        }
+
+
+def committed_archive(folder: CellFolder) -> Position | None:
+    """Where a cell's archive ends as far as anything is committed; what lies behind is a running crawler's affair."""
+    cell = FrontierCell(folder.frontier, read_only=True)
+    try:
+        return committed_position(cell)
+    finally:
+        cell.close()
+
+
+def audit_archives(root: Root, collection: str) -> Audit:
+    """Check every archive file of a collection, record by record."""
+    checked = violations = 0
+    details: list[str] = []
+    for folder in root.collection(collection).cells():
+        audit = audit_archive(folder.archive, committed_archive(folder))
+        checked, violations = checked + audit.checked, violations + audit.violations
+        details += audit.details
+    return Audit(checked, violations, tuple(details))
+
+
+def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
+    """What a collection holds while nobody crawls it, under the keys of a crawl's summary."""
+    with fetch_log(root, collection) as log:
+        sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
+        requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
+        stored = "kind <> 'robots' AND decoded_bytes > 0"
+        (pages,) = log.query(f"SELECT count(*) FROM fetches WHERE {stored}").rows[0]  # noqa: S608  # our text
+        by_outcome = "SELECT outcome, count(*) AS n FROM fetches WHERE kind <> 'robots' GROUP BY 1 ORDER BY 2 DESC"
+        outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
+        span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
+        (seconds,) = log.query(span).rows[0]
+    known = queued = 0
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        known, queued = known + cell.known, queued + cell.queued
+        cell.close()
+    return {
+        "collection": collection,
+        "state": "stopped" if queued else "finished",
+        "seconds": round(float(seconds), 3),
+        "requests": int(requests),
+        "pages": int(pages),
+        "pages_per_s": round(pages / seconds, 2) if seconds else 0.0,
+        "bytes": int(received),
+        "hosts": int(hosts),
+        "urls_known": known,
+        "urls_queued": queued,
+        "outcomes": outcomes,
+        "links": int(links),
+        "archive_records": 0,
+        "indexed": 0,
+        "politeness_violations": 0,
+        "paused_why": "",
+    }

@@ -1,0 +1,80 @@
+"""The robots.txt of every origin being visited: what is known, what must be asked, what an answer means.
+
+An origin's rules are believed for a day (RFC 9309, 2.4); then the next URL of the origin waits behind an errand that
+fetches the file again. Five redirects of it are followed, to other hosts too; each hop is a request like any other
+and waits for its own server, and what comes at the end holds for the origin that asked first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from teia.config import CourtesySettings, LimitSettings
+from teia.fetch.robots import RobotsRules, rules_from_answer
+from teia.frontier.schedule import Queued
+from teia.records import Outcome
+from teia.urls import key_of
+
+REMEMBERED = 100_000
+UNREACHABLE_WAITS = 2
+"""An unreachable robots.txt is asked for again after so many of the crawl's first retry waits."""
+
+_NETWORK = frozenset({Outcome.DNS, Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS, Outcome.BLOCKED_ADDRESS})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An origin's rules, when the server was asked for them, and what came of that."""
+
+    rules: RobotsRules
+    asked_s: float
+    outcome: str
+
+    @property
+    def refusal(self) -> Outcome:
+        """The outcome of a page that unreachable rules forbid: what is wrong with the host, where that is known."""
+        return Outcome(self.outcome) if self.outcome in _NETWORK else Outcome.ROBOTS_UNREACHABLE
+
+
+class RobotsBook:
+    """Rules by origin, in memory; the frontier keeps the bodies on disk."""
+
+    def __init__(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
+        self._courtesy = courtesy
+        self._limits = limits
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self.awaited: set[str] = set()
+        """Origins whose robots.txt is on its way; their URLs wait for it."""
+
+    def known(self, origin: str, now_s: float) -> Known | None:
+        """What holds for an origin now; None when the file must be fetched (again) first."""
+        known = self._known.get(origin)
+        if known is None:
+            return None
+        unreachable_s = UNREACHABLE_WAITS * self._courtesy.retry_wait_s
+        lasts_s = unreachable_s if known.rules.unreachable else self._courtesy.robots_max_age_s
+        return known if now_s - known.asked_s < lasts_s else None
+
+    def learn(self, origin: str, outcome: str, status: int, body: bytes, asked_s: float) -> RobotsRules:
+        """Take an answer, from the server or from disk, and return the rules it makes."""
+        self.awaited.discard(origin)
+        previous = self._known.pop(origin, None)
+        agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
+        earlier = None if previous is None else previous.rules
+        rules = rules_from_answer(outcome, status, body, agent, earlier, asked_s, limit)
+        self._known[origin] = Known(rules, asked_s, outcome)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return rules
+
+    @staticmethod
+    def errand(origin: str, behind: Queued) -> Queued:
+        """The request that must come before a URL can go out."""
+        url = f"{origin}/robots.txt"
+        return Queued(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
+
+    @staticmethod
+    def next_hop(item: Queued, redirect_to: str) -> Queued:
+        """The same errand, one redirect further."""
+        return replace(item, url=redirect_to, key=key_of(redirect_to), hops=item.hops + 1)

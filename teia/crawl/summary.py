@@ -1,0 +1,52 @@
+"""What a crawl has done so far: the keys of `teia crawl --json` and `teia status --json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.crawl.crawl import Crawl
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One crawl's account. `pages` are answers with a stored body; `indexed` waits for the index."""
+
+    collection: str
+    state: str
+    seconds: float
+    requests: int
+    pages: int
+    pages_per_s: float
+    bytes: int
+    hosts: int
+    urls_known: int
+    urls_queued: int
+    outcomes: dict[str, int]
+    links: int
+    archive_records: int
+    indexed: int
+    politeness_violations: int
+    paused_why: str = ""
+
+
+def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
+    """Add up what one crawl has committed since it began."""
+    counts, cells = crawl.counts, crawl.committer.cells
+    return Summary(
+        collection=crawl.name,
+        state=str(crawl.state),
+        seconds=round(seconds, 3),
+        requests=counts.requests,
+        pages=counts.pages,
+        pages_per_s=round(counts.pages / seconds, 2) if seconds > 0 else 0.0,
+        bytes=counts.bytes_received,
+        hosts=len(crawl.queues),
+        urls_known=sum(cell.frontier.known for cell in cells),
+        urls_queued=sum(cell.frontier.queued for cell in cells),
+        outcomes=dict(counts.outcomes.most_common()),
+        links=counts.links,
+        archive_records=counts.archive_records,
+        indexed=0,
+        politeness_violations=politeness_violations,
+        paused_why=crawl.paused_why,
+    )

@@ -1,0 +1,32 @@
+"""One visit from its start to its commit.
+
+A `Visit` is made when a URL is taken from its host's buffer and travels through fetch and parse to the group commit,
+gathering what each stage learnt. It is the only mutable thing that crosses stages; after the commit it is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.crawl.messages import Result
+from teia.frontier.retry import Verdict
+from teia.frontier.schedule import HostQueue, Queued
+from teia.records import Fetched
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """A URL under way. `started`, `ended` are ticks; the times that are stored are in `fetched`."""
+
+    queue: HostQueue
+    item: Queued
+    address: str = ""
+    started: float = 0.0
+    rest_before_s: float | None = None
+    rested_s: float | None = None
+    rest_s: float = 0.0
+    outcome: str = ""
+    detail: str = ""
+    fetched: Fetched | None = None
+    result: Result | None = None
+    verdict: Verdict | None = None

@@ -1,0 +1,18 @@
+"""The frontier: which URL is asked for next, and when.
+
+What comes in: URLs that somebody found (`Put`). What goes out: URLs whose server may be asked now. Between the two:
+
+    cell.py        one cell's database: hosts, URLs, their queue, their history; the truth, on disk (tables: schema.py)
+    mail.py        links for other cells: written with their page, delivered afterwards, counted once (A3)
+    database.py    the seam to SQLite: versions, and errors in words
+    politeness.py  when a server and an address may be asked again; one request at a time (A7, C2)
+    ledger.py      the same on disk, shared by all collections, so that death does not shorten a rest
+    schedule.py    the hosts with work, in memory: idle, resting, ready, fetching; who is next (KLWF, C1)
+    scope.py       which URLs belong to the collection (A8, C4)
+    order.py       in which order a host's new URLs are taken (A6)
+    traps.py       URL shapes that have no end (T9)
+    retry.py       what each outcome means for the URL: done, gone, again later (C3)
+
+RAM stays flat: the schedule holds one small object per host with work and a short buffer of its next URLs; everything
+else is on disk. Begin with `schedule.Schedule`, then `cell.FrontierCell`.
+"""

@@ -1,0 +1,372 @@
+"""One cell's frontier on disk: hosts, URLs, their queue and their history.
+
+One process writes a cell, through one connection, in transactions that the group commit opens. Links *merge*: a URL
+seen again raises its in-link count and may lower its depth, and a new URL that still waits then moves up in its host's
+queue if the order of the collection says so (T1, F1). Nothing here knows about time, politeness or the network.
+
+The counters `known` and `queued` are kept in the `meta` table by the same transactions, because counting ten million
+rows takes seconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
+from teia.frontier.order import Order, breadth, sequence_of
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import (
+    DDL,
+    LANE_DUE,
+    LANE_NEW,
+    PRAGMAS,
+    STATE_FAILED,
+    STATE_QUEUED,
+    VERSION,
+)
+from teia.urls import site_of, slot_of
+
+HOST_CACHE = 200_000
+NOT_MODIFIED = 304
+
+
+@dataclass(slots=True)
+class Found:
+    """A URL on its way into the cell: one or more links to it, merged."""
+
+    host: str
+    key: int
+    tail: str
+    depth: int
+    in_links: int = 1
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Where a copy lies in the cell's archive."""
+
+    file: str = ""
+    offset: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """What a visit found, as the `pages` and `visits` tables keep it."""
+
+    status: int
+    digest: bytes = b""
+    text_digest: bytes = b""
+    simhash: int = 0
+    media_type: str = ""
+    language: str = ""
+    title: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    redirect_to: str = ""
+    canonical: str = ""
+    noindex: bool = False
+    payload_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of one visit: what becomes of the URL (see retry.verdict) and what was found."""
+
+    host_id: int
+    queued: Queued
+    outcome: str
+    state: int
+    time_s: float
+    again_s: float = 0.0
+    page: PageRow | None = None
+    archived: Archived = Archived()
+
+
+def tail_of(url: str, host: str) -> str:
+    """What the `urls` table stores of a canonical URL: all but scheme and host, `s` in front for https."""
+    if url.startswith("https://"):
+        return "s" + url[8 + len(host) :]
+    return url[7 + len(host) :]
+
+
+def url_from(host: str, tail: str) -> str:
+    return f"https://{host}{tail[1:]}" if tail.startswith("s") else f"http://{host}{tail}"
+
+
+class FrontierCell:
+    """The database of one cell; see the module's text."""
+
+    def __init__(self, path: Path, order: Order = breadth, *, read_only: bool = False) -> None:
+        self.path = path
+        self.order = order
+        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS)
+        self._host_ids: dict[str, int] = {}
+        with sqlite_errors(path):
+            self._sequence = self._meta("sequence", 0)
+            self.known = self._meta("known", 0)
+            self.queued = self._meta("queued", 0)
+
+    def close(self) -> None:
+        self.db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[FrontierCell]:
+        """All or nothing; the counters go with it. A full disk surfaces as DiskFull with nothing changed."""
+        counters = (self._sequence, self.known, self.queued)
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            yield self
+            self._save_counters()
+            self.db.execute("COMMIT")
+        except BaseException as error:
+            self._sequence, self.known, self.queued = counters
+            self._host_ids.clear()
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise store_error(self.path, error) from error
+            raise
+
+    # -- hosts ---------------------------------------------------------------------------------------------
+
+    def host_id(self, host: str, now_s: float) -> int:
+        """Return the host's number, giving it one if it is new."""
+        host_id = self._host_ids.get(host)
+        if host_id is not None:
+            return host_id
+        row = self.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+        if row is None:
+            sql = "INSERT INTO hosts (slot, name, found_s) VALUES (?, ?, ?) RETURNING host_id"
+            row = self.db.execute(sql, (slot_of(site_of(host)), host, now_s)).fetchone()
+        if len(self._host_ids) >= HOST_CACHE:
+            self._host_ids.clear()
+        self._host_ids[host] = int(row[0])
+        return int(row[0])
+
+    def hosts_with_work(self) -> list[tuple[int, str, str]]:
+        """Return (host id, name, last address) of every host that has something to fetch."""
+        sql = """
+            SELECT h.host_id, h.name, h.address FROM hosts AS h
+            WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id)
+        """
+        return self.db.execute(sql).fetchall()
+
+    def count_request(self, host_id: int, bytes_received: int, address: str, response_s: float) -> None:
+        """Add one request to the host's account; inside a transaction."""
+        self.db.execute(
+            "UPDATE hosts SET requests = requests + 1, bytes = bytes + ?, address = ?, response_s = ?"
+            " WHERE host_id = ?",
+            (bytes_received, address, response_s, host_id),
+        )
+
+    def hold_host(self, host_id: int, until_s: float, failures: int, parked: str) -> None:
+        """Remember that a host is left alone until some time, and why; inside a transaction."""
+        self.db.execute(
+            "UPDATE hosts SET hold_until_s = ?, failures = ?, parked = ? WHERE host_id = ?",
+            (until_s, failures, parked, host_id),
+        )
+
+    def keep_robots(
+        self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes
+    ) -> None:
+        """Keep an origin's answer for robots.txt, so that a restart need not ask again; inside a transaction."""
+        self.db.execute(
+            "INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (slot_of(site_of(host)), host_id, origin, now_s, outcome, status, body),
+        )
+
+    def robots_of(self, host_id: int, host: str) -> list[tuple[str, float, str, int, bytes]]:
+        """Return (origin, fetched, outcome, status, body) of every robots.txt kept for a host."""
+        sql = "SELECT origin, fetched_s, outcome, status, body FROM robots WHERE slot = ? AND host_id = ?"
+        return self.db.execute(sql, (slot_of(site_of(host)), host_id)).fetchall()
+
+    # -- URLs come in --------------------------------------------------------------------------------------
+
+    def absorb(self, found: Iterable[Found], now_s: float) -> list[tuple[int, str]]:
+        """Merge links into the cell; returns (host id, name) of hosts that got something new to fetch."""
+        touched: dict[int, str] = {}
+        new_urls, new_queue, known, moved = [], [], [], []
+        look_up = "SELECT depth, state, in_links, hops, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        for item in _merged(found):
+            place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
+            row = self.db.execute(look_up, place).fetchone()
+            if row is None:
+                self._sequence += 1
+                rank = self.order(item.depth, item.in_links, self._sequence)
+                state = (STATE_QUEUED, int(now_s), item.hops, LANE_NEW, rank)
+                new_urls.append((*place, item.tail, item.depth, item.in_links, *state))
+                new_queue.append((*place[:2], LANE_NEW, rank, item.key))
+                touched[place[1]] = item.host
+            else:
+                depth, in_links, rank = min(row[0], item.depth), row[2] + item.in_links, row[5]
+                if row[1] == STATE_QUEUED and row[4] == LANE_NEW:
+                    rank = min(rank, self.order(depth, in_links, sequence_of(rank)))
+                    if rank < row[5]:
+                        moved.append((rank, *place, row[5]))
+                known.append((depth, in_links, min(row[3], item.hops), rank, *place))
+        self._insert_new(new_urls, new_queue)
+        self._renew(known, moved)
+        return list(touched.items())
+
+    def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
+        self.db.executemany(
+            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            new_urls,
+        )
+        self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", new_queue)
+        self.known += len(new_urls)
+        self.queued += len(new_queue)
+
+    def _renew(self, known: Sequence[tuple[int, ...]], moved: Sequence[tuple[int, ...]]) -> None:
+        """Write what links changed of known URLs; `moved` are (new rank, slot, host, key, old rank) in the queue."""
+        self.db.executemany(
+            "UPDATE urls SET depth = ?, in_links = ?, hops = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            known,
+        )
+        self.db.executemany(
+            "UPDATE queue SET rank = ? WHERE slot = ? AND host_id = ? AND lane = 0 AND key = ? AND rank = ?", moved
+        )
+
+    # -- URLs go out ---------------------------------------------------------------------------------------
+
+    def next_urls(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> list[Queued]:
+        """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
+        slot = slot_of(site_of(host))
+        taken: list[Queued] = []
+        for lane, before in ((LANE_DUE, int(now_s * 1000)), (LANE_NEW, 1 << 62)):
+            if len(taken) >= limit:
+                break
+            sql = """
+                SELECT u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops,
+                       p.visits, p.etag, p.last_modified, p.payload_digest, p.last_visit_s
+                FROM queue AS q
+                JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+                LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
+                WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank <= ?
+                ORDER BY q.rank, q.key LIMIT ?
+            """
+            rows = self.db.execute(sql, (slot, host_id, lane, before, limit + len(skip)))
+            for tail, key, rank, depth, found_s, failures, hops, *page in rows:
+                if key in skip:
+                    continue
+                since_s = rank / 1000 if lane == LANE_DUE else float(found_s)
+                known = page if page[0] is not None else (0, "", "", "", 0.0)
+                taken.append(
+                    Queued(url_from(host, tail), key, lane, rank, depth, since_s, known[0], failures, hops, *known[1:])
+                )
+                if len(taken) >= limit:
+                    break
+        return taken
+
+    def next_due_s(self, host_id: int, host: str) -> float | None:
+        """When the earliest URL of the DUE lane becomes due; None if there is none."""
+        sql = "SELECT rank FROM queue WHERE slot = ? AND host_id = ? AND lane = ? ORDER BY rank LIMIT 1"
+        row = self.db.execute(sql, (slot_of(site_of(host)), host_id, LANE_DUE)).fetchone()
+        return None if row is None else row[0] / 1000
+
+    # -- visits end ----------------------------------------------------------------------------------------
+
+    def settle(self, settled: Settled, host: str) -> None:
+        """Record the end of one visit: the URL leaves its place in the queue and goes where the verdict says."""
+        slot, item = slot_of(site_of(host)), settled.queued
+        place = (slot, settled.host_id, item.key)
+        row = self.db.execute(
+            "SELECT lane, rank, state FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
+        ).fetchone()
+        if row is None:
+            return
+        if row[2] == STATE_QUEUED:
+            self._leave_queue(*place, lane=row[0], rank=row[1])
+        lane, rank, failures = row[0], row[1], 0
+        if settled.state == STATE_QUEUED:
+            lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
+            self._enter_queue(*place, lane=lane, rank=rank)
+        self.db.execute(
+            "UPDATE urls SET state = ?, failures = ?, outcome = ?, lane = ?, rank = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            (settled.state, failures, settled.outcome, lane, rank, *place),
+        )
+        if settled.page is not None:
+            self._record_page(slot, settled, settled.page)
+
+    def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        self.queued -= self.db.execute(sql, (slot, host_id, lane, rank, key)).rowcount
+
+    def _enter_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        self.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, lane, rank, key))
+        self.queued += 1
+
+    def _record_page(self, slot: int, settled: Settled, page: PageRow) -> None:
+        """Add a visit to the history, and let it renew what is known of the page.
+
+        Changed means that the normalised text differs (F3), or the bytes of what has no text. A 304 and a first visit
+        leave nothing to compare: the one says "unchanged" itself and keeps what is known, the other says nothing. Nor
+        does a visit that failed: the page of a 503 is in the history and in the archive, but the last good copy stays
+        what is known (RELIABILITY 19).
+        """
+        archived, place = astuple(settled.archived), (slot, settled.host_id, settled.queued.key)
+        sql = "SELECT digest, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        before = self.db.execute(sql, place).fetchone()
+        failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        earlier = b"" if before is None else before[1] or before[0]
+        is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
+        changed = is_other if earlier and not failed else None
+        digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
+        self.db.execute(
+            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, settled.time_s, settled.outcome, digest, changed, *archived),
+        )
+        if before is None:
+            page, archived = (PageRow(page.status), astuple(Archived())) if failed else (page, archived)
+            self.db.execute(
+                f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16})",  # noqa: S608  # only marks
+                (*place, settled.time_s, settled.time_s, *astuple(page), *archived),
+            )
+            return
+        self.db.execute(
+            "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            (bool(changed), settled.time_s, *place),
+        )
+        if page.status != NOT_MODIFIED and not failed:
+            self.db.execute(
+                """
+                UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
+                    title = ?, etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
+                    payload_digest = ?, file = ?, offset = ?, length = ?,
+                    last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
+                WHERE slot = ? AND host_id = ? AND key = ?
+                """,
+                (*astuple(page), *archived, changed or not earlier, settled.time_s, *place),
+            )
+
+    # -- small things --------------------------------------------------------------------------------------
+
+    def _meta(self, name: str, default: int) -> int:
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return default if row is None else int(row[0])
+
+    def _save_counters(self) -> None:
+        rows = [("sequence", self._sequence), ("known", self.known), ("queued", self.queued)]
+        self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def _merged(found: Iterable[Found]) -> Iterable[Found]:
+    """Return the links with one entry a URL; what the caller holds is not changed, for it may commit it again."""
+    by_url: dict[tuple[str, int], Found] = {}
+    for item in found:
+        same = by_url.get((item.host, item.key))
+        if same is not None:
+            depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
+            item = replace(same, depth=depth, in_links=same.in_links + item.in_links, hops=hops)
+        by_url[item.host, item.key] = item
+    return by_url.values()

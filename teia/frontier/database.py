@@ -1,0 +1,88 @@
+"""The seam to SQLite: a file of ours opened, its version checked, its errors put into words once.
+
+`user_version` is the version of a file's tables; another one is refused. What SQLite says is translated by its own
+result codes, never by its texts: a full disk may be tried again later (`DiskFull`), a file that is no database or has
+a broken page is named (`CorruptFile`), everything else is a `StoreError` of one line.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from teia.errors import CorruptFile, DiskFull, StoreError
+
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
+
+def open_database(path: Path, ddl: str, version: int, pragmas: Sequence[str]) -> sqlite3.Connection:
+    """Open a file for writing, and make its tables if it is new."""
+    with sqlite_errors(path):
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            for pragma in pragmas:
+                db.execute(pragma)
+            if _version(db) == 0:
+                db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
+            _check_version(path, db, version)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def open_to_read(path: Path, version: int) -> sqlite3.Connection:
+    """Open a file that somebody else may be writing; nothing can be changed through it."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file; the collection was never crawled")
+    with sqlite_errors(path):
+        name = f"file:{quote(str(path))}?mode=ro"
+        db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            _check_version(path, db, version)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Translate every SQLite error of the block into a StoreError about `path`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise store_error(path, error) from error
+
+
+def store_error(path: Path, error: sqlite3.Error) -> StoreError:
+    """Say what is wrong with which file, and what would help."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    primary = code & 0xFF
+    if code in _FULL:
+        return DiskFull(f"{path}: no room on the disk ({error}); free some space and go on")
+    if primary in _CORRUPT:
+        return CorruptFile(path, f"{error}; it is broken, or no file of teia's")
+    if primary in _FORBIDDEN:
+        return StoreError(f"{path}: {error}; give its owner the right to write, or choose another --data")
+    return StoreError(f"{path}: {error}")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
+    found = _version(db)
+    if found == 0:
+        raise StoreError(f"{path}: there is nothing in it yet; the collection was never crawled")
+    if found != version:
+        raise StoreError(
+            f"{path}: format {found}, this teia reads {version};"
+            " export the collection with the teia that wrote it and import it here"
+        )

@@ -1,0 +1,54 @@
+"""Links for other cells: written with the page that holds them, delivered afterwards, counted once.
+
+Several database files cannot commit as one. So the links of a page for other cells go into the sender's outbox in the
+page's own transaction, get a sequence number there, and are then merged into the receiver, which remembers how far it
+has heard each sender. A crash between the two repeats the delivery, and the receiver ignores what it has (Bulk and
+Take of A1; in a cluster JetStream takes this module's place).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from teia.errors import CorruptFile
+from teia.frontier.cell import Found, FrontierCell
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, int, str, int, int, int]]).decode
+
+
+def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
+    """Put links for another cell into the outbox; inside the sender's transaction."""
+    bulk = _encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops) for f in found])
+    cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, bulk))
+
+
+def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[Found]]]:
+    """Yield (sequence, receiving cell, links) in the order they were posted."""
+    for seq, to_cell, bulk in cell.db.execute("SELECT seq, to_cell, bulk FROM outbox ORDER BY seq").fetchall():
+        try:
+            yield seq, to_cell, [Found(*fields) for fields in _decode(bulk)]
+        except msgspec.MsgspecError as error:
+            raise CorruptFile(cell.path, f"links {seq} for cell {to_cell} cannot be read: {error}") from error
+
+
+def heard(receiver: FrontierCell, from_cell: int) -> int:
+    """Return the sequence number up to which the receiver has a sender's links."""
+    row = receiver.db.execute("SELECT seq FROM inbox WHERE from_cell = ?", (from_cell,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def note_heard(receiver: FrontierCell, from_cell: int, seq: int) -> None:
+    """Remember it; inside the receiver's transaction."""
+    receiver.db.execute("INSERT OR REPLACE INTO inbox VALUES (?, ?)", (from_cell, seq))
+
+
+def delivered(cell: FrontierCell, seq: int) -> None:
+    """Drop what every receiver has, up to `seq`; inside a transaction of the sender.
+
+    The row with the highest number stays behind, empty, so that the numbers never start again.
+    """
+    cell.db.execute("DELETE FROM outbox WHERE seq < ?", (seq,))
+    cell.db.execute("UPDATE outbox SET bulk = ? WHERE seq = ?", (_encode([]), seq))

@@ -1,0 +1,163 @@
+"""When a server may be asked again.
+
+A *server* here is a host name, all its ports and schemes together; an *address* is what names resolve to. Both are
+places that rest: from the last byte of an answer (or from the error) to the next request sent to the same place pass
+
+    max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
+
+seconds, and one request at a time is under way (`per_host` more, only for hosts that are yours). robots.txt, redirect
+hops and retries are requests like any other. With `delay_s = 0`, which a user sets for hosts of their own, neither
+delay nor factor apply; what the server itself asks for (Crawl-delay, Retry-After) still does.
+
+Crawl-delay and Retry-After are the words of one server and rest it by name. The address rests for our own delay alone:
+where a thousand sites share an address, one of them in trouble must not silence the others for a day.
+
+Times are ticks of the clock, so a jump of the calendar shortens no rest. Invariant: a place with `busy > 0` is
+never ready to be asked beyond `per_host`, and `ready_at` only moves later
+(tests/frontier/test_politeness.py::test_no_two_requests_closer_than_the_rest).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from teia.config import CourtesySettings
+
+MAX_BACK_OFF_S = 86_400.0
+FIRST_BACK_OFF_S = 60.0
+FORGIVEN_AFTER_S = 1_800.0
+_MAX_DOUBLINGS = 11
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Place:
+    """A server or an address: what rests. There is one object for each, so that all who hold it see the same."""
+
+    name: str
+    ready_at: float = 0.0
+    busy: int = 0
+    last_end: float = float("-inf")
+    crawl_delay_s: float = 0.0
+    delays_s: dict[str, float] | None = None
+    last_response_s: float = 0.0
+    last_rest_s: float = 0.0
+    refusals: int = 0
+    backs_off_until: float = float("-inf")
+
+    def free(self, now: float, at_once: int) -> bool:
+        return self.busy < at_once and now >= self.ready_at
+
+    def forgiven(self, now: float) -> bool:
+        """Whether half an hour passed without a refusal, counted from when it could be asked again."""
+        return now - self.backs_off_until > FORGIVEN_AFTER_S
+
+
+@dataclass(slots=True)
+class Politeness:
+    """The rests of all places that were asked lately, whatever collection asked.
+
+    Places that have rested enough and are not busy are forgotten by `forget_rested`, so memory follows the
+    number of hosts being visited, not the number ever seen. One that somebody still holds is found again, not made
+    again: two objects for one server would let it be asked twice at once.
+    """
+
+    courtesy: CourtesySettings
+    servers: dict[str, Place] = field(default_factory=dict)
+    addresses: dict[str, Place] = field(default_factory=dict)
+    _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+    _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+
+    def server(self, host: str) -> Place:
+        place = self.servers.get(host)
+        if place is None:
+            place = self._held_servers.get(host) or Place(host)
+            self.servers[host] = self._held_servers[host] = place
+        return place
+
+    def address(self, address: str) -> Place:
+        place = self.addresses.get(address)
+        if place is None:
+            place = self._held_addresses.get(address) or Place(address)
+            self.addresses[address] = self._held_addresses[address] = place
+        return place
+
+    def started(self, server: Place, address: Place) -> None:
+        self.servers[server.name] = server
+        self.addresses[address.name] = address
+        server.busy += 1
+        address.busy += 1
+
+    def finished(
+        self, server: Place, address: Place, started: float, ended: float, retry_after_s: float = 0.0
+    ) -> float:
+        """Count the end of a request and return how long the server rests now; `retry_after_s` rests it alone."""
+        server.busy -= 1
+        address.busy -= 1
+        server.last_response_s = ended - started
+        server.last_end = address.last_end = ended
+        server.last_rest_s = max(self.rest_s(server), retry_after_s)
+        address.last_rest_s = self._own_rest_s(server)
+        server.ready_at = max(server.ready_at, ended + server.last_rest_s)
+        address.ready_at = max(address.ready_at, ended + address.last_rest_s)
+        return server.last_rest_s
+
+    def asked_for(self, server: Place, crawl_delay_s: float, origin: str = "") -> None:
+        """Take a Crawl-delay. The rest that is running, after the robots.txt that names it, is lengthened too.
+
+        A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay holds.
+        """
+        if crawl_delay_s or server.delays_s:
+            delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
+            server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
+            server.crawl_delay_s = max(delays_s.values())
+        server.last_rest_s = max(server.last_rest_s, server.crawl_delay_s)
+        server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
+
+    def rest_s(self, server: Place) -> float:
+        """How long a server rests after an answer, by its last response time and the Crawl-delay it asked for."""
+        return max(self._own_rest_s(server), server.crawl_delay_s)
+
+    def _own_rest_s(self, server: Place) -> float:
+        if self.courtesy.delay_s == 0:
+            return 0.0
+        return max(self.courtesy.delay_s, self.courtesy.response_factor * server.last_response_s)
+
+    def refused(self, server: Place, now: float, jitter: float) -> float:
+        """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
+
+        `jitter` is a draw from [0, 1): up to a tenth is added, so that hosts do not come back together.
+        Half an hour without a refusal forgives. Refusals of requests that were under way together are one.
+        """
+        if now < server.backs_off_until:
+            return server.backs_off_until - now
+        if server.forgiven(now):
+            server.refusals = 0
+        back_off_s = FIRST_BACK_OFF_S * 2.0 ** min(server.refusals, _MAX_DOUBLINGS) * (1 + jitter / 10)
+        server.refusals += 1
+        server.backs_off_until = now + min(MAX_BACK_OFF_S, back_off_s)
+        return min(MAX_BACK_OFF_S, back_off_s)
+
+    def rest_after_death(self, hosts_and_addresses: list[tuple[str, str]], now: float) -> None:
+        """Make every place that may have been asked just before a crash rest its full time from now.
+
+        That counts as the end of a request, so a Crawl-delay that is read from disk later lengthens this rest.
+        """
+        for host, address in hosts_and_addresses:
+            server = self.server(host)
+            self._rest_from(server, now, self.rest_s(server))
+            if address:
+                self._rest_from(self.address(address), now, self._own_rest_s(server))
+
+    @staticmethod
+    def _rest_from(place: Place, now: float, rest_s: float) -> None:
+        place.last_end = max(place.last_end, now)
+        place.last_rest_s = max(place.last_rest_s, rest_s)
+        place.ready_at = max(place.ready_at, now + rest_s)
+
+    def forget_rested(self, now: float) -> None:
+        """Drop places that need no memory: not busy, rested, forgiven, and with no Crawl-delay to remember."""
+        for places in (self.servers, self.addresses):
+            for name, place in list(places.items()):
+                if not place.busy and not place.crawl_delay_s and now > place.ready_at and place.forgiven(now):
+                    del places[name]

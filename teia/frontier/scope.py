@@ -1,0 +1,205 @@
+"""Which URLs belong to a collection (A8, C4).
+
+A rule is text, `KIND:VALUE`, so that it can stand in a file, on the command line and in a form:
+
+    host:NAME        exactly this host                 domain:NAME   this registered domain and all below it
+    suffix:.br       hosts that end so                 prefix:URL    URLs that begin so
+    regex:EXPR       URLs in which EXPR is found       query:no      URLs without a query
+    type:text/html   answers of this media type        lang:pt       pages in this language
+    py:MODULE.NAME   a function of yours, url -> bool
+
+Repeated rules of a list are "or"; a URL is in scope if it matches the include list (or the list is empty) and nothing
+of the exclude list. Three kinds restrict rather than add when they stand alone in the include list: `query:no`, and
+`type:` and `lang:`, which cannot be told from a URL and so judge the answer; these two can be neither excluded nor
+composed. `not(RULE)`, `and(RULE, RULE…)` and `or(…)` compose; a comma in a regex inside them is no end of a rule if it
+stands in brackets or behind a backslash.
+
+Rules are written by operators, never by the web: an expression that backtracks for ever on a long URL, or a function
+that raises, is theirs to mend. The URLs they see are canonical and at most `limits.url_chars` long.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from teia.errors import ConfigError
+from teia.urls import canonicalize, split
+
+Test = Callable[[str], bool]
+ANSWER_KINDS = ("type", "lang")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The rules of one collection, compiled."""
+
+    include: tuple[Test, ...]
+    exclude: tuple[Test, ...]
+    media_types: frozenset[str] = frozenset()
+    languages: frozenset[str] = frozenset()
+    queries: bool = True
+
+    def holds(self, url: str) -> bool:
+        """Whether a link to this URL is followed."""
+        if not self.queries and "?" in url:
+            return False
+        if any(test(url) for test in self.exclude):
+            return False
+        return not self.include or any(test(url) for test in self.include)
+
+    def keeps_type(self, media_type: str) -> bool:
+        return not self.media_types or media_type in self.media_types
+
+    def keeps_language(self, language: str) -> bool:
+        return not self.languages or not language or language in self.languages
+
+
+def compile_scope(
+    include: Sequence[str], exclude: Sequence[str] = (), *, types: Sequence[str] = (), queries: bool = True
+) -> Scope:
+    """Compile the rules; a wrong one is named with what is allowed."""
+    include = [rule.strip() for rule in include]
+    of_urls = [rule for rule in include if not rule.startswith(("type:", "lang:")) and rule != "query:no"]
+    try:
+        return Scope(
+            tuple(_compile(rule) for rule in of_urls),
+            tuple(_compile(rule) for rule in exclude),
+            _values("type", include) | {each.lower() for each in types},
+            _values("lang", include),
+            queries and "query:no" not in include,
+        )
+    except RecursionError:
+        raise ConfigError("scope rules: composed too deeply") from None
+
+
+def _values(kind: str, rules: Sequence[str]) -> frozenset[str]:
+    """What the rules of one kind about answers name."""
+    values = [rule.partition(":")[2].strip().lower() for rule in rules if rule.startswith(f"{kind}:")]
+    if not all(values):
+        raise ConfigError(f"scope rule '{kind}:': must name a {'media type' if kind == 'type' else 'language'}")
+    return frozenset(values)
+
+
+def seeds_scope(seeds: Sequence[str]) -> list[str]:
+    """The scope of a collection that names none: the hosts of its seeds."""
+    return sorted({f"host:{split(seed).host}" for seed in seeds})
+
+
+def _compile(rule: str) -> Test:
+    rule = rule.strip()
+    if match := re.fullmatch(r"(and|or|not)\((.*)\)", rule, re.DOTALL):
+        return _composed(match.group(1), [_compile(part) for part in _arguments(match.group(2))], rule)
+    kind, colon, value = rule.partition(":")
+    if kind in ANSWER_KINDS:
+        raise ConfigError(f"scope rule {rule!r}: {kind} must stand alone in the include list; it judges answers")
+    if not colon or kind not in _KINDS or not value:
+        kinds = ", ".join((*_KINDS, *ANSWER_KINDS))
+        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE with KIND one of {kinds}")
+    return _KINDS[kind](value)
+
+
+def _composed(operator: str, tests: list[Test], rule: str) -> Test:
+    if not tests or (operator == "not" and len(tests) != 1):
+        raise ConfigError(
+            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} inside"
+        )
+    if operator == "not":
+        return lambda url: not tests[0](url)
+    combine = all if operator == "and" else any
+    return lambda url: combine(test(url) for test in tests)
+
+
+def _arguments(text: str) -> list[str]:
+    """Split at commas that are not inside brackets of any kind, nor behind a backslash."""
+    parts, depth, start, escaped = [], 0, 0, False
+    for position, character in enumerate(text):
+        if escaped or character == "\\":
+            escaped = not escaped
+            continue
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [part for part in [*parts, text[start:]] if part.strip()]
+
+
+_NOT_OF_A_NAME = re.compile(r"[\s/?#@(),\\]|:(?!.*\]$)")
+"""What would make more than a host of `http://VALUE/`; colons stand in addresses alone."""
+
+
+def _name(kind: str, value: str) -> str:
+    """The canonical form of a host name or the end of one: lower case, `xn--` for other scripts, no dot behind."""
+    url = None if _NOT_OF_A_NAME.search(value) else canonicalize(f"http://{value.rstrip('.')}/")
+    if url is None:
+        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, like example.org")
+    return split(url).host
+
+
+def _host(value: str) -> Test:
+    name = _name("host", value)
+    return lambda url: split(url).host == name
+
+
+def _domain(value: str) -> Test:
+    name = _name("domain", value.lstrip("."))
+    below = "." + name
+
+    def test(url: str) -> bool:
+        host = split(url).host
+        return host == name or host.endswith(below)
+
+    return test
+
+
+def _suffix(value: str) -> Test:
+    dot = "." if value.startswith(".") else ""
+    ending = dot + _name("suffix", value.lstrip("."))
+    return lambda url: split(url).host.endswith(ending)
+
+
+def _prefix(value: str) -> Test:
+    beginning = canonicalize(value)
+    if beginning is None:
+        raise ConfigError(f"scope rule 'prefix:{value}': must be an http or https URL")
+    return lambda url: url.startswith(beginning)
+
+
+def _regex(value: str) -> Test:
+    try:
+        expression = re.compile(value)
+    except re.error as error:
+        raise ConfigError(f"scope rule 'regex:{value}': {error}") from error
+    return lambda url: expression.search(url) is not None
+
+
+def _query(value: str) -> Test:
+    if value not in {"no", "yes"}:
+        raise ConfigError(f"scope rule 'query:{value}': must be query:no or query:yes")
+    return lambda url: ("?" in url) == (value == "yes")
+
+
+def _python(value: str) -> Test:
+    """A function of the user's own. It is code the operator names, never text that came from the web."""
+    module, _, name = value.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except Exception as error:  # the module is the operator's own and may fail in any way when it is loaded
+        raise ConfigError(f"scope rule 'py:{value}': cannot be imported: {error}") from error
+    if not callable(function):
+        raise ConfigError(f"scope rule 'py:{value}': is not a function")
+    return cast(Test, function)
+
+
+_KINDS: dict[str, Callable[[str], Test]] = {
+    "host": _host,
+    "domain": _domain,
+    "suffix": _suffix,
+    "prefix": _prefix,
+    "regex": _regex,
+    "query": _query,
+    "py": _python,
+}

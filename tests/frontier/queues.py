@@ -1,0 +1,52 @@
+"""What the tests of the schedule share: hosts with URLs, and a crawler that asks and is answered at once."""
+
+from __future__ import annotations
+
+import itertools
+
+from teia.config import CourtesySettings
+from teia.frontier.politeness import Politeness
+from teia.frontier.schedule import HostQueue, Queued, Schedule
+
+keys = itertools.count(1)
+
+
+def schedule_of(delay_s: float = 5.0, per_host: int = 1, max_hosts: int = 1_000) -> Schedule:
+    courtesy = CourtesySettings(delay_s=delay_s, response_factor=0.0, per_host=per_host)
+    return Schedule(Politeness(courtesy), max_hosts)
+
+
+def queued(host: str, since_s: float) -> Queued:
+    key = next(keys)
+    return Queued(f"http://{host}/{key}", key, 0, key, 1, since_s)
+
+
+def add(schedule: Schedule, host: str, *since_s: float, address: str = "", collection: int = 0) -> HostQueue:
+    """A host in line with one URL for each time; without an address it gets one of its own."""
+    queue = HostQueue(host, 1, 0, collection, schedule.politeness.server(host), address=address or f"of {host}")
+    queue.buffer.extend(queued(host, each) for each in since_s)
+    schedule.wake(queue)
+    return queue
+
+
+def ask(schedule: Schedule, now: float) -> HostQueue | None:
+    """Start the next request, as the crawler does; None when there is none to start."""
+    queue = schedule.next_host(now)
+    if queue is not None:
+        queue.take()
+        schedule.started(queue)
+    return queue
+
+
+def answer(schedule: Schedule, queue: HostQueue, now: float, started: float | None = None) -> None:
+    schedule.finished(queue, queue.address, now if started is None else started, now)
+
+
+def all_asked(schedule: Schedule, now: float) -> list[HostQueue]:
+    """Start every request that may start now."""
+    return list(iter(lambda: ask(schedule, now), None))
+
+
+def asked(schedule: Schedule, now: float) -> list[str]:
+    """The same, by name."""
+    return [queue.host for queue in all_asked(schedule, now)]

@@ -1,0 +1,100 @@
+"""Files that are not ours, of another version, broken, or where nothing can be written; and full disks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from teia.errors import CorruptFile, DiskFull, StoreError
+from teia.frontier.cell import FrontierCell
+from teia.frontier.schema import VERSION
+
+from .cells import NOW_S, absorb, assert_counters_are_true, found, image, page
+
+
+def test_full_disk_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite")
+    absorb(cell, found(page(1)))
+    before = image(cell)
+    pages = cell.db.execute("PRAGMA page_count").fetchone()[0]
+    cell.db.execute(f"PRAGMA max_page_count = {pages + 1}")
+    with pytest.raises(DiskFull, match=r"frontier\.sqlite: no room on the disk"):
+        absorb(cell, *(found(page(f"{number}/{'x' * 500}")) for number in range(500)))
+    assert image(cell) == before
+    cell.db.execute("PRAGMA max_page_count = 1000000")
+    absorb(cell, found(page(2)))
+    assert_counters_are_true(cell)
+    cell.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_other_version_is_refused_with_the_way_out(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "frontier.sqlite"
+    FrontierCell(path).close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    db.close()
+    with pytest.raises(StoreError, match=rf"format {VERSION + 1}, this teia reads {VERSION}; export") as refusal:
+        FrontierCell(path, read_only=read_only)
+    assert not isinstance(refusal.value, CorruptFile)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_file_that_is_no_database_is_named(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "frontier.sqlite"
+    path.write_bytes(b"this is no database, but it is long enough to look at" * 100)
+    with pytest.raises(CorruptFile, match=r"frontier\.sqlite") as refusal:
+        FrontierCell(path, read_only=read_only)
+    assert refusal.value.path == path
+
+
+def test_database_with_a_broken_page_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "frontier.sqlite"
+    FrontierCell(path).close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(CorruptFile):
+        FrontierCell(path)
+
+
+def unwritable(tmp_path: Path) -> list[Path]:
+    """Folders in which not even root makes a file, and one without the right to write."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o500)
+    file = tmp_path / "file"
+    file.touch()
+    return [Path("/proc"), tmp_path / "missing", file, *([] if os.geteuid() == 0 else [closed])]
+
+
+def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    for folder in unwritable(tmp_path):
+        with pytest.raises(StoreError) as refusal:
+            FrontierCell(folder / "frontier.sqlite")
+        assert not isinstance(refusal.value, CorruptFile)
+        assert str(refusal.value).startswith(f"{folder}/frontier.sqlite: ")
+        assert "\n" not in str(refusal.value)
+
+
+def test_reader_of_a_missing_or_empty_cell_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="never crawled"):
+        FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
+    (tmp_path / "frontier.sqlite").touch()
+    with pytest.raises(StoreError, match="never crawled"):
+        FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
+
+
+def test_reader_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite")
+    absorb(cell, found(page(1)))
+    reader = FrontierCell(cell.path, read_only=True)
+    assert reader.known == 1
+    with pytest.raises(StoreError), reader.transaction():
+        reader.absorb([found(page(2))], NOW_S)
+    reader.close()
+    assert cell.known == 1
+    cell.close()
