@@ -24,6 +24,7 @@ TABLE_POWERS = 1 << 15
 _WORD_WEIGHTS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
 
 Words = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.intp]
 
 
 def _powers(count: int, base: int, ready: Words | None = None) -> Words:
@@ -39,14 +40,18 @@ _POWERS = _powers(TABLE_POWERS, _BASE)
 _INVERSE_POWERS = _powers(TABLE_POWERS, _INVERSE)
 
 
-def _separators() -> npt.NDArray[np.bool_]:
-    table = np.ones(256, dtype=np.bool_)
-    table[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"]] = False
-    table[0x80:] = False
-    return table
+SEPARATOR, LETTER, IDEOGRAPH = range(3)
 
 
-_IS_SEPARATOR = _separators()
+def _kinds() -> bytes:
+    table = bytearray([SEPARATOR] * 0x80 + [LETTER] * 0x80)
+    for octet in b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
+        table[octet] = LETTER
+    table[0xE3:0xEA] = bytes([IDEOGRAPH] * 7)
+    return bytes(table)
+
+
+_KINDS = _kinds()
 
 
 def simhash(text: str) -> int:
@@ -55,14 +60,21 @@ def simhash(text: str) -> int:
     if words.size == 0:
         return 0
     shingles = _shingle_hashes(words)
-    votes = np.zeros(64, dtype=np.float64)
+    votes = np.zeros(64, dtype=np.int64)
     for start in range(0, shingles.size, BLOCK_SHINGLES):
-        block = shingles[start : start + BLOCK_SHINGLES]
-        bits = np.unpackbits(block.view(np.uint8), bitorder="little").reshape(-1, 64)
-        # A product counts twice as fast as a sum of bytes; float32 is exact up to 2^24.
-        votes += np.ones(block.size, dtype=np.float32) @ bits.astype(np.float32)
+        votes += _votes(shingles[start : start + BLOCK_SHINGLES])
     majority = votes * 2 > shingles.size
     return int.from_bytes(np.packbits(majority, bitorder="little").tobytes(), "little")
+
+
+def _votes(hashes: Words) -> npt.NDArray[np.int64]:
+    """Count how many hashes have each of the 64 bits.
+
+    One bit to a byte and eight bytes added at once as one number: 255 ones fit into a byte before it carries.
+    """
+    lanes = np.unpackbits(hashes.view(np.uint8), bitorder="little").view(np.uint64).reshape(-1, 8)
+    sums = np.add.reduceat(lanes, np.arange(0, hashes.size, 255), axis=0)
+    return sums.view(np.uint8).reshape(-1, 64).sum(axis=0, dtype=np.int64)
 
 
 def distance(one: int, other: int) -> int:
@@ -71,23 +83,27 @@ def distance(one: int, other: int) -> int:
 
 
 def _word_hashes(data: bytes) -> Words:
-    octets = np.frombuffer(data, dtype=np.uint8)
-    separator = _IS_SEPARATOR[octets]
-    # A word begins after a separator, and at every character of a script without blanks.
-    starts = ~separator
-    starts[1:] &= separator[:-1]
-    ideograph = (octets >= 0xE3) & (octets <= 0xE9)
-    starts |= ideograph
-    first = np.flatnonzero(starts)
-    if first.size == 0:
-        return np.empty(0, dtype=np.uint64)
-    ends = ~separator
-    ends[:-1] &= separator[1:] | ideograph[1:]
-    last = np.flatnonzero(ends)
-    terms = octets.astype(np.uint64) * _powers(octets.size, _BASE, _POWERS)
-    sums = np.cumsum(terms, dtype=np.uint64)
+    first, end = _word_bounds(data)
+    sums = np.zeros(len(data) + 1, dtype=np.uint64)
+    terms = np.frombuffer(data, dtype=np.uint8) * _powers(len(data), _BASE, _POWERS)
+    np.cumsum(terms, out=sums[1:])
     # Divided by the power of its first letter, so that a word's hash does not depend on where it stands.
-    return _mixed((sums[last] - sums[first] + terms[first]) * _powers(octets.size, _INVERSE, _INVERSE_POWERS)[first])
+    return _mixed((sums[end] - sums[first]) * _powers(len(data), _INVERSE, _INVERSE_POWERS)[first])
+
+
+def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
+    """Return where words begin and where they end, the end being the first octet that is no longer theirs."""
+    kinds = data.translate(_KINDS)
+    fenced = np.frombuffer(b"\0%b\0" % kinds, dtype=np.uint8)
+    before, here = fenced[:-1], fenced[1:]
+    if IDEOGRAPH not in kinds:
+        edges = np.flatnonzero(before != here)
+        return edges[::2], edges[1::2]
+    # In a script without blanks a word begins at every character, and ends where the next one begins.
+    ideograph = here == IDEOGRAPH
+    starts = (here != SEPARATOR) & (before == SEPARATOR) | ideograph
+    ends = (before != SEPARATOR) & ((here == SEPARATOR) | ideograph)
+    return np.flatnonzero(starts), np.flatnonzero(ends)
 
 
 def _shingle_hashes(words: Words) -> Words:
@@ -101,7 +117,10 @@ def _shingle_hashes(words: Words) -> Words:
 
 
 def _mixed(values: Words) -> Words:
-    """Spread every bit over all 64 (the finisher of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    """Spread every bit over all 64, in place (the finisher of splitmix64)."""
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import Any
 
 from teia.lab.process import lab_process
 from teia.lab.requestlog import Entry, read_log
+
+IMPATIENT = {"TEIA_COURTESY_RETRY_WAIT_S": "0.5", "TEIA_LIMITS_SLOW_S": "2"}
+"""Settings for webs with errors: failed URLs are tried again soon, so that a test need not wait."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,20 @@ class Lab:
     seed_url: str
     dns: str
     log: Path
+    truth_file: Path
 
     def entries(self) -> list[Entry]:
         return read_log(self.log)
+
+    def settled_entries(self) -> list[Entry]:
+        """The log once everything is in it; the lab writes it every 0.2 s."""
+        time.sleep(0.3)
+        return self.entries()
+
+    def truth(self) -> dict[str, dict[str, Any]]:
+        """What the lab says is true, by URL, in its own order."""
+        lines = map(json.loads, self.truth_file.read_text("utf-8").splitlines())
+        return {line["url"]: line for line in lines}
 
     def requests(self) -> int:
         """How many requests the lab has seen; quicker than reading them."""
@@ -34,14 +49,16 @@ class Lab:
 
 
 @contextmanager
-def running_lab(folder: Path, spec: str, number: int) -> Iterator[Lab]:
+def running_lab(folder: Path, spec: str, number: int, *, truth: bool = False) -> Iterator[Lab]:
     """Serve a world from a spec on addresses of its own (`number` keeps parallel runs apart)."""
     spec_file, log = folder / "world.toml", folder / "requests.jsonl"
     spec_file.write_text(spec, "utf-8")
     dns = f"127.77.255.{number}:0"
     flags = ["--spec", str(spec_file), "--port", "0", "--address", f"127.77.{number}.1", "--log", str(log)]
+    truth_file = folder / "truth.jsonl"
+    flags += ["--truth", str(truth_file)] if truth else []
     with lab_process(*flags, "--dns-address", dns, "--control-address", f"127.77.254.{number}") as ready:
-        yield Lab(ready["seeds"][0], ready["dns"], log)
+        yield Lab(ready["seeds"][0], ready["dns"], log, truth_file)
 
 
 def crawl_command(lab: Lab, data: Path, *flags: str) -> list[str]:
@@ -49,10 +66,17 @@ def crawl_command(lab: Lab, data: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "teia", "crawl", lab.seed_url, "--data", str(data), *shared, *flags]
 
 
-def crawl(lab: Lab, data: Path, *flags: str, timeout_s: float = 300) -> dict[str, Any]:
+def crawl(
+    lab: Lab, data: Path, *flags: str, timeout_s: float = 300, environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Crawl to the end; returns the summary."""
     done = subprocess.run(
-        crawl_command(lab, data, *flags), capture_output=True, text=True, timeout=timeout_s, check=False
+        crawl_command(lab, data, *flags),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        env={**os.environ, **(environ or {})},
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
