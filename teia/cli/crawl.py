@@ -18,7 +18,7 @@ from teia.cli.output import print_json, progress_console
 from teia.cli.progress import print_summary, show_progress
 from teia.clock import WallClock
 from teia.config import Config
-from teia.crawl.collections import configure
+from teia.crawl.collections import configure_all
 from teia.crawl.opening import open_crawler
 from teia.crawl.reading import audit_of
 from teia.crawl.reporting import listen
@@ -93,32 +93,36 @@ def crawl(
 
 
 def crawl_with(root: Root, name: str | None, file: Path | None, flags: dict[str, Any], as_json: bool) -> None:
-    """Crawl one collection of a root with these flags, and report."""
+    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
     with root.locked():
-        config = configure(root, name, file, os.environ, flags).config
-        summary, interrupted = run_crawl(root, config)
-        violations = audit_of(root, config.collection.name, config.courtesy).violations
-    report(summary, violations, as_json)
+        configs = configure_all(root, name, file, os.environ, flags)
+        summaries, interrupted = uvloop.run(_crawl(root, configs))
+        audits = [audit_of(root, config.collection.name, config.courtesy) for config in configs]
+    accounts = [
+        {**asdict(summary), "politeness_violations": audit.violations}
+        for summary, audit in zip(summaries, audits, strict=True)
+    ]
+    for account in accounts:
+        print_summary(account, progress_console())
+    if as_json:
+        print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def run_crawl(root: Root, config: Config) -> tuple[Summary, bool]:
-    """Crawl one collection with a live display; returns its summary and whether it was interrupted."""
-    return uvloop.run(_crawl(root, config))
-
-
-async def _crawl(root: Root, config: Config) -> tuple[Summary, bool]:
+async def _crawl(root: Root, configs: list[Config]) -> tuple[list[Summary], bool]:
+    """Crawl with a live display; returns the summaries and whether it was interrupted."""
     clock = WallClock()
     began = clock.ticks_s()
     signals: list[int] = []
-    async with open_crawler(root, [config], clock, seed=int(clock.now_s())) as crawler:
+    async with open_crawler(root, configs, clock, seed=int(clock.now_s())) as crawler:
         loop = asyncio.get_running_loop()
 
         def interrupted(number: int) -> None:
             signals.append(number)
-            crawler.stop()
-            if len(signals) > 1:
+            if len(signals) == 1:
+                crawler.stop()
+            else:
                 crawler.hurry()
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -135,12 +139,5 @@ async def _crawl(root: Root, config: Config) -> tuple[Summary, bool]:
             await asyncio.gather(*beside, return_exceptions=True)
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-        return summarize(crawler.crawls[0], clock.ticks_s() - began), signal.SIGINT in signals
-
-
-def report(summary: Summary, violations: int, as_json: bool) -> None:
-    """Print the account of a crawl: for people on standard error, with --json also one line for programs."""
-    account = {**asdict(summary), "politeness_violations": violations}
-    print_summary(account, progress_console())
-    if as_json:
-        print_json(account)
+        seconds = clock.ticks_s() - began
+        return [summarize(crawl, seconds) for crawl in crawler.crawls], signal.SIGINT in signals

@@ -24,7 +24,8 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
     if not console.is_terminal:
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
-            console.print(one_line(summarize(crawler.crawls[0], clock.ticks_s() - began)))
+            for crawl in crawler.crawls:
+                console.print(one_line(summarize(crawl, clock.ticks_s() - began)))
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(as_table(crawler, clock.ticks_s() - began), refresh=True)
@@ -33,24 +34,30 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
 
 def one_line(now: Summary) -> str:
     return (
-        f"{duration(now.seconds)}  {now.pages:,} pages  {now.pages_per_s:,.1f}/s  {size(now.bytes)}"
+        f"{now.collection}  {duration(now.seconds)}  {now.pages:,} pages  {now.pages_per_s:,.1f}/s  {size(now.bytes)}"
         f"  {now.hosts:,} hosts  {now.urls_queued:,} queued{'  paused: ' + now.paused_why if now.paused_why else ''}"
     )
 
 
 def as_table(crawler: Crawler, seconds: float) -> Table:
-    now = summarize(crawler.crawls[0], seconds)
     table = Table.grid(padding=(0, 2))
-    table.add_row("teia", f"[bold]{now.collection}[/bold] {now.state}", duration(seconds))
-    table.add_row("pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}")
-    table.add_row("hosts", f"{now.hosts:,}", f"{crawler.metrics.in_flight:.0f} requests under way")
-    table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
-    table.add_row("answers", *_two_parts(now.outcomes))
+    for crawl in crawler.crawls:
+        _add_crawl(table, summarize(crawl, seconds))
+    table.add_row(
+        "under way", f"{crawler.metrics.in_flight:.0f} requests", f"{crawler.metrics.waiting_parse:.0f} to read"
+    )
     for host, wait_s in crawler.slowest(3):
         table.add_row("slow", host, f"answers in {wait_s:.1f} s")
+    return table
+
+
+def _add_crawl(table: Table, now: Summary) -> None:
+    table.add_row("teia", f"[bold]{now.collection}[/bold] {now.state}", duration(now.seconds))
+    table.add_row("pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {now.hosts:,} hosts")
+    table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
+    table.add_row("answers", *_two_parts(now.outcomes))
     if now.paused_why:
         table.add_row("[red]paused[/red]", now.paused_why)
-    return table
 
 
 def eta(now: Summary) -> str:

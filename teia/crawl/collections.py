@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from teia.config import Effective, load, to_toml
+from teia.config import Config, Effective, load, to_toml
 from teia.errors import ConfigError, UsageError
 from teia.store.root import Root
 
@@ -47,6 +47,16 @@ def configure(
         raise UsageError("a new collection needs at least one SEED, like https://example.org/")
     root.create_collection(wanted, to_toml(effective.config), effective.config.collection.cells)
     return effective
+
+
+def configure_all(
+    root: Root, name: str | None, file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> list[Config]:
+    """The settings of a run: of one collection, or of all there are when neither a name nor a seed says which."""
+    names = root.collections()
+    if name is None and file is None and not flags.get("collection.seeds") and len(names) > 1:
+        return [configure(root, each, None, environ, flags).config for each in names]
+    return [configure(root, name, file, environ, flags).config]
 
 
 def saved(root: Root, name: str) -> Effective:

@@ -30,7 +30,7 @@ from teia.frontier.ledger import Ledger, Rest
 from teia.frontier.schedule import HostQueue, Queued
 from teia.store.archive import Stored
 from teia.store.warc import Members
-from teia.urls import cell_of, site_of, slot_of
+from teia.urls import cell_of, site_of, slot_of, split
 
 RobotsRow = tuple[str, float, str, int, bytes]
 """(origin, when it was asked, outcome, status, body)"""
@@ -51,6 +51,7 @@ class Group:
     seeds: list[Found] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
+    parked: list[tuple[HostQueue, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -89,6 +90,9 @@ class Committer:
             self.deliver(done)
         if group.rests:
             self._ledger.write(group.rests)
+        for queue, why in group.parked:
+            with self.cells[queue.cell].frontier.transaction() as frontier:
+                frontier.park_host(queue.host_id, why)
         for queue, limit, skip in group.refills:
             if not queue.knows_robots:
                 done.robots += self.cells[queue.cell].frontier.robots_of(queue.host_id, queue.host)
@@ -147,16 +151,7 @@ class Committer:
                 queue.host_id, fetched.bytes_received, visit.address, queue.server.last_response_s
             )
         if item.purpose == "robots":
-            if visit.result is not None or fetched is not None:
-                cell.frontier.keep_robots(
-                    queue.host_id,
-                    queue.host,
-                    item.origin,
-                    self._clock.now_s(),
-                    visit.outcome,
-                    fetched.status if fetched else 0,
-                    visit.result.payload if visit.result else b"",
-                )
+            self._keep_robots(cell, visit)
             return
         assert visit.verdict is not None
         now_s = self._clock.now_s()
@@ -173,6 +168,16 @@ class Committer:
         )
         cell.frontier.settle(settled, queue.host)
 
+    def _keep_robots(self, cell: Cell, visit: Visit) -> None:
+        """Keep what an origin's robots.txt said; one that another host answered for is asked for again next time."""
+        queue, item = visit.queue, visit.item
+        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host:
+            return
+        status = visit.fetched.status if visit.fetched is not None else 0
+        body = visit.result.payload if visit.result is not None else b""
+        now_s = self._clock.now_s()
+        cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
+
     def _gather(self, links: dict[int, dict[int, Found]], visit: Visit) -> None:
         """Merge a page's links by cell; a link said twice in a group is one row with a higher count."""
         if visit.result is None:
@@ -184,9 +189,10 @@ class Committer:
             number = cell_of(slot_of(site_of(link.host)), self._starts)
             same = links[number].get(link.key)
             if same is None:
-                links[number][link.key] = Found(link.host, link.key, link.tail, depth, link.count, hops)
+                links[number][link.key] = Found(link.host, link.key, link.tail, depth, link.count, hops, link.by)
             else:
                 same.depth, same.in_links = min(same.depth, depth), same.in_links + link.count
+                same.by |= link.by
 
     # -- step 3 --------------------------------------------------------------------------------------------
 

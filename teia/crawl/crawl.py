@@ -18,9 +18,16 @@ from teia.crawl.visits import Visit
 from teia.frontier.cell import Found, tail_of
 from teia.frontier.ledger import Rest
 from teia.frontier.schedule import HostQueue, Queued, Schedule
+from teia.frontier.schema import BY_SEED, BY_SITEMAP
+from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
 REFILL_AT_MOST = 512
+SLOW_DOWN_AFTER_FAILURES = 5
+DEAD_AFTER_FAILURES = 12
+HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
+"""Outcomes that speak of the host rather than of one page. The rest of a failing host doubles, then it is given up."""
+
 REFILL_PAUSE_S = 0.02
 """Buffers are filled at most so often when there is nothing else to commit."""
 
@@ -65,6 +72,7 @@ class Crawl:
         self.reading = reading
         self.state = State.RUNNING
         self.paused_why = ""
+        self.waits_for_space = False
         self.counts = Counts()
         self.queues: dict[str, HostQueue] = {}
         self.uncommitted: list[Visit] = []
@@ -74,6 +82,9 @@ class Crawl:
         self._seeds: list[Found] = []
         self._hungry: dict[HostQueue, None] = {}
         self._rests: dict[tuple[str, str], Rest] = {}
+        self._held: list[HostQueue] = []
+        self._parked: list[tuple[HostQueue, str]] = []
+        self.site_requests: Counter[str] = Counter()
         self._later: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
         self._open = 0
@@ -90,23 +101,24 @@ class Crawl:
     def add_seeds(self, seeds: list[str]) -> None:
         """Queue URLs at depth 0; those already known stay as they are."""
         for url in seeds:
-            self._seeds.append(_found(url, 0, 0))
+            self._seeds.append(_found(url, 0, BY_SEED))
 
     def add_sitemaps(self, sitemaps: tuple[str, ...], origin: str) -> None:
         """Queue the sitemaps a robots.txt names, as pages one hop from the root."""
         for reference in sitemaps:
             url = resolve(reference, f"{origin}/")
             if url is not None and split(url).host == split(f"{origin}/").host:
-                self._seeds.append(_found(url, 1, 0))
+                self._seeds.append(_found(url, 1, BY_SITEMAP))
 
-    def pause(self, why: str) -> None:
+    def pause(self, why: str, *, for_space: bool = False) -> None:
+        """Start nothing new. A pause for want of disk space ends by itself when there is some."""
         if self.state is State.RUNNING:
-            self.state, self.paused_why = State.PAUSED, why
+            self.state, self.paused_why, self.waits_for_space = State.PAUSED, why, for_space
 
     def resume(self, schedule: Schedule) -> None:
         if self.state is State.PAUSED:
-            self.state, self.paused_why = State.RUNNING, ""
-            self._wake_all(schedule)
+            self.state, self.paused_why, self.waits_for_space = State.RUNNING, "", False
+            self._release_held(schedule)
 
     def end(self) -> None:
         if self.state.is_going:
@@ -126,7 +138,7 @@ class Crawl:
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._later
-        return not waits and all(queue.head is None for queue in self.queues.values())
+        return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
 
     # -- visits --------------------------------------------------------------------------------------------
 
@@ -136,6 +148,48 @@ class Crawl:
             return False
         limit = self.config.limits.pages
         return not limit or item.purpose == "robots" or self.counts.pages + self._open_pages < limit
+
+    def hold(self, queue: HostQueue) -> None:
+        """Keep a host that may not start now; it is looked at again after the next commit, or on `resume`."""
+        self._held.append(queue)
+
+    def _release_held(self, schedule: Schedule) -> None:
+        held, self._held = self._held, []
+        for queue in held:
+            schedule.wake(queue)
+
+    def refusal(self, queue: HostQueue, item: Queued) -> tuple[Outcome, str] | None:
+        """Why a URL is settled without being asked for: its host or site has had its share, or its host is dead."""
+        limits = self.config.limits
+        if item.purpose == "robots":
+            return None
+        if queue.requests >= limits.pages_per_host:
+            return Outcome.BUDGET, f"{limits.pages_per_host} requests to one host"
+        if self.site_requests[site_of(queue.host)] >= limits.pages_per_site:
+            return Outcome.BUDGET, f"{limits.pages_per_site} requests to one registered domain"
+        if queue.failures >= DEAD_AFTER_FAILURES:
+            return queue.last_failure, f"{queue.failures} failures of its host in a row"
+        return None
+
+    def park(self, queue: HostQueue, why: str) -> None:
+        """Leave a host alone for this run; its URLs stay queued and say why."""
+        queue.parked = why
+        self._parked.append((queue, why))
+
+    def note_answer(self, visit: Visit, now: float) -> None:
+        """Keep account of a host: its share, and how often in a row it did not answer; then it gets a longer rest."""
+        queue, fetched = visit.queue, visit.fetched
+        assert fetched is not None
+        queue.requests += 1
+        self.site_requests[site_of(queue.host)] += 1
+        if fetched.status or fetched.outcome not in HOST_FAILURES:
+            queue.failures = 0
+            return
+        queue.failures += 1
+        queue.last_failure = Outcome(fetched.outcome)
+        if queue.failures >= SLOW_DOWN_AFTER_FAILURES:
+            doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, 10)
+            queue.hold_until = now + self.config.courtesy.retry_wait_s * 2.0**doublings
 
     def started(self, visit: Visit) -> None:
         self._open += 1
@@ -192,10 +246,6 @@ class Crawl:
             queue.exhausted = False
             self.notice_hunger(queue)
 
-    def _wake_all(self, schedule: Schedule) -> None:
-        for queue in self.queues.values():
-            schedule.wake(queue)
-
     # -- commits -------------------------------------------------------------------------------------------
 
     def wants_commit(self, now: float) -> bool:
@@ -204,18 +254,19 @@ class Crawl:
             return True
         if self.uncommitted and now - self._oldest >= commit.every_s:
             return True
-        return bool(self._hungry or self._seeds) and now - self._last_group >= REFILL_PAUSE_S
+        return bool(self._hungry or self._seeds or self._parked) and now - self._last_group >= REFILL_PAUSE_S
 
     @property
     def has_uncommitted(self) -> bool:
-        return bool(self.uncommitted or self._seeds or self._rests or self._group is not None)
+        return bool(self.uncommitted or self._seeds or self._rests or self._parked or self._group is not None)
 
     def take_group(self, now: float) -> Group:
         """Hand over what waits; a group that failed is handed over again, with what came since left for the next."""
         self._last_group = now
         if self._group is None:
             self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
-            self.uncommitted, self._seeds, self._rests = [], [], {}
+            self._group.parked = self._parked
+            self.uncommitted, self._seeds, self._rests, self._parked = [], [], {}, []
         self._group.refills = [(queue, queue.refill, frozenset(queue.loaded)) for queue in self._hungry]
         self._hungry = {}
         return self._group
@@ -230,6 +281,7 @@ class Crawl:
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
         self._group = None
+        self._release_held(schedule)
         self.counts.urls_new += done.new_urls
         self.counts.archive_records += done.records
         for (_, name), host_id in done.hosts.items():
@@ -269,6 +321,7 @@ class Crawl:
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
 
 
-def _found(url: str, depth: int, in_links: int) -> Found:
+def _found(url: str, depth: int, by: int) -> Found:
+    """A URL that no page links to, as far as this says."""
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), depth, in_links)
+    return Found(host, key_of(url), tail_of(url, host), depth, in_links=0, by=by)

@@ -28,10 +28,12 @@ from teia.crawl.crawl import Crawl
 from teia.crawl.judge import retry_after_s, task_for, verdict_of
 from teia.crawl.messages import decode_result, encode
 from teia.crawl.robots import RobotsBook
+from teia.crawl.space import DiskSpace
 from teia.crawl.visits import Visit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.fetch.robots import RobotsRules
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.metrics import Metrics
 from teia.parse.pool import ChildPool, Lost
@@ -45,6 +47,7 @@ REFUSED_PER_TURN = 64
 GRACE_S = 5.0
 """How long a stop waits for requests that are under way."""
 DISK_RETRY_S = 5.0
+DISK_LOOK_S = 1.0
 
 
 class Permission(Enum):
@@ -69,6 +72,7 @@ class Crawler:
         clock: Clock,
         metrics: Metrics,
         chance: random.Random,
+        disk: DiskSpace,
     ) -> None:
         self.crawls = crawls
         self.metrics = metrics
@@ -79,6 +83,8 @@ class Crawler:
         self._robots = robots
         self._clock = clock
         self._chance = chance
+        self._disk = disk
+        self._look_at_disk = 0.0
         self._stopping = False
         self._resolving: set[asyncio.Task[None]] = set()
         self._failure: TeiaError | None = None
@@ -117,6 +123,9 @@ class Crawler:
 
     def _turn(self) -> None:
         now = self._clock.ticks_s()
+        if now >= self._look_at_disk:
+            self._look_at_disk = now + DISK_LOOK_S
+            self._mind_the_disk()
         self._dispatch(now)
         for crawl in self.crawls:
             crawl.wake_due(now)
@@ -124,6 +133,14 @@ class Crawler:
             crawl.check_end(now)
         self.metrics.in_flight = self._fetcher.in_flight
         self.metrics.waiting_parse = self._pool.waiting
+
+    def _mind_the_disk(self) -> None:
+        complaint = self._disk.complaint()
+        for crawl in self.crawls:
+            if complaint:
+                crawl.pause(complaint, for_space=True)
+            elif crawl.waits_for_space and self._clock.ticks_s() >= self._disk_retry_at and self._disk.has_enough():
+                crawl.resume(self._schedule)
 
     def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
         """Carry out what somebody asked of one crawl."""
@@ -160,9 +177,16 @@ class Crawler:
         held = False
         for _ in range(REFUSED_PER_TURN):
             item = queue.head
-            if item is None or not crawl.may_start(item):
+            if item is None:
+                break
+            if not crawl.may_start(item):
+                crawl.hold(queue)
                 held = True
                 break
+            refusal = crawl.refusal(queue, item)
+            if refusal is not None:
+                self._refuse(crawl, queue, *refusal)
+                continue
             parts = split(item.url)
             permission = self._permission(crawl, queue, item, parts)
             if permission is Permission.LATER:
@@ -196,7 +220,11 @@ class Crawler:
                 return Permission.LATER
             self._robots.awaited.add(origin)
             queue.errands.append(self._robots.errand(origin, item))
+        elif self._asks_for_too_much(known.rules):
+            crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
+            return Permission.LATER
         elif known.rules.unreachable:
+            known.was_used = True
             self._refuse(crawl, queue, known.refusal, "robots.txt could not be read")
         elif not known.rules.allows(item.url):
             self._refuse(crawl, queue, Outcome.ROBOTS, "")
@@ -257,6 +285,7 @@ class Crawler:
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
         crawl.note_rest(visit, now, self._clock.now_s())
         self.metrics.bytes_received += fetched.bytes_received
+        crawl.note_answer(visit, now)
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
             crawl.abandoned(visit)
         elif fetched.status == 0:
@@ -306,11 +335,11 @@ class Crawler:
 
     def _learn_robots(self, crawl: Crawl, visit: Visit, status: int, body: bytes) -> None:
         """Take what robots.txt says, and let the hosts that waited for it go on."""
+        visit.is_final_robots = True
         origin = visit.item.origin
         rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s())
         host = split(f"{origin}/").host
-        politeness = self._schedule.politeness
-        politeness.asked_for(politeness.server(host), rules.crawl_delay_s or 0.0)
+        self._take_crawl_delay(host, rules)
         crawl.add_sitemaps(rules.sitemaps, origin)
         for each in self.crawls:
             if host in each.queues:
@@ -320,8 +349,16 @@ class Crawler:
         """Take a robots.txt that an earlier run kept, unless this one has heard the server itself."""
         if self._robots.known(origin, asked_s) is None and origin not in self._robots.awaited:
             rules = self._robots.learn(origin, outcome, status, body, asked_s)
-            politeness = self._schedule.politeness
-            politeness.asked_for(politeness.server(split(f"{origin}/").host), rules.crawl_delay_s or 0.0)
+            self._take_crawl_delay(split(f"{origin}/").host, rules)
+
+    def _take_crawl_delay(self, host: str, rules: RobotsRules) -> None:
+        """Lengthen a server's rest as it asks; one that asks for too much is parked when its turn comes."""
+        politeness = self._schedule.politeness
+        if not self._asks_for_too_much(rules):
+            politeness.asked_for(politeness.server(host), rules.crawl_delay_s or 0.0)
+
+    def _asks_for_too_much(self, rules: RobotsRules) -> bool:
+        return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
 
     def _conclude(self, crawl: Crawl, visit: Visit) -> None:
         visit.verdict = verdict_of(visit, crawl.config, self._chance)
@@ -350,7 +387,7 @@ class Crawler:
             return
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
-            crawl.pause(str(error))
+            crawl.pause(str(error), for_space=True)
         else:
             self._failure = error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}")
             self._stopping = True

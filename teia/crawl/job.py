@@ -7,13 +7,17 @@ the body is decided here: the crawler gets an outcome, links that are in scope a
 from __future__ import annotations
 
 import mimetypes
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import Enum
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 from teia.config import LimitSettings
+from teia.crawl.links import MAX_OUTLINKS, outlink_line
 from teia.crawl.messages import FoundLink, Reading, Result, Task, decode_reading, decode_task, encode
 from teia.frontier.cell import tail_of
+from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SITEMAP
 from teia.frontier.scope import Scope, compile_scope
 from teia.frontier.traps import trap_of
 from teia.parse.decode import decode
@@ -22,9 +26,17 @@ from teia.parse.headers import Headers, parse_head
 from teia.parse.parsing import ParseResult, parse_document
 from teia.records import Fetched, Link, LinkKind, Outcome, Page
 from teia.store.warc import Members, RevisitOf, page_members
-from teia.urls import key_of, resolve, split
+from teia.urls import host_of, key_of, resolve
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+FOUND_BY = {LinkKind.SITEMAP: BY_SITEMAP, LinkKind.FEED: BY_FEED, LinkKind.REDIRECT: BY_REDIRECT}
+"""How a URL was found, by where it stood; everywhere else it is a link."""
+
+MAX_READINGS = 16
+MAX_PLACES = 4_096
+"""URLs whose place a child remembers, for each way of reading: menus are on every page of a site. 2 MB when full."""
+
+_ANCHOR = LinkKind.ANCHOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +47,17 @@ class Compiled:
     scope: Scope
     limits: LimitSettings
     options: Options
+    place_of: Callable[[str], Place | Refusal]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=MAX_READINGS)
 def _compiled(settings: bytes) -> Compiled:
     reading = decode_reading(settings)
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules)
-    return Compiled(reading, scope, limits, options)
+    place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
+    return Compiled(reading, scope, limits, options, place_of)
 
 
 def read(payload: bytes) -> bytes:
@@ -67,7 +81,8 @@ def _read_page(task: Task, how: Compiled) -> Result:
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, how, parsed, redirect_to)
     chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
-    members = page_members(_fetched(task), parsed.decoded.dechunked, _about(task, parsed.page), _earlier(task))
+    about = _about(task, parsed.page, redirect_to)
+    members = page_members(_fetched(task), parsed.decoded.dechunked, about, _earlier(task))
     return _result(
         task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen
     )
@@ -116,18 +131,75 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
     obeys = how.reading.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
-    depth = task.depth + (0 if redirect_to else 1)
-    counts = Counter(link.url for link in links if not (obeys and link.nofollow))
-    texts = {link.url: link.text for link in reversed(links) if link.text}
-    for url, count in counts.items():
-        if not _is_wanted_type(url, how.scope):
-            chosen.unindexable += 1
-        elif depth > how.reading.max_depth or not how.scope.holds(url) or trap_of(url, how.limits):
-            chosen.out_of_scope += 1
+    too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
+    for url, named in _merged(links, obeys=obeys).items():
+        place = how.place_of(url)
+        if place is Refusal.UNINDEXABLE:
+            chosen.unindexable += named.times
+        elif place is Refusal.OUT_OF_SCOPE or too_deep:
+            chosen.out_of_scope += named.times
         else:
-            host = split(url).host
-            chosen.links.append(FoundLink(host, key_of(url), tail_of(url, host), count, texts.get(url, "")))
+            in_links = 0 if named.by == BY_SITEMAP else named.times  # a sitemap names pages, it does not link to them
+            chosen.links.append(FoundLink(place.host, place.key, place.tail, in_links, named.text, named.by))
     return chosen
+
+
+class Named(NamedTuple):
+    """How one page names a URL: how often, with which text first, and by which `BY_…` bits."""
+
+    times: int
+    text: str
+    by: int
+
+
+def _merged(links: tuple[Link, ...], *, obeys: bool) -> dict[str, Named]:
+    """Merge links by URL. One that only stands there with `nofollow` is left out where that is obeyed."""
+    merged: dict[str, Named] = {}
+    unendorsed: dict[str, Named] = {}
+    for url, kind, text, nofollow in links:
+        names = unendorsed if nofollow and obeys else merged
+        by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
+        known = names.get(url)
+        names[url] = Named(known.times + 1, known.text or text, known.by | by) if known else Named(1, text, by)
+    for url in unendorsed.keys() & merged.keys():
+        known, also = merged[url], unendorsed[url]
+        merged[url] = Named(known.times, known.text or also.text, known.by | also.by)
+    return merged
+
+
+# ---- where a URL lives ----------------------------------------------------------------------------------------------
+
+
+class Refusal(Enum):
+    """Why a URL is not followed, whichever page names it."""
+
+    UNINDEXABLE = "unindexable"
+    OUT_OF_SCOPE = "out of scope"
+
+
+class Place(NamedTuple):
+    """What the frontier keeps of a URL: its host, its key and the rest of it."""
+
+    host: str
+    key: int
+    tail: str
+
+
+def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal:
+    if not _is_wanted_type(url, scope):
+        return Refusal.UNINDEXABLE
+    if not scope.holds(url) or _is_trap(url, limits):
+        return Refusal.OUT_OF_SCOPE
+    host = host_of(url)
+    return Place(host, key_of(url), tail_of(url, host))
+
+
+def _is_trap(url: str, limits: LimitSettings) -> bool:
+    """Look for traps, but only in URLs that are long or deep, or could repeat something three times."""
+    slashes = url.count("/") - len("//")
+    if len(url) <= limits.url_chars and slashes < 3 and slashes <= limits.url_segments and url.count("&") < 8:
+        return False
+    return trap_of(url, limits) is not None
 
 
 def _is_wanted_type(url: str, scope: Scope) -> bool:
@@ -165,10 +237,18 @@ def _earlier(task: Task) -> RevisitOf | None:
     return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
 
 
-def _about(task: Task, page: Page) -> dict[str, str]:
-    about = {"hopsFromSeed": str(task.depth), "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000))}
+def _about(task: Task, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
+    """The metadata record: among other things every link, so that the graph can be had from the archive alone (F5)."""
+    about: dict[str, str | tuple[str, ...]] = {
+        "hopsFromSeed": str(task.depth),
+        "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000)),
+    }
     if page.language:
         about["language"] = page.language
+    if redirect_to:
+        about["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
+    elif page.links:
+        about["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
     return about
 
 

@@ -48,13 +48,14 @@ class Reading(msgspec.Struct, array_like=True, frozen=True):
 
 
 class FoundLink(msgspec.Struct, array_like=True, frozen=True):
-    """One URL a page links to: its host, its key, the rest of it, and how often and how it was linked."""
+    """One URL a page names: its host, its key, the rest of it, how often it is linked, and how (`BY_…` bits)."""
 
     host: str
     key: int
     tail: str
     count: int
     text: str
+    by: int
 
 
 class Result(msgspec.Struct, array_like=True, frozen=True):

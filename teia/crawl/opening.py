@@ -23,6 +23,7 @@ from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
 from teia.crawl.logrows import roll_out
 from teia.crawl.messages import Reading, encode
 from teia.crawl.robots import RobotsBook
+from teia.crawl.space import DiskSpace
 from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
@@ -37,7 +38,7 @@ from teia.frontier.scope import compile_scope, seeds_scope
 from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
 from teia.store.root import CollectionFolder, Root
-from teia.urls import cell_starts, from_user
+from teia.urls import cell_starts, from_user, site_of
 
 JOB = "teia.crawl.job:read"
 DESCRIPTORS = 65_536
@@ -125,8 +126,11 @@ def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: 
     for crawl in crawls:
         crawl.committer.deliver(Committed())
         for cell in crawl.committer.cells:
-            for host_id, host, address in cell.frontier.hosts_with_work():
+            for host, requests in cell.frontier.requests_so_far():
+                crawl.site_requests[site_of(host)] += requests
+            for host_id, host, address, requests in cell.frontier.hosts_with_work():
                 queue = crawl.host(host, host_id, schedule)
+                queue.requests = requests
                 if not was_clean:
                     politeness.rest_after_death([(host, address)], now)
                 crawl.notice_hunger(queue)
@@ -165,9 +169,10 @@ async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed
             await pool.start()
             destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
             robots = RobotsBook(shared.courtesy, shared.limits)
+            disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
             chance = random.Random(seed)
             try:
-                yield Crawler(crawls, schedule, fetcher, destinations, pool, robots, clock, Metrics(), chance)
+                yield Crawler(crawls, schedule, fetcher, destinations, pool, robots, clock, Metrics(), chance, disk)
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
             finally:
                 await fetcher.close()

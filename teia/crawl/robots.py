@@ -23,13 +23,18 @@ UNREACHABLE_WAITS = 2
 _NETWORK = frozenset({Outcome.DNS, Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS, Outcome.BLOCKED_ADDRESS})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
-    """An origin's rules, when the server was asked for them, and what came of that."""
+    """An origin's rules, when the server was asked for them, and what came of that.
+
+    `was_used`: an unreachable file has refused some URL. Until then it does not grow old, or a server that rests
+    longer than the file is believed would be asked for it for ever, and for nothing else.
+    """
 
     rules: RobotsRules
     asked_s: float
     outcome: str
+    was_used: bool = False
 
     @property
     def refusal(self) -> Outcome:
@@ -52,9 +57,12 @@ class RobotsBook:
         known = self._known.get(origin)
         if known is None:
             return None
-        unreachable_s = UNREACHABLE_WAITS * self._courtesy.retry_wait_s
-        lasts_s = unreachable_s if known.rules.unreachable else self._courtesy.robots_max_age_s
-        return known if now_s - known.asked_s < lasts_s else None
+        age_s = now_s - known.asked_s
+        if known.rules.unreachable:
+            is_old = known.was_used and age_s >= UNREACHABLE_WAITS * self._courtesy.retry_wait_s
+        else:
+            is_old = age_s >= self._courtesy.robots_max_age_s
+        return None if is_old else known
 
     def learn(self, origin: str, outcome: str, status: int, body: bytes, asked_s: float) -> RobotsRules:
         """Take an answer, from the server or from disk, and return the rules it makes."""

@@ -16,7 +16,10 @@ from teia.records import Fetched
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A URL under way. `started`, `ended` are ticks; the times that are stored are in `fetched`."""
+    """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
+
+    `is_final_robots`: this answer is what its origin's robots.txt says, not a redirect on the way to it.
+    """
 
     queue: HostQueue
     item: Queued
@@ -30,3 +33,4 @@ class Visit:
     fetched: Fetched | None = None
     result: Result | None = None
     verdict: Verdict | None = None
+    is_final_robots: bool = False

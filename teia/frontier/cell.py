@@ -21,6 +21,7 @@ from teia.frontier.database import open_database, open_to_read, sqlite_errors, s
 from teia.frontier.order import Order, breadth, sequence_of
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
+    BY_LINK,
     DDL,
     LANE_DUE,
     LANE_NEW,
@@ -45,6 +46,7 @@ class Found:
     depth: int
     in_links: int = 1
     hops: int = 0
+    by: int = BY_LINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,14 @@ class FrontierCell:
         self._host_ids[host] = int(row[0])
         return int(row[0])
 
-    def hosts_with_work(self) -> list[tuple[int, str, str]]:
-        """Return (host id, name, last address) of every host that has something to fetch."""
+    def requests_so_far(self) -> list[tuple[str, int]]:
+        """Return (name, requests) of every host that was ever asked."""
+        return self.db.execute("SELECT name, requests FROM hosts WHERE requests > 0").fetchall()
+
+    def hosts_with_work(self) -> list[tuple[int, str, str, int]]:
+        """Return (host id, name, last address, requests so far) of every host that has something to fetch."""
         sql = """
-            SELECT h.host_id, h.name, h.address FROM hosts AS h
+            SELECT h.host_id, h.name, h.address, h.requests FROM hosts AS h
             WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id)
         """
         return self.db.execute(sql).fetchall()
@@ -161,17 +167,14 @@ class FrontierCell:
     def count_request(self, host_id: int, bytes_received: int, address: str, response_s: float) -> None:
         """Add one request to the host's account; inside a transaction."""
         self.db.execute(
-            "UPDATE hosts SET requests = requests + 1, bytes = bytes + ?, address = ?, response_s = ?"
+            "UPDATE hosts SET requests = requests + 1, bytes = bytes + ?, address = ?, response_s = ?, parked = ''"
             " WHERE host_id = ?",
             (bytes_received, address, response_s, host_id),
         )
 
-    def hold_host(self, host_id: int, until_s: float, failures: int, parked: str) -> None:
-        """Remember that a host is left alone until some time, and why; inside a transaction."""
-        self.db.execute(
-            "UPDATE hosts SET hold_until_s = ?, failures = ?, parked = ? WHERE host_id = ?",
-            (until_s, failures, parked, host_id),
-        )
+    def park_host(self, host_id: int, why: str) -> None:
+        """Remember why a host is left alone; its next request forgets it. Inside a transaction."""
+        self.db.execute("UPDATE hosts SET parked = ? WHERE host_id = ?", (why, host_id))
 
     def keep_robots(
         self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes
@@ -193,14 +196,17 @@ class FrontierCell:
         """Merge links into the cell; returns (host id, name) of hosts that got something new to fetch."""
         touched: dict[int, str] = {}
         new_urls, new_queue, known, moved = [], [], [], []
-        look_up = "SELECT depth, state, in_links, hops, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        look_up = (
+            "SELECT depth, state, in_links, hops, lane, rank, found_by FROM urls"
+            " WHERE slot = ? AND host_id = ? AND key = ?"
+        )
         for item in _merged(found):
             place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
             row = self.db.execute(look_up, place).fetchone()
             if row is None:
                 self._sequence += 1
                 rank = self.order(item.depth, item.in_links, self._sequence)
-                state = (STATE_QUEUED, int(now_s), item.hops, LANE_NEW, rank)
+                state = (STATE_QUEUED, int(now_s), item.hops, LANE_NEW, rank, item.by)
                 new_urls.append((*place, item.tail, item.depth, item.in_links, *state))
                 new_queue.append((*place[:2], LANE_NEW, rank, item.key))
                 touched[place[1]] = item.host
@@ -210,15 +216,15 @@ class FrontierCell:
                     rank = min(rank, self.order(depth, in_links, sequence_of(rank)))
                     if rank < row[5]:
                         moved.append((rank, *place, row[5]))
-                known.append((depth, in_links, min(row[3], item.hops), rank, *place))
+                known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *place))
         self._insert_new(new_urls, new_queue)
         self._renew(known, moved)
         return list(touched.items())
 
     def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
         self.db.executemany(
-            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank, found_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             new_urls,
         )
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", new_queue)
@@ -228,7 +234,8 @@ class FrontierCell:
     def _renew(self, known: Sequence[tuple[int, ...]], moved: Sequence[tuple[int, ...]]) -> None:
         """Write what links changed of known URLs; `moved` are (new rank, slot, host, key, old rank) in the queue."""
         self.db.executemany(
-            "UPDATE urls SET depth = ?, in_links = ?, hops = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            "UPDATE urls SET depth = ?, in_links = ?, hops = ?, rank = ?, found_by = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
             known,
         )
         self.db.executemany(
@@ -367,6 +374,7 @@ def _merged(found: Iterable[Found]) -> Iterable[Found]:
         same = by_url.get((item.host, item.key))
         if same is not None:
             depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
-            item = replace(same, depth=depth, in_links=same.in_links + item.in_links, hops=hops)
+            in_links, by = same.in_links + item.in_links, same.by | item.by
+            item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by)
         by_url[item.host, item.key] = item
     return by_url.values()

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from teia.frontier.politeness import Place, Politeness
+from teia.records import Outcome
 
 
 class HostState(Enum):
@@ -62,8 +63,9 @@ class HostQueue:
 
     `loaded` are the keys in memory: in the buffer, under way or waiting for their commit. `exhausted`: the disk had no
     more than these when it was last read. `errands` go before the buffer; they are robots.txt and its redirects.
-    Both are lists, because an empty deque takes 620 bytes and there may be 100,000 hosts. `called_at` are the places
-    in whose lines its turn has come.
+    `requests` counts all there ever were, `failures` those in a row; a `parked` host is left alone, and says why.
+    `buffer` and `errands` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts.
+    `called_at` are the places in whose lines its turn has come.
     """
 
     host: str
@@ -80,6 +82,10 @@ class HostQueue:
     refill: int = 8
     knows_robots: bool = False
     hold_until: float = 0.0
+    parked: str = ""
+    requests: int = 0
+    failures: int = 0
+    last_failure: Outcome = Outcome.CONNECT
     called_at: tuple[Place, ...] = ()
 
     @property

@@ -4,7 +4,8 @@ The slot leads every key, so that splitting a cell is copying a range. A host's 
 the 64-bit hash of its text. `tail` is what follows the host in a URL, with an `s` before it for https, so that the
 name is stored once. Times are Unix seconds. `user_version` is the version of this file; another one is refused.
 
-    urls    every URL ever seen: how deep it lies, how often it is linked to, what state it is in
+    urls    every URL ever seen: how deep it lies, how often it is linked to, what told us of it (`found_by`, the bits
+            BY_…), what state it is in
     queue   the URLs that wait, two lanes a host: NEW by the collection's order, DUE by time (retries, revisits);
             `urls` holds each one's place too, so that it is found without a search through its host's queue
     pages   what the last visits of a URL found; validators, digests, where the copy lies
@@ -26,6 +27,13 @@ STATE_FAILED = 2
 STATE_EXCLUDED = 3
 STATE_NAMES = ("queued", "done", "failed", "excluded")
 
+BY_LINK = 1
+BY_SITEMAP = 2
+BY_FEED = 4
+BY_SEED = 8
+BY_REDIRECT = 16
+"""Who told us of a URL; a URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
+
 DDL = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE hosts (
@@ -35,13 +43,9 @@ CREATE TABLE hosts (
     found_s REAL NOT NULL,
     requests INTEGER NOT NULL DEFAULT 0,
     bytes INTEGER NOT NULL DEFAULT 0,
-    failures INTEGER NOT NULL DEFAULT 0,
-    hold_until_s REAL NOT NULL DEFAULT 0,
     parked TEXT NOT NULL DEFAULT '',
     address TEXT NOT NULL DEFAULT '',
-    crawl_delay_s REAL NOT NULL DEFAULT 0,
-    response_s REAL NOT NULL DEFAULT 0,
-    alias_of TEXT NOT NULL DEFAULT ''
+    response_s REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE robots (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, origin TEXT NOT NULL,
@@ -58,6 +62,7 @@ CREATE TABLE urls (
     hops INTEGER NOT NULL DEFAULT 0,
     failures INTEGER NOT NULL DEFAULT 0,
     lane INTEGER NOT NULL, rank INTEGER NOT NULL,
+    found_by INTEGER NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (slot, host_id, key)
 ) WITHOUT ROWID;

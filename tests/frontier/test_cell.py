@@ -171,7 +171,7 @@ def test_hosts_with_work_are_those_with_a_queue(cell: FrontierCell) -> None:
     with cell.transaction():
         cell.count_request(cell.host_id(HOST, NOW_S), 10, "1.1.1.1", 0.5)
     settle(cell, items(cell, host="other.test")[0], STATE_DONE)
-    assert [(name, address) for _, name, address in cell.hosts_with_work()] == [(HOST, "1.1.1.1")]
+    assert [(name, address) for _, name, address, _ in cell.hosts_with_work()] == [(HOST, "1.1.1.1")]
 
 
 # ---- what goes out --------------------------------------------------------------------------------------------------
@@ -341,9 +341,12 @@ def test_requests_of_a_host_add_up(cell: FrontierCell) -> None:
         host_id = cell.host_id(HOST, NOW_S)
         cell.count_request(host_id, 100, "1.1.1.1", 0.5)
         cell.count_request(host_id, 50, "2.2.2.2", 0.25)
-        cell.hold_host(host_id, NOW_S + 60, 3, "Crawl-delay of 7200 s")
-    sql = "SELECT requests, bytes, address, response_s, hold_until_s, failures, parked FROM hosts"
-    assert cell.db.execute(sql).fetchall() == [(2, 150, "2.2.2.2", 0.25, NOW_S + 60, 3, "Crawl-delay of 7200 s")]
+        cell.park_host(host_id, "Crawl-delay of 7200 s")
+    sql = "SELECT requests, bytes, address, response_s, parked FROM hosts"
+    assert cell.db.execute(sql).fetchall() == [(2, 150, "2.2.2.2", 0.25, "Crawl-delay of 7200 s")]
+    with cell.transaction():
+        cell.count_request(host_id, 1, "2.2.2.2", 0.25)
+    assert cell.db.execute("SELECT parked FROM hosts").fetchone() == ("",)
 
 
 def test_robots_of_every_origin_are_kept(cell: FrontierCell) -> None:

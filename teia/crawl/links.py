@@ -1,0 +1,45 @@
+"""A page's links as the archive keeps them: lines of the metadata record that follows its answer.
+
+    outlink: http://example.org/a a            the URL, and where in the page it stood (LinkKind)
+    outlink: http://example.org/b a nofollow
+
+With them the link graph (F5) can be exported, and made again, from the archive alone. Lines that other crawlers wrote
+under the same name (`outlink: URL L a/@href`) are not in this form and are passed over: what they say of a page is read
+from the page.
+"""
+
+from __future__ import annotations
+
+from teia.records import Link, LinkKind
+from teia.urls import canonicalize
+
+MAX_OUTLINKS = 6_000
+"""Of one page; `limits.links_per_page` cannot make it more, so that a metadata record stays small."""
+
+_KINDS = {kind.value: kind for kind in LinkKind}
+
+
+def outlink_line(link: Link) -> str:
+    """The value of one `outlink` line. Canonical URLs hold neither blanks nor line ends."""
+    return f"{link.url} {link.kind.value} nofollow" if link.nofollow else f"{link.url} {link.kind.value}"
+
+
+def outlinks_of(block: bytes) -> tuple[Link, ...]:
+    """The links in the block of a metadata record; what is not in our form is left out."""
+    links = []
+    for line in block.split(b"\n"):
+        if line.startswith(b"outlink: "):
+            url, _, how = line[9:].decode("utf-8", "replace").strip().partition(" ")
+            kind, _, mark = how.partition(" ")
+            if kind in _KINDS and canonicalize(url) is not None:
+                links.append(Link(url, _KINDS[kind], nofollow=mark == "nofollow"))
+    return tuple(links[:MAX_OUTLINKS])
+
+
+def field_of(block: bytes, name: str) -> str:
+    """The first value of a name in the block of a metadata record; empty if it is not there."""
+    start = name.encode() + b": "
+    for line in block.split(b"\n"):
+        if line.startswith(start):
+            return line[len(start) :].decode("utf-8", "replace").strip()
+    return ""

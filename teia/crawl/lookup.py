@@ -1,0 +1,222 @@
+"""A collection opened to be read: one URL found in it, its history, its copies, its links.
+
+Everything is opened read-only, so a reader can neither hold up a crawl that is running nor change what it keeps. What
+is read is what was committed at that instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from teia.crawl.cells import committed_position
+from teia.crawl.links import outlinks_of
+from teia.errors import CorruptFile, StoreError
+from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.schema import STATE_NAMES
+from teia.records import Link
+from teia.store.reader import ArchiveReader, StoredAnswer
+from teia.store.root import CellFolder, Root
+from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
+
+SAME_TIME_S = 0.001
+"""Record dates have microseconds and the frontier floats: closer than this they are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """What the last good visit of a URL found, and where its copy lies."""
+
+    visits: int
+    changes: int
+    last_visit_s: float
+    last_change_s: float
+    status: int
+    digest: bytes
+    text_digest: bytes
+    media_type: str
+    language: str
+    title: str
+    canonical: str
+    redirect_to: str
+    noindex: bool
+    file: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class UrlEntry:
+    """One URL as the frontier knows it; `page` once it has been visited."""
+
+    url: str
+    host: str
+    cell: int
+    host_id: int
+    key: int
+    page: PageEntry | None
+    state: str
+    outcome: str
+    depth: int
+    in_links: int
+    found_s: float
+    found_by: int
+    failures: int
+    lane: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class VisitEntry:
+    """One line of a URL's history."""
+
+    time_s: float
+    outcome: str
+    digest: bytes
+    changed: bool | None
+    file: str
+    offset: int
+
+
+class Lookup:
+    """A collection open for reading; see the module's text."""
+
+    def __init__(self, root: Root, name: str) -> None:
+        self.root, self.name = root, name
+        self.folders = root.collection(name).cells()
+        self._starts = cell_starts(len(self.folders)) if self.folders else (0,)
+        with ExitStack() as stack:
+            self.cells = [self._opened(folder, stack) for folder in self.folders]
+            self._stack = stack.pop_all()
+
+    @staticmethod
+    def _opened(folder: CellFolder, stack: ExitStack) -> FrontierCell:
+        cell = FrontierCell(folder.frontier, read_only=True)
+        stack.callback(cell.close)
+        return cell
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- URLs ----------------------------------------------------------------------------------------------
+
+    def cell_number(self, host: str) -> int:
+        return cell_of(slot_of(site_of(host)), self._starts)
+
+    def find(self, url: str) -> UrlEntry | None:
+        """What is known of a canonical URL; None if nothing is."""
+        host = split(url).host
+        number = self.cell_number(host)
+        db = self.cells[number].db
+        row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+        if row is None:
+            return None
+        key = key_of(url)
+        place = (slot_of(site_of(host)), row[0], key)
+        sql = """
+            SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank
+            FROM urls WHERE slot = ? AND host_id = ? AND key = ?
+        """
+        known = db.execute(sql, place).fetchone()
+        if known is None:
+            return None
+        state, page = STATE_NAMES[known[0]], self._page(number, place)
+        return UrlEntry(url, host, number, row[0], key, page, state, *known[1:])
+
+    def _page(self, number: int, place: tuple[int, int, int]) -> PageEntry | None:
+        sql = f"SELECT {_PAGE_COLUMNS} FROM pages WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our text
+        row = self.cells[number].db.execute(sql, place).fetchone()
+        return None if row is None else PageEntry(*row)
+
+    def visits(self, entry: UrlEntry) -> list[VisitEntry]:
+        """The URL's history, oldest first."""
+        sql = """
+            SELECT time_s, outcome, digest, changed, file, offset FROM visits
+            WHERE slot = ? AND host_id = ? AND key = ? ORDER BY time_s
+        """
+        rows = self.cells[entry.cell].db.execute(sql, (slot_of(site_of(entry.host)), entry.host_id, entry.key))
+        return [
+            VisitEntry(time_s, outcome, digest, None if changed is None else bool(changed), file, offset)
+            for time_s, outcome, digest, changed, file, offset in rows
+        ]
+
+    def urls_of_host(self, host: str, limit: int) -> list[str]:
+        """Some URLs of a host, those found first."""
+        sql = """
+            SELECT u.tail FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
+            WHERE h.name = ? LIMIT ?
+        """
+        rows = self.cells[self.cell_number(host)].db.execute(sql, (host, limit))
+        return [url_from(host, tail) for (tail,) in rows]
+
+    def hosts(self, limit: int) -> list[str]:
+        """Names of hosts, at most so many of each cell."""
+        return [name for cell in self.cells for (name,) in cell.db.execute("SELECT name FROM hosts LIMIT ?", (limit,))]
+
+    def pages(self) -> Iterator[tuple[str, int, PageEntry]]:
+        """Every URL with a stored copy, its cell and its page, in the order the copies lie in the archive."""
+        for number, cell in enumerate(self.cells):
+            columns = ", ".join(f"p.{name.strip()}" for name in _PAGE_COLUMNS.split(","))
+            sql = f"""
+                SELECT h.name, u.tail, {columns} FROM pages AS p
+                JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+                JOIN hosts AS h ON h.host_id = p.host_id
+                WHERE p.file <> '' ORDER BY p.file, p.offset
+            """  # noqa: S608  # our own column names
+            for host, tail, *page in cell.db.execute(sql):
+                yield url_from(host, tail), number, PageEntry(*page)
+
+    # -- copies --------------------------------------------------------------------------------------------
+
+    def reader(self, number: int) -> ArchiveReader:
+        return ArchiveReader(self.folders[number].archive, committed_position(self.cells[number]))
+
+    def links(self, number: int, page: PageEntry) -> tuple[Link, ...]:
+        """The links of a stored copy, from the metadata record behind it; none where there is no such record."""
+        if not page.file:
+            return ()
+        try:
+            record = self.reader(number).read(page.file, page.offset + page.length)
+        except CorruptFile:
+            return ()
+        return outlinks_of(record.block) if record.kind == "metadata" else ()
+
+    def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
+        """The stored answer of a URL, the last good one or that of a visit's time; a revisit leads to its body."""
+        wanted, seen = (url, time_s), set[tuple[str, float | None]]()
+        while wanted not in seen:
+            seen.add(wanted)
+            answer = self._answer(*wanted)
+            if answer.refers_to is None:
+                return answer
+            wanted = answer.refers_to
+        raise StoreError(f"the copies of {url} in {self.name} refer to each other and none has the body")
+
+    def _answer(self, url: str, time_s: float | None) -> StoredAnswer:
+        entry = self.find(url)
+        if entry is None or entry.page is None:
+            raise StoreError(f"there is no copy of {url} in {self.name}")
+        file, offset = entry.page.file, entry.page.offset
+        if time_s is not None:
+            at_that_time = [visit for visit in self.visits(entry) if abs(visit.time_s - time_s) < SAME_TIME_S]
+            file, offset = (at_that_time[0].file, at_that_time[0].offset) if at_that_time else ("", 0)
+        if not file:
+            raise StoreError(f"there is no copy of {url} of that time in {self.name}")
+        return self.reader(entry.cell).answer(file, offset)
+
+
+_PAGE_COLUMNS = (
+    "visits, changes, last_visit_s, last_change_s, status, digest, text_digest, media_type, language, title,"
+    " canonical, redirect_to, noindex, file, offset, length"
+)

@@ -1,0 +1,105 @@
+"""The servers one by one: what we have of them, what waits, how they are treated and how they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.crawl.reports.source import DOCUMENT, OpenCell, Source
+from teia.fetch.robots import parse_robots
+from teia.frontier.schema import STATE_EXCLUDED, STATE_FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One server. `failed` are URLs given up, `rest_s` is its last rest, `response_s` the mean of its answers."""
+
+    host: str
+    cell: int
+    urls: int
+    pages: int
+    queued: int
+    failed: int
+    excluded: int
+    requests: int
+    wire_bytes: int
+    rest_s: float | None
+    crawl_delay_s: float | None
+    response_s: float | None
+    slowest_s: float | None
+    parked: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The servers with the most URLs, and how many there are."""
+
+    hosts: int
+    parked: int
+    rows: tuple[HostRow, ...]
+    notes: tuple[str, ...] = ("parked: why the server is left alone; its URLs stay queued.",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    rest_s: float | None = None
+    response_s: float | None = None
+    slowest_s: float | None = None
+
+
+def hosts(source: Source, top: int = 25) -> Hosts:
+    """Describe the servers with the most URLs."""
+    known = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts"))
+    parked = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts WHERE parked <> ''"))
+    found = [(cell, row) for cell in source.cells for row in cell.rows(_SQL, top)]
+    found = sorted(found, key=lambda each: (-each[1][2], each[1][1]))[:top]
+    times = _times(source, [row[1] for _, row in found])
+    return Hosts(known, parked, tuple(_row(source, cell, row, times) for cell, row in found))
+
+
+_SQL = f"""
+    SELECT h.host_id, h.name, n.urls,
+        (SELECT count(*) FROM pages AS p WHERE p.slot = h.slot AND p.host_id = h.host_id AND {DOCUMENT}),
+        (SELECT count(*) FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id),
+        n.failed, n.excluded, h.requests, h.bytes, h.parked
+    FROM (SELECT host_id, count(*) AS urls, sum(state = {STATE_FAILED}) AS failed,
+                 sum(state = {STATE_EXCLUDED}) AS excluded
+          FROM urls GROUP BY host_id ORDER BY urls DESC LIMIT ?) AS n
+    JOIN hosts AS h USING (host_id)
+"""  # noqa: S608  # our own text
+
+
+def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostRow:
+    host_id, host, urls, pages, queued, failed, excluded, requests, received, parked = row
+    of_host = times.get(str(host), _Times())
+    delay_s = _crawl_delay_s(cell, host_id, str(host), source.agent)
+    return HostRow(
+        str(host),
+        cell.number,
+        *(urls, pages, queued, failed, excluded, requests, received),  # type: ignore[arg-type]  # integers by the schema
+        of_host.rest_s,
+        delay_s,
+        of_host.response_s,
+        of_host.slowest_s,
+        str(parked),
+    )
+
+
+def _crawl_delay_s(cell: OpenCell, host_id: object, host: str, agent: str) -> float | None:
+    """The longest Crawl-delay that the host's robots.txt files ask of us."""
+    assert isinstance(host_id, int)
+    kept = cell.frontier.robots_of(host_id, host)
+    delays = [parse_robots(body, agent).crawl_delay_s for _, _, _, status, body in kept if status == 200]
+    return max((each for each in delays if each is not None), default=None)
+
+
+def _times(source: Source, names: list[str]) -> dict[str, _Times]:
+    """Rests and response times of these hosts, by the fetch log."""
+    if not names:
+        return {}
+    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    seconds = "date_diff('microsecond', started, ended) / 1e6"
+    sql = f"""
+        SELECT host, arg_max(rest_s, started), avg({seconds}), max({seconds})
+        FROM fetches WHERE host IN ({listed}) GROUP BY host
+    """  # noqa: S608  # quoted names
+    return {host: _Times(rest_s, mean_s, slowest_s) for host, rest_s, mean_s, slowest_s in source.log.query(sql).rows}

@@ -1,0 +1,88 @@
+"""What every report reads: the fetch log and the cells of one collection, at one instant.
+
+Each cell is held in one read transaction from the first look on, so what a running crawler commits meanwhile is not
+seen, and its log and its tables agree with each other. A reader cannot hold the crawler up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from teia.crawl.collections import saved
+from teia.crawl.logrows import log_part
+from teia.frontier.cell import FrontierCell
+from teia.frontier.database import sqlite_errors
+from teia.store.root import CellFolder, Root
+from teia.store.sql import FetchLog
+
+DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
+"""In `pages`: there is a good copy of it."""
+
+ANSWERED = "kind <> 'robots' AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
+"""In the fetch log: an answer that brought a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCell:
+    """A cell while it is looked at."""
+
+    folder: CellFolder
+    frontier: FrontierCell
+
+    @property
+    def number(self) -> int:
+        return self.folder.number
+
+    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        with sqlite_errors(self.frontier.path):
+            yield from self.frontier.db.execute(sql, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One collection, open to be read. `agent` is our name in its robots.txt files."""
+
+    log: FetchLog
+    cells: tuple[OpenCell, ...]
+    agent: str = "teia"
+
+    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield what every cell answers, one cell after the other; the same key may come from several."""
+        for cell in self.cells:
+            yield from cell.rows(sql, *values)
+
+
+@contextmanager
+def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
+    """Open every cell of a collection for reading, each as it stands now."""
+    with ExitStack() as stack:
+        cells = []
+        for folder in root.collection(collection).cells():
+            frontier = FrontierCell(folder.frontier, read_only=True)
+            stack.callback(frontier.close)
+            with sqlite_errors(frontier.path):
+                frontier.db.execute("BEGIN")
+                frontier.db.execute("SELECT count(*) FROM meta").fetchone()  # the first look fixes the instant
+            cells.append(OpenCell(folder, frontier))
+        yield tuple(cells)
+
+
+@contextmanager
+def looking(root: Root, collection: str) -> Iterator[Source]:
+    """Open a collection for reports."""
+    agent = saved(root, collection).config.courtesy.user_agent
+    with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
+        yield Source(log, cells, agent)
+
+
+def log_parts(cells: Sequence[OpenCell]) -> list[Any]:
+    """The fetch log of each cell, as its own frontier describes it."""
+    return [log_part(cell.frontier, cell.folder.log) for cell in cells]
+
+
+def share_of(part: float, whole: float) -> float:
+    """A part of a whole, 0 where there is nothing."""
+    return part / whole if whole else 0.0

@@ -1,0 +1,98 @@
+"""Why not yet? One sentence for a URL that has not been fetched, or will not be."""
+
+from __future__ import annotations
+
+import sqlite3
+from urllib.parse import quote
+
+from teia.clock import iso_utc
+from teia.config import Config
+from teia.crawl.lookup import Lookup, UrlEntry
+from teia.frontier.retry import RETRY_RULES
+from teia.frontier.schema import LANE_DUE, LANE_NEW
+from teia.frontier.scope import compile_scope, seeds_scope
+from teia.frontier.traps import trap_of
+from teia.records import Outcome
+from teia.urls import from_user, site_of, slot_of
+
+COUNTED_AHEAD = 100_000
+
+_EXCLUDED = {
+    Outcome.ROBOTS: "robots.txt forbids it",
+    Outcome.OUT_OF_SCOPE: "it is out of scope",
+    Outcome.TRAP: "it looks like a trap",
+    Outcome.BUDGET: "its host or site has used up its requests",
+    Outcome.BLOCKED_ADDRESS: "its host is at an address that may not be asked (--allow-net)",
+    Outcome.FORBIDDEN_TYPE: "it is of a type that the collection does not keep",
+}
+
+
+def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
+    """Say why a URL is not fetched yet, or never; None for one that is."""
+    if entry.state == "done":
+        return None
+    if entry.state == "excluded":
+        return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
+    if entry.state == "failed":
+        tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
+        return f"failed ({entry.outcome}), {_times(tries)}; not tried again"
+    reasons = [_retry(entry, now_s), _parked(lookup, entry), _rest(lookup, entry, now_s), _behind(lookup, entry)]
+    return "; ".join(reason for reason in reasons if reason) or "next in line; waits for a crawl to run"
+
+
+def why_unknown(url: str, config: Config) -> str:
+    """Say why a collection could not know a URL, where its rules say so."""
+    scope = config.scope
+    seeds = [seed for text in config.collection.seeds if (seed := from_user(text)) is not None]
+    include = scope.include or tuple(seeds_scope(seeds))
+    if not compile_scope(include, scope.exclude, queries=scope.queries).holds(url):
+        return "it is out of scope"
+    trap = trap_of(url, config.limits)
+    return f"it would be taken for a trap ({trap})" if trap else "no page that was read links to it"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _retry(entry: UrlEntry, now_s: float) -> str:
+    if entry.lane != LANE_DUE or not entry.failures:
+        return ""
+    due_s = entry.rank / 1000
+    when = f"tried again at {iso_utc(due_s)}" if due_s > now_s else "due to be tried again"
+    return f"failed {_times(entry.failures)} ({entry.outcome}), {when}"
+
+
+def _parked(lookup: Lookup, entry: UrlEntry) -> str:
+    sql = "SELECT parked FROM hosts WHERE host_id = ?"
+    row = lookup.cells[entry.cell].db.execute(sql, (entry.host_id,)).fetchone()
+    return f"its host is parked: {row[0]}" if row and row[0] else ""
+
+
+def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
+    """Until when the host rests, by the ledger, which all collections of a root share."""
+    path = lookup.root.path / "ledger.sqlite"
+    if not path.exists():
+        return ""
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    try:
+        sql = "SELECT ready_at_s FROM places WHERE kind = 'server' AND name = ?"
+        row = db.execute(sql, (entry.host,)).fetchone()
+    except sqlite3.Error:
+        return ""  # the sentence is shorter, the answer no less true
+    finally:
+        db.close()
+    return f"its host rests until {iso_utc(row[0])}" if row and row[0] > now_s else ""
+
+
+def _behind(lookup: Lookup, entry: UrlEntry) -> str:
+    if entry.lane != LANE_NEW:
+        return ""
+    sql = """
+        SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
+            AND (lane > ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
+    """
+    place = (slot_of(site_of(entry.host)), entry.host_id, LANE_NEW, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
+    (ahead,) = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    more = " or more" if ahead == COUNTED_AHEAD else ""
+    return f"behind {ahead:,}{more} {'other' if ahead == 1 else 'others'} of its host" if ahead else ""

@@ -1,0 +1,67 @@
+"""What a parse child makes of a page's links."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.config import LimitSettings
+from teia.crawl.job import _is_trap, _merged, read
+from teia.crawl.messages import Reading, Result, Task, decode_result, encode
+from teia.frontier.schema import BY_FEED, BY_LINK
+from teia.frontier.traps import trap_of
+from teia.records import Link, LinkKind
+from teia.urls import DEFAULT_RULES
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> Result:
+    limits = asdict(LimitSettings())
+    types = ("text/html",)
+    reading = Reading(("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits)
+    task = Task(
+        encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD, markup.encode(), "", "", 1, 0
+    )  # fmt: skip
+    return decode_result(read(encode(task)))
+
+
+def test_links_are_followed_dropped_and_counted() -> None:
+    markup = """<a href=/x>one</a><a href=/x#y>two</a><a href=y?q=1>three</a><a href=http://b.test/>out</a>
+        <a href=/picture.png>no page</a><a rel=nofollow href=/no>never</a><a href=/s/s/s/s/>trap</a>"""
+    result = result_of(markup)
+    assert [(link.host, link.tail, link.count, link.text) for link in result.links] == [
+        ("a.test", "/x", 1, "one"),
+        ("a.test", "/d/y?q=1", 1, "three"),
+    ]
+    assert (result.links_seen, result.links_out_of_scope, result.links_unindexable) == (6, 2, 1)
+    assert result_of(markup) == result, "what is remembered of a URL changes nothing"
+    assert result_of(markup, max_depth=1).links == []
+
+
+def test_nofollow_is_followed_where_nobody_obeys() -> None:
+    assert [link.tail for link in result_of("<a rel=nofollow href=/no>x</a>", obey_robots=False).links] == ["/no"]
+
+
+def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
+    links = (
+        Link("http://a.test/x", LinkKind.ANCHOR, "", nofollow=True),
+        Link("http://a.test/x", LinkKind.FEED, "feed"),
+        Link("http://a.test/x", LinkKind.FRAME, "later"),
+        Link("http://a.test/y", LinkKind.ANCHOR, "y", nofollow=True),
+    )
+    assert _merged(links, obeys=True) == {"http://a.test/x": (2, "feed", BY_FEED | BY_LINK)}
+    assert _merged(links, obeys=False).keys() == {"http://a.test/x", "http://a.test/y"}
+
+
+@given(
+    st.lists(st.sampled_from(["/", "/a", "/a/b", "/a/b/", "?", "&p=1", "&", "xyz"]), max_size=12).map("".join),
+    st.integers(1, 6),
+    st.integers(15, 60),
+)
+def test_no_trap_passes_for_being_short(target: str, segments: int, chars: int) -> None:
+    limits = LimitSettings(url_segments=segments, url_chars=chars)
+    url = f"http://a.test/{target}"
+    assert _is_trap(url, limits) == (trap_of(url, limits) is not None)

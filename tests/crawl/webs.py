@@ -1,0 +1,133 @@
+"""A web written line by line for one test, served by the lab's server, and a crawl of it in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from teia.clock import WallClock
+from teia.config import Config
+from teia.crawl.collections import configure
+from teia.crawl.crawl import Crawl
+from teia.crawl.opening import open_crawler
+from teia.crawl.reading import known_urls
+from teia.lab.exchange import Answer, Request
+from teia.lab.requestlog import Entry, read_log
+from teia.lab.serve import LabServer
+from teia.store.root import open_root
+
+Page = Answer | Callable[[Request], Answer]
+HTML = b"Content-Type: text/html; charset=utf-8\r\n"
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the lab's server needs to know of a name."""
+
+    address: str
+
+
+@dataclass
+class ScriptedWeb:
+    """Hosts and their pages; everything else is 404. Hosts without an own /robots.txt have none."""
+
+    pages: Mapping[str, Mapping[str, Page]]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = enumerate(self.pages, 1)
+        self.names = {host: Server(self.addresses.get(host, f"127.77.90.{number}")) for number, host in hosts}
+        self.unreachable: dict[str, Server] = {}
+
+    def answer(self, request: Request, now_s: float) -> Answer:
+        page = self.pages.get(request.host, {}).get(request.target)
+        if page is None:
+            return Answer(404, HTML, b"<p>nothing here")
+        return page(request) if callable(page) else page
+
+
+def html(*links: str, text: str = "Some words about something.", head: str = "") -> Answer:
+    anchors = "".join(f'<a href="{link}">to {link}</a> ' for link in links)
+    return Answer(200, HTML, f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}".encode())
+
+
+def robots(text: str) -> Answer:
+    return Answer(200, b"Content-Type: text/plain\r\n", text.encode())
+
+
+def redirect(to: str, status: int = 302) -> Answer:
+    return Answer(status, HTML + f"Location: {to}\r\n".encode(), b"<p>moved")
+
+
+@dataclass
+class Crawled:
+    """What came of a crawl: the crawls as they ended, what the server saw, and what is on disk."""
+
+    crawls: list[Crawl]
+    entries: list[Entry]
+    data: Path
+
+    def outcomes(self, collection: str = "main") -> dict[str, str | None]:
+        """Outcome by URL, without scheme and port."""
+        urls = known_urls(open_root(self.data), collection)
+        return {_short(each["url"]): each["outcome"] for each in urls}
+
+    def asked(self) -> list[str]:
+        return [entry.host + entry.path for entry in self.entries]
+
+
+def _short(url: str) -> str:
+    host, slash, path = url.partition("://")[2].partition("/")
+    return host.partition(":")[0] + slash + path
+
+
+def crawl_web(
+    web: ScriptedWeb,
+    folder: Path,
+    *seeds: str,
+    collections: Mapping[str, Mapping[str, Any]] | None = None,
+    **settings: Any,
+) -> Crawled:
+    """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot."""
+    flags = {key.replace("__", "."): value for key, value in settings.items()}
+    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags))
+
+
+async def _crawl(
+    web: ScriptedWeb,
+    folder: Path,
+    seeds: tuple[str, ...],
+    collections: Mapping[str, Mapping[str, Any]],
+    flags: Mapping[str, Any],
+) -> Crawled:
+    clock, log = WallClock(), folder / "requests.jsonl"
+    root = open_root(folder / "data", create=True)
+    async with LabServer(web, clock, port=0, dns="127.77.255.90:0", log=log) as lab:
+        configs: list[Config] = []
+        for name, own in collections.items():
+            shared = {
+                "collection.seeds": [lab.url(*_host_and_path(seed)) for seed in seeds],
+                "collection.cells": 2,
+                "scope.include": ["suffix:.test"],
+                "courtesy.delay_s": 0.05,
+                "courtesy.retry_wait_s": 0.1,
+                "fetch.dns": lab.dns,
+                "fetch.allow_nets": ["127.77.0.0/16"],
+            }
+            configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
+        with root.locked():
+            async with open_crawler(root, configs, clock, seed=1) as crawler:
+                async with asyncio.timeout(60):
+                    await crawler.run()
+                crawls = list(crawler.crawls)
+    return Crawled(crawls, read_log(log), folder / "data")
+
+
+def _host_and_path(seed: str) -> tuple[str, str]:
+    host, slash, path = seed.partition("/")
+    return host, slash + path or "/"
