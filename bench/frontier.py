@@ -70,6 +70,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     links = Links(options.hosts, options.known, options.seed)
     starts = cell_starts(options.cells)
     spent: list[tuple[int, float]] = []
+    cpu_s = 0.0
     written_before = bytes_written()
     with ExitStack() as stack:
         paths = [folder / f"frontier{number}.sqlite" for number in range(options.cells)]
@@ -77,11 +78,12 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         known = 0
         while known < options.urls:
             parts = list(by_cell(links.batch(options.batch), starts))
-            started_s = time.perf_counter()
+            started_s, cpu_before_s = time.perf_counter(), time.process_time()
             for number, part in parts:
                 with cells[number].transaction():
                     cells[number].absorb(part, START_S)
             spent.append((options.batch, time.perf_counter() - started_s))
+            cpu_s += time.process_time() - cpu_before_s
             known = sum(cell.known for cell in cells)
     last = spent[-max(1, len(spent) // 10) :]
     return {
@@ -91,6 +93,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "known_share": options.known,
         "links_per_s": round(sum(n for n, _ in spent) / sum(s for _, s in spent)),
         "links_per_s_at_the_end": round(sum(n for n, _ in last) / sum(s for _, s in last)),
+        "cpu_us_a_link": round(cpu_s / sum(n for n, _ in spent) * 1e6, 1),
         "longest_commit_ms": round(max(s for _, s in spent) * 1e3, 1),
         "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
         "bytes_written_a_link": round((bytes_written() - written_before) / sum(n for n, _ in spent)),

@@ -19,7 +19,10 @@ from itertools import cycle
 from resiliparse.parse.html import HTMLTree
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config import CollectionSettings, Config, LimitSettings
+from teia.crawl.job import read
+from teia.crawl.messages import Task, encode
+from teia.crawl.opening import reading_of
 from teia.parse.decode import decode
 from teia.parse.document import Document, Options
 from teia.parse.encoding import determine
@@ -91,7 +94,9 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     with_requisites = Options(options.limits, want_requisites=True)
     raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
     head = parse_head(raw)
-    wire = cycle([chunked(gzip.compress(page, 6)) for page in pages])
+    bodies = [chunked(gzip.compress(page, 6)) for page in pages]
+    wire = cycle(bodies)
+    task = cycle([task_of(f"{URL}?{number}", raw, body) for number, body in enumerate(bodies)])
     page = cycle(pages)
     markup = cycle([each.decode() for each in pages])
     tree = cycle([HTMLTree.parse(each.decode()) for each in pages])
@@ -108,7 +113,17 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
         "fingerprints": lambda: fingerprints(next(page), next(text)),
         "parse_document": lambda: parse_document(URL, raw, next(wire), options),
         "parse_document, requisites": lambda: parse_document(URL, raw, next(wire), with_requisites),
+        "the whole job of a child": lambda: read(next(task)),
     }
+
+
+def task_of(url: str, head: bytes, body: bytes) -> bytes:
+    """What the crawler sends a child: the answer, and how it wants it read."""
+    settings = reading_of(Config(collection=CollectionSettings(seeds=(URL,))))
+    request = (
+        b"GET /section/page.html HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: teia\r\nAccept-Encoding: gzip\r\n\r\n"
+    )
+    return encode(Task(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, body, "", "", 3, 0))
 
 
 def echo(payload: bytes) -> bytes:

@@ -152,6 +152,7 @@ class ParseSettings:
     waiting_pages: int = setting(512, "pages that may wait for a child before fetching slows", at_least=1)
     waiting_bytes: int = setting(32 * 2**20, "the same in bytes", unit="bytes", at_least=2**20)
     processors: tuple[str, ...] = setting((), "MEDIA_TYPE=module:function, your own readers of documents (A15)")
+    text: bool = setting(True, "whether the text of pages is read, for language and fingerprints; links always are")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ class ArchiveSettings:
 
     file_bytes: int = setting(2**30, "size at which a WARC file is closed", unit="bytes", at_least=2**20)
     requisites: bool = setting(False, "whether images, styles and scripts of a page are fetched too (T12)")
+    answers: bool = setting(True, "whether answers are kept; without, a crawl finds links and nothing else")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 
 class Role(StrEnum):
@@ -103,9 +104,8 @@ class LinkKind(Enum):
         return self in {LinkKind.IMAGE, LinkKind.STYLE, LinkKind.SCRIPT, LinkKind.MEDIA}
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One reference from a page to another URL (LinkMessage)."""
+class Link(NamedTuple):
+    """One reference from a page to another URL (LinkMessage); a tuple, for a page has a hundred of them."""
 
     url: str
     kind: LinkKind = LinkKind.ANCHOR

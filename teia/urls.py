@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import ada_url
 import xxhash
@@ -39,8 +40,7 @@ MAX_PASSES = 8
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """A canonical URL taken apart. `target` is what goes on the request line: path and query."""
 
     scheme: str
@@ -155,7 +155,13 @@ RULES: dict[str, Rule] = {
 }
 DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")
 
-_CHANGES_SOMETHING = re.compile(r'[%"<>\[\]\\^`{|};?]')
+_VISITOR_NAMES = "|".join(
+    sorted({*_SESSION_PARAMETERS, *_SESSION_PREFIXES, *_TRACKING_PARAMETERS, *_TRACKING_PREFIXES})
+)
+NAMES_VISITOR = re.compile(rf"[?&](?i:{_VISITOR_NAMES})")
+"""Found in every query from which the default rules might take something; also in some from which they do not."""
+
+_CHANGES_SOMETHING = re.compile(rf'[%"<>\[\]\\^`{{|}};]|\?\Z|{NAMES_VISITOR.pattern}')
 """A path and query with none of these is left alone by the default rules; most links on the web are."""
 
 
@@ -204,7 +210,7 @@ def _canonical(href: str, rules: Sequence[str]) -> str | None:
         # Parsed again, because `0x7f.1..` is a name and `0x7f.1` an address.
         bare = host.rstrip(".")
         return _canonical(ada_url.normalize_url(f"{scheme}://{bare}:{port}{target}"), rules) if bare else None
-    if rules is DEFAULT_RULES and not _CHANGES_SOMETHING.search(target):
+    if rules == DEFAULT_RULES and not _CHANGES_SOMETHING.search(target):
         return _bounded(f"{scheme}://{authority}{target}")
     return _settled(f"{scheme}://{authority}", target, rules)
 
@@ -246,6 +252,13 @@ def split(url: str) -> Parts:
     if not colon or authority.endswith("]"):
         return Parts(scheme, authority, DEFAULT_PORTS[scheme], target)
     return Parts(scheme, host, int(port), target)
+
+
+def host_of(url: str) -> str:
+    """Return the host of a *canonical* URL: `split(url).host` in half the time."""
+    # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
+    authority = url[url.index("//") + 2 : url.index("/", 8)]
+    return split(url).host if ":" in authority else authority
 
 
 # ---- host, site, slot, cell -----------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ import inspect
 import pytest
 
 from teia import records
-from teia.records import Fetched, LinkKind, Outcome, Page, Role
+from teia.records import Fetched, Link, LinkKind, Outcome, Page, Role
 
 RECORDS = [each for _, each in inspect.getmembers(records, dataclasses.is_dataclass)]
 
 
 def test_there_are_records() -> None:
-    assert len(RECORDS) >= 13
+    assert len(RECORDS) >= 12
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
@@ -22,6 +22,11 @@ def test_every_record_is_frozen_and_slotted(record: type) -> None:
     assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]  # only dataclasses are listed
     assert "__slots__" in vars(record)
     assert record.__doc__
+
+
+def test_a_link_cannot_be_changed_either() -> None:
+    with pytest.raises(AttributeError):
+        Link("http://a.test/").url = "http://b.test/"  # type: ignore[misc]  # that is the claim
 
 
 def test_outcome_names_are_the_published_ones() -> None:

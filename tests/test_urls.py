@@ -23,6 +23,7 @@ from teia.urls import (
     cell_of,
     cell_starts,
     from_user,
+    host_of,
     is_address,
     key_of,
     resolve,
@@ -315,6 +316,44 @@ def test_split_knows_hosts_ports_and_targets() -> None:
     assert split("http://a:443/").authority == "a:443"
     assert split("https://a/p?q?r").path == "/p"
     assert split("https://a/p?q?r").query == "q?r"
+
+
+def test_the_host_alone_is_that_of_the_parts() -> None:
+    for url in (
+        "http://a/",
+        "https://a/",
+        "http://a.b:81/c:d",
+        "https://[::1]:8443/",
+        "https://[::1]/",
+        "http://1.2.3.4/",
+    ):
+        assert host_of(url) == split(url).host
+
+
+_QUERY_PIECES = st.sampled_from(
+    [
+        "?",
+        "&",
+        "=",
+        "x",
+        "1",
+        "utm_a",
+        "UTM_",
+        "sid",
+        "sid=0123456789abcdef",
+        "sidebar",
+        "ASPSESSIONIDA",
+        "fbclid",
+        ";",
+        "/",
+    ]
+)
+
+
+@given(st.lists(_QUERY_PIECES, max_size=8).map("".join))
+def test_the_short_way_for_queries_gives_what_the_rules_give(query: str) -> None:
+    url = f"http://a.test/p?{query}"
+    assert canonicalize(url) == canonicalize(url, list(DEFAULT_RULES)), "a list is never taken the short way"
 
 
 # ---- site, slot, cell -----------------------------------------------------------------------------------------------

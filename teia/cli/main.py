@@ -26,14 +26,21 @@ LABORATORY = "Laboratory"
 SETTINGS = "Settings"
 
 COMMANDS = {
+    "demo": ("teia.cli.demo:demo", CRAWLING),
     "crawl": ("teia.cli.crawl:crawl", CRAWLING),
     "status": ("teia.cli.control:status", CRAWLING),
     "pause": ("teia.cli.control:pause", CRAWLING),
     "resume": ("teia.cli.control:resume", CRAWLING),
     "stop": ("teia.cli.control:stop", CRAWLING),
+    "report": ("teia.cli.report:report", LOOKING),
+    "sql": ("teia.cli.sql:sql", LOOKING),
+    "page": ("teia.cli.page:page", LOOKING),
+    "trace": ("teia.cli.trace:trace_url", LOOKING),
     "export": ("teia.cli.export:app", LOOKING),
+    "import": ("teia.cli.import_:app", CRAWLING),
     "audit": ("teia.cli.audit:app", LOOKING),
     "lab": ("teia.cli.lab:app", LABORATORY),
+    "bench": ("teia.cli.bench:app", LABORATORY),
     "config": ("teia.cli.config:config", SETTINGS),
 }
 """Every command: where it is (`module:name`) and the panel of `teia --help` that shows it."""
@@ -41,7 +48,7 @@ COMMANDS = {
 FIRST_WORDS = """\
 teia crawls a part of the web politely, archives it, keeps it fresh and searches it.
 
-  teia lab serve           a made-up web on this machine, to try it on
+  teia demo                a made-up web on this machine, crawled before your eyes
   teia crawl SEED          crawl from a URL on
   teia config              every setting, its value and where it came from
 

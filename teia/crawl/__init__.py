@@ -8,4 +8,32 @@ job.py       what a parse child does with an answer
 robots.py    the robots.txt of every origin being visited
 judge.py     what an answer means for its URL
 cells.py, logrows.py, messages.py, visits.py     the small things between them
+
+lookup.py    a collection opened to be read; pageview.py, tracing.py, graph.py and exporting.py stand on it
+importing.py what came from elsewhere; import_warc.py, import_lists.py, captures.py
+embedding.py the crawler as a part of another program (docs/embedding.md)
+
+`teia.crawl` is also the function of that name: `teia.crawl(["https://example.org/"], data="archive")` calls
+`teia.crawl.embedding.crawl`. A package and a function cannot share a name otherwise, so the package can be called.
 """
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from teia.crawl.summary import Summary
+
+
+class CallablePackage(ModuleType):
+    """This package; see the module's text. What a crawl needs is imported when it is called."""
+
+    def __call__(self, *seeds: Any, **settings: Any) -> Summary:
+        from teia.crawl.embedding import crawl
+
+        return crawl(*seeds, **settings)
+
+
+sys.modules[__name__].__class__ = CallablePackage

@@ -132,7 +132,7 @@ class Committer:
         links: dict[int, dict[int, Found]] = defaultdict(dict)
         rows = []
         for visit in visits:
-            archived = _answer_place(visit, stored.get(visit))
+            archived = answer_place(visit, stored.get(visit))
             self._settle(cell, visit, archived)
             self._gather(links, visit)
             rows.append(log_row(visit, archived))
@@ -148,7 +148,7 @@ class Committer:
         queue, item, fetched = visit.queue, visit.item, visit.fetched
         if fetched is not None:
             cell.frontier.count_request(
-                queue.host_id, fetched.bytes_received, visit.address, queue.server.last_response_s
+                queue.host_id, visit.bytes_received, visit.address, queue.server.last_response_s
             )
         if item.purpose == "robots":
             self._keep_robots(cell, visit)
@@ -163,7 +163,7 @@ class Committer:
             visit.verdict.state,
             time_s,
             now_s + visit.verdict.wait_s,
-            _page_row(visit),
+            page_row(visit),
             archived,
         )
         cell.frontier.settle(settled, queue.host)
@@ -245,7 +245,7 @@ class Committer:
             done.hosts[cell.number, host] = host_id
 
 
-def _answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
+def answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
     if not places or visit.result is None:
         return Archived()
     for kind, place in zip(visit.result.kinds, places, strict=True):
@@ -254,7 +254,7 @@ def _answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
     return Archived()
 
 
-def _page_row(visit: Visit) -> PageRow | None:
+def page_row(visit: Visit) -> PageRow | None:
     """What the visit found; None when nothing was learnt of the page, so that the last good copy stays known."""
     result, fetched = visit.result, visit.fetched
     if result is None or fetched is None or fetched.status == 0:

@@ -23,6 +23,9 @@ from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
 REFILL_AT_MOST = 512
+REFILLS_PER_GROUP = 512
+"""So many buffers are filled with one commit: after a restart all hosts are hungry, and pages must not wait for all."""
+
 SLOW_DOWN_AFTER_FAILURES = 5
 DEAD_AFTER_FAILURES = 12
 HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
@@ -252,7 +255,8 @@ class Crawl:
         commit = self.config.commit
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
-        if self.uncommitted and now - self._oldest >= commit.every_s:
+        nothing_else_is_under_way = self._open == len(self.uncommitted)
+        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
         return bool(self._hungry or self._seeds or self._parked) and now - self._last_group >= REFILL_PAUSE_S
 
@@ -267,8 +271,10 @@ class Crawl:
             self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
             self._group.parked = self._parked
             self.uncommitted, self._seeds, self._rests, self._parked = [], [], {}, []
-        self._group.refills = [(queue, queue.refill, frozenset(queue.loaded)) for queue in self._hungry]
-        self._hungry = {}
+        chosen = list(itertools.islice(self._hungry, REFILLS_PER_GROUP))
+        for queue in chosen:
+            del self._hungry[queue]
+        self._group.refills = [(queue, queue.refill, frozenset(queue.loaded)) for queue in chosen]
         return self._group
 
     def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
@@ -315,7 +321,7 @@ class Crawl:
             counts.outcomes[visit.outcome] += 1
         if visit.fetched is not None:
             counts.requests += 1
-            counts.bytes_received += visit.fetched.bytes_received
+            counts.bytes_received += visit.bytes_received
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

@@ -278,13 +278,13 @@ class Crawler:
 
     def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
-        visit.fetched = fetched
+        visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
         crawl.note_rest(visit, now, self._clock.now_s())
-        self.metrics.bytes_received += fetched.bytes_received
+        self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
             crawl.abandoned(visit)
@@ -319,6 +319,7 @@ class Crawler:
             return
         assert visit.fetched is not None
         visit.result = decode_result(answer)
+        visit.let_go_of_bytes()
         visit.outcome = visit.outcome or visit.result.outcome
         visit.detail = visit.detail or visit.fetched.detail
         if visit.item.purpose == "robots":

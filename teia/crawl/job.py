@@ -17,7 +17,7 @@ from teia.config import LimitSettings
 from teia.crawl.links import MAX_OUTLINKS, outlink_line
 from teia.crawl.messages import FoundLink, Reading, Result, Task, decode_reading, decode_task, encode
 from teia.frontier.cell import tail_of
-from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SITEMAP
+from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.scope import Scope, compile_scope
 from teia.frontier.traps import trap_of
 from teia.parse.decode import decode
@@ -29,12 +29,20 @@ from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, key_of, resolve
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-FOUND_BY = {LinkKind.SITEMAP: BY_SITEMAP, LinkKind.FEED: BY_FEED, LinkKind.REDIRECT: BY_REDIRECT}
+FOUND_BY = {
+    LinkKind.SITEMAP: BY_SITEMAP,
+    LinkKind.FEED: BY_FEED,
+    LinkKind.REDIRECT: BY_REDIRECT,
+    **{kind: BY_REQUISITE for kind in LinkKind if kind.is_requisite},
+}
 """How a URL was found, by where it stood; everywhere else it is a link."""
 
 MAX_READINGS = 16
 MAX_PLACES = 4_096
 """URLs whose place a child remembers, for each way of reading: menus are on every page of a site. 2 MB when full."""
+
+NOT_KEPT = Members(b"", (), ())
+"""Instead of records, in a collection that keeps no answers."""
 
 _ANCHOR = LinkKind.ANCHOR
 
@@ -55,7 +63,7 @@ def _compiled(settings: bytes) -> Compiled:
     reading = decode_reading(settings)
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
-    options = Options(limits, reading.requisites, reading.agent, reading.url_rules)
+    options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
     return Compiled(reading, scope, limits, options, place_of)
 
@@ -70,7 +78,7 @@ def read(payload: bytes) -> bytes:
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
     redirect_to = _redirect(task, head.headers)
-    members = page_members(_fetched(task), decoded.dechunked, {}, None)
+    members = page_members(_fetched(task), decoded.dechunked, {}, None) if how.reading.archive else NOT_KEPT
     return encode(
         _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, kept, len(decoded.payload))
     )
@@ -81,8 +89,10 @@ def _read_page(task: Task, how: Compiled) -> Result:
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, how, parsed, redirect_to)
     chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
-    about = _about(task, parsed.page, redirect_to)
-    members = page_members(_fetched(task), parsed.decoded.dechunked, about, _earlier(task))
+    members = NOT_KEPT
+    if how.reading.archive:
+        about = _about(task, parsed.page, redirect_to)
+        members = page_members(_fetched(task), parsed.decoded.dechunked, about, _earlier(task))
     return _result(
         task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen
     )
@@ -133,10 +143,12 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
         return chosen
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
     for url, named in _merged(links, obeys=obeys).items():
-        place = how.place_of(url)
+        place, is_deep = how.place_of(url), too_deep
+        if named.by & BY_REQUISITE:
+            place, is_deep = _requisite_place(url, how.limits), False
         if place is Refusal.UNINDEXABLE:
             chosen.unindexable += named.times
-        elif place is Refusal.OUT_OF_SCOPE or too_deep:
+        elif place is Refusal.OUT_OF_SCOPE or is_deep:
             chosen.out_of_scope += named.times
         else:
             in_links = 0 if named.by == BY_SITEMAP else named.times  # a sitemap names pages, it does not link to them
@@ -189,6 +201,14 @@ def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal:
     if not _is_wanted_type(url, scope):
         return Refusal.UNINDEXABLE
     if not scope.holds(url) or _is_trap(url, limits):
+        return Refusal.OUT_OF_SCOPE
+    host = host_of(url)
+    return Place(host, key_of(url), tail_of(url, host))
+
+
+def _requisite_place(url: str, limits: LimitSettings) -> Place | Refusal:
+    """What a page needs to be shown is fetched wherever it lies, one hop further than links (T12)."""
+    if _is_trap(url, limits):
         return Refusal.OUT_OF_SCOPE
     host = host_of(url)
     return Place(host, key_of(url), tail_of(url, host))

@@ -54,7 +54,7 @@ def log_row(visit: Visit, archived: Archived) -> FetchRow | None:
         attempt=item.failures + 1,
         rest_s=visit.rest_before_s,
         rested_s=visit.rested_s,
-        bytes=fetched.bytes_received,
+        bytes=visit.bytes_received,
         detail=visit.detail or None,
         warc_file=archived.file or None,
         warc_offset=archived.offset if archived.file else None,

@@ -45,6 +45,8 @@ class Reading(msgspec.Struct, array_like=True, frozen=True):
     obey_robots: bool
     agent: str
     limits: dict[str, int | float]
+    text: bool = True
+    archive: bool = True
 
 
 class FoundLink(msgspec.Struct, array_like=True, frozen=True):

@@ -77,6 +77,8 @@ def reading_of(config: Config) -> bytes:
             config.courtesy.robots,
             config.courtesy.user_agent,
             asdict(config.limits),
+            config.parse.text,
+            config.archive.answers,
         )
     )
 

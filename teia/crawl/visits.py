@@ -6,7 +6,7 @@ gathering what each stage learnt. It is the only mutable thing that crosses stag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teia.crawl.messages import Result
 from teia.frontier.retry import Verdict
@@ -18,6 +18,7 @@ from teia.records import Fetched
 class Visit:
     """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
 
+    Once a child has read the answer, `fetched` keeps its facts and lets go of its bytes.
     `is_final_robots`: this answer is what its origin's robots.txt says, not a redirect on the way to it.
     """
 
@@ -28,9 +29,15 @@ class Visit:
     rest_before_s: float | None = None
     rested_s: float | None = None
     rest_s: float = 0.0
+    bytes_received: int = 0
     outcome: str = ""
     detail: str = ""
     fetched: Fetched | None = None
     result: Result | None = None
     verdict: Verdict | None = None
     is_final_robots: bool = False
+
+    def let_go_of_bytes(self) -> None:
+        """Drop head and body; up to two thousand visits wait for their commit at a time."""
+        assert self.fetched is not None
+        self.fetched = replace(self.fetched, request_head=b"", head=b"", body=b"")

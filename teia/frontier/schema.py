@@ -32,6 +32,7 @@ BY_SITEMAP = 2
 BY_FEED = 4
 BY_SEED = 8
 BY_REDIRECT = 16
+BY_REQUISITE = 32
 """Who told us of a URL; a URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
 
 DDL = """

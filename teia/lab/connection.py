@@ -27,6 +27,8 @@ PIECE_BYTES = 256 * 1024
 DRAIN_S = 2.0
 END_S = 2.0
 _LINGER_OFF = struct.pack("ii", 1, 0)  # close() then sends RST
+_NO_FAULT = Fault.NONE  # looking a member up in its class is slow
+_WORDLESS = frozenset({Fault.RESET, Fault.SILENT})
 
 
 class Answering(Protocol):
@@ -241,18 +243,8 @@ class Connection(asyncio.Protocol):
 
     def _act(self, head: Head) -> None:
         fault = self._answer.fault
-        if fault in {Fault.RESET, Fault.SILENT}:
-            self._sent_s = self._desk.clock.now_s()
-        if fault is Fault.RESET:
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
-            self._finish(0)
-            self._deaf = True
-            self._transport.abort()
-        elif fault is Fault.SILENT:
-            self._finish(0)
-            self._close()
-        else:
-            self._sent_s = self._desk.clock.now_s()
+        self._sent_s = self._desk.clock.now_s()
+        if fault is _NO_FAULT or fault not in _WORDLESS:
             start, body = render(self._answer, head, self._desk.date.at(self._sent_s))
             if len(body) <= PIECE_BYTES:
                 self._transport.write(start + body)  # a copy of a page costs less than one more system call
@@ -260,6 +252,14 @@ class Connection(asyncio.Protocol):
                 self._transport.write(start)
                 self._unsent = memoryview(body)
             self._push()
+            return
+        self._finish(0)
+        if fault is Fault.SILENT:
+            self._close()
+            return
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
+        self._deaf = True
+        self._transport.abort()
 
     def _push(self) -> None:
         """Hand the rest of a large answer over, as far as the kernel takes it."""
@@ -276,9 +276,9 @@ class Connection(asyncio.Protocol):
         """The kernel has the whole answer."""
         head = self._head
         assert head is not None
-        fault = self._answer.fault
-        self._finish(0 if fault is Fault.GARBAGE else self._answer.status)
-        if not head.keep_alive or fault is not Fault.NONE:
+        is_proper = self._answer.fault is _NO_FAULT
+        self._finish(self._answer.status if is_proper or self._answer.fault is not Fault.GARBAGE else 0)
+        if not (head.keep_alive and is_proper):
             self._close()
 
     def _refuse(self, status: int) -> None:

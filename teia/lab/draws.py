@@ -45,9 +45,9 @@ def pick(items: Sequence[Item], *key: object) -> Item:
     return items[below(len(items), *key)]
 
 
-def uint16s(layout: Struct, seed: int, host: int, slot: int) -> tuple[int, ...]:
+def uint16s(layout: Struct, key: bytes) -> tuple[int, ...]:
     """Return as many numbers in [0, 65536) as the layout (`Struct("<40H")`) has room for."""
-    return layout.unpack(hashlib.shake_128(b"%d page %d %d" % (seed, host, slot)).digest(layout.size))
+    return layout.unpack(hashlib.shake_128(key).digest(layout.size))
 
 
 def scramble(slot: int, salt: int) -> int:

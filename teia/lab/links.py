@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+
+import msgspec
 
 from teia.lab.draws import uint16s
 from teia.lab.faults import Kind
@@ -23,7 +24,7 @@ PARAGRAPH_DRAWS = 3
 OUTSIDE_DRAWS = 3
 
 
-class Outside(NamedTuple):
+class Outside(msgspec.Struct, frozen=True, gc=False):
     """A link to a page of another host, under one of its names."""
 
     name: str
@@ -32,7 +33,7 @@ class Outside(NamedTuple):
     nofollow: bool
 
 
-class PageLinks(NamedTuple):
+class PageLinks(msgspec.Struct, frozen=True, gc=False):
     """The links of one page that are its own; those of the navigation are the host's."""
 
     children: list[int]
@@ -79,22 +80,24 @@ class LinkGraph:
 
     def __init__(self, spec: WorldSpec, spaces: Sequence[UrlSpace], dead: Sequence[DeadName]) -> None:
         self.layout = Layout.of(spec)
-        self._seed = spec.seed
         self._inside, self._outside = spec.links.inside, spec.links.outside
         self._nofollow_below = round(spec.links.nofollow * 65536)
-        self._same_topic_below = int(spec.links.same_topic * 256)
+        self._same_topic_below = int(spec.links.same_topic * 256) << 8
         self._spaces = spaces
+        self._keys = [b"%d page %d " % (spec.seed, space.content) for space in spaces]
         self._originals = sum(not space.host.is_mirror for space in spaces)
         self._dead = dead
         self._by_topic: dict[str, list[UrlSpace]] = {}
         for space in spaces:
             self._by_topic.setdefault(space.host.topic, []).append(space)
+        # Whoever is alone with a topic has nobody to link to but all others.
+        self._kin = [kin if len(kin) > 1 else spaces for kin in (self._by_topic[s.host.topic] for s in spaces)]
         self._power = spec.links.power
-        self._outside_at = self.layout.outside_at
+        self._numbers, self._outside_at = self.layout.numbers, self.layout.outside_at
 
     def draws(self, space: UrlSpace, slot: int) -> tuple[int, ...]:
         """Return the numbers of a page: its links and all else about it that chance decides."""
-        return uint16s(self.layout.numbers, self._seed, space.host.content, slot)
+        return uint16s(self._numbers, b"%b%d" % (self._keys[space.host.index], slot))
 
     def of_page(self, space: UrlSpace, slot: int, draws: tuple[int, ...]) -> PageLinks:
         """Return the links of a page from its draws."""
@@ -102,10 +105,10 @@ class LinkGraph:
         numbers = draws[FIXED_DRAWS : FIXED_DRAWS + around(self._inside, draws[8])]
         inside = [int(size * (number / 65536) ** power) for number in numbers]
         if space.has_orphans:
-            inside = [space.linkable(target) for target in inside]
+            inside = space.linkables(inside)
         shunned = inside.pop() if len(inside) > 1 and draws[12] < self._nofollow_below * len(inside) else None
         outside = self._outside_of(space, draws) if self._outside and len(self._spaces) > 1 else []
-        partners = self._partners(space.host.content) if slot == 0 else []
+        partners = self._partners(space.content) if slot == 0 else []
         return PageLinks(space.children(slot), inside, shunned, outside, partners)
 
     def redirect(self, space: UrlSpace, slot: int, draws: tuple[int, ...], *, chained: bool) -> Outside:
@@ -122,28 +125,23 @@ class LinkGraph:
 
     def _outside_of(self, space: UrlSpace, draws: tuple[int, ...]) -> list[Outside]:
         found = []
-        power, below, at = self._power, self._nofollow_below, self._outside_at
-        for _ in range(around(self._outside, draws[9])):
-            which, where, how = draws[at : at + OUTSIDE_DRAWS]
-            at += OUTSIDE_DRAWS
-            target = self._another(space, which, how)
-            host = target.host
-            page = int(target.size * (where / 65536) ** power)
+        power, below, first = self._power, self._nofollow_below, self._outside_at
+        for at in range(first, first + OUTSIDE_DRAWS * around(self._outside, draws[9]), OUTSIDE_DRAWS):
+            how = draws[at + 2]
+            target = self._another(space, draws[at], how)
+            page = int(target.size * (draws[at + 1] / 65536) ** power)
             if target.has_orphans:
                 page = target.linkable(page)
-            name = host.aliases[0] if host.aliases and how & 1 else host.name
-            found.append(Outside(name, target, page, how < below))
+            found.append(Outside(target.names[how & 1], target, page, how < below))
         return found
 
     def _another(self, space: UrlSpace, which: int, how: int) -> UrlSpace:
         """Return another host by its size, often one of the same topic."""
-        among: Sequence[UrlSpace] = self._spaces
-        if how >> 8 < self._same_topic_below and len(self._by_topic[space.host.topic]) > 1:
-            among = self._by_topic[space.host.topic]
+        among = self._kin[space.host.index] if how < self._same_topic_below else self._spaces
         index = int(len(among) * (which / 65536) ** self._power)
         target = among[index]
         # A mirror must show the links of its original, so both count as oneself.
-        return target if target.host.content != space.host.content else among[(index + 1) % len(among)]
+        return target if target.content != space.content else among[(index + 1) % len(among)]
 
     def _partners(self, content: int) -> list[str]:
         first = BRANCHES * content + 1

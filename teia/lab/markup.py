@@ -24,16 +24,16 @@ class Markup:
     banner: bytes  # site
     navigation: bytes  # entries
     crumbs: bytes  # a link to the page above
-    headline: bytes  # title, "by", "on", day, month, year
-    picture: bytes  # folder, number, caption
+    headline: bytes  # "by", "on"; then, for each page, title, day, month, year
+    picture: bytes  # folder, caption; then number
     subheading: bytes  # text
     paragraphs: tuple[bytes, bytes]  # one passage, or two
     facts: bytes  # three items
     see_also: bytes  # "see also", a link
     list_start: bytes  # heading
     anchor: bytes  # URL, attributes or nothing, text
-    path_anchor: bytes  # the same with a URL in parts: prefix, section, two slugs, number, ending; and a title in two
-    query_anchor: bytes  # prefix, section, number, ending; and a title in two
+    path_anchor: bytes  # prefix, ending; then, for each link, section, two slugs, number, and a title in two
+    query_anchor: bytes  # prefix, ending; then section, number, and a title in two
     between: bytes  # two entries of a list
     nofollow: bytes
     escapes: bool  # whether an ampersand in a link is written as it should be
@@ -55,16 +55,16 @@ TIDY = Markup(
     banner=b'<header>\n<p class="site">%b</p>\n',
     navigation=b"<nav><ul>\n<li>%b</li>\n</ul></nav>\n</header>\n<main>\n",
     crumbs=b'<p class="crumbs">&lt; %b</p>\n',
-    headline=b'<article>\n<h1>%b</h1>\n<p class="byline">%b \x02, %b \x01, %d %b %d</p>\n',
-    picture=b'<figure><img src="/%b/%d.png" width="64" height="48" alt="\x01"><figcaption>%b</figcaption></figure>\n',
+    headline=b'<article>\n<h1>%%b</h1>\n<p class="byline">%b \x02, %b \x01, %%d %%b %%d</p>\n',
+    picture=b'<figure><img src="/%b/%%d.png" width="64" height="48" alt="\x01"><figcaption>%b</figcaption></figure>\n',
     subheading=b"<h2>%b</h2>\n",
     paragraphs=(b"<p>%b</p>\n", b"<p>%b %b</p>\n"),
     facts=b"<ul>\n<li>%b</li>\n<li>%b</li>\n<li>%b</li>\n</ul>\n",
     see_also=b"<p>%b %b.</p>\n",
     list_start=b"<h3>%b</h3>\n<ul>\n<li>",
     anchor=b'<a href="%b"%b>%b</a>',
-    path_anchor=b'<a href="%b%b%b-%b-%d%b">%b %b</a>',
-    query_anchor=b'<a href="%b%b%d%b">%b %b</a>',
+    path_anchor=b'<a href="%b%%b%%b-%%b-%%d%b">%%b %%b</a>',
+    query_anchor=b'<a href="%b%%b%%d%b">%%b %%b</a>',
     between=b"</li>\n<li>",
     escapes=True,
     nofollow=b' rel="nofollow"',
@@ -86,16 +86,16 @@ SLOPPY = Markup(
     banner=b"<CENTER><FONT SIZE=+2><B>%b</FONT></B></CENTER>\n",
     navigation=b"<TABLE WIDTH=100%%><TR><TD>\n<LI>%b\n<TD>\n",
     crumbs=b"<P>&lt; %b\n",
-    headline=b"<H1>%b</H1>\n<P><I>%b \x02, %b \x01, %d %b %d</I>\n",
-    picture=b"<P><IMG SRC=/%b/%d.png WIDTH=64 HEIGHT=48><BR><I>%b</I>\n",
+    headline=b"<H1>%%b</H1>\n<P><I>%b \x02, %b \x01, %%d %%b %%d</I>\n",
+    picture=b"<P><IMG SRC=/%b/%%d.png WIDTH=64 HEIGHT=48><BR><I>%b</I>\n",
     subheading=b"<H2>%b\n",
     paragraphs=(b"<P>%b\n", b"<P>%b %b\n"),
     facts=b"<UL><LI>%b\n<LI>%b\n<LI>%b\n</UL>\n",
     see_also=b"<P>%b %b.\n",
     list_start=b"<H3>%b</H3>\n<UL>\n<LI>",
     anchor=b"<A HREF=%b%b>%b</A>",
-    path_anchor=b"<A HREF=%b%b%b-%b-%d%b>%b %b</A>",
-    query_anchor=b"<A HREF=%b%b%d%b>%b %b</A>",
+    path_anchor=b"<A HREF=%b%%b%%b-%%b-%%d%b>%%b %%b</A>",
+    query_anchor=b"<A HREF=%b%%b%%d%b>%%b %%b</A>",
     between=b"\n<LI>",
     escapes=False,
     nofollow=b" REL=nofollow",

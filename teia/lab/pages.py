@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from teia.lab.change import State
 from teia.lab.feeds import MEDIA_TYPES
-from teia.lab.links import PARAGRAPH_DRAWS, LinkGraph, Outside, PageLinks, around
+from teia.lab.links import PARAGRAPH_DRAWS, LinkGraph, PageLinks, around
 from teia.lab.markup import MARKUPS, Markup
 from teia.lab.prose import ITEMS, NAMES, PASSAGES, Lexicon
 from teia.lab.spec import WorldSpec
-from teia.lab.urlspace import UrlSpace, with_session
+from teia.lab.urlspace import LinkStyle, UrlSpace
 
 FIRST_YEAR = 1998
 YEARS = 22
@@ -31,7 +30,7 @@ HEADINGS = ("inside", "related", "elsewhere", "partners")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What all pages of a host share, ready to be joined."""
+    """What all pages of a host share, ready to be joined; the comment behind a template says what goes into it."""
 
     markup: Markup
     top: bytes
@@ -39,6 +38,10 @@ class Frame:
     head_end: bytes
     banner: bytes
     navigation: bytes
+    headline: bytes  # title, day, month, year
+    picture: bytes  # number
+    see_also: bytes  # a link
+    aside: bytes  # advertisement, proverb
     footer: bytes
     headings: Mapping[str, bytes]  # of lists, each with what opens the list
     nav: tuple[bytes, ...]  # targets of the navigation, paths without their first slash
@@ -59,6 +62,7 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
     if host.calendar:
         entries.append((lexicon.phrases["agenda"] + b"/" + CALENDAR_START, lexicon.phrases["calendar"]))
     anchors = markup.between.join(markup.anchor % (b"/" + path, b"", name) for path, name in entries)
+    said = {name: text.replace(b"%", b"%%") for name, text in lexicon.phrases.items()}  # inside templates
     feed = markup.feed % MEDIA_TYPES[host.feed].encode() if host.feed != "none" else b""
 
     def one(piece: bytes) -> bytes:
@@ -71,6 +75,10 @@ def make_frame(space: UrlSpace, canonical_root: bytes, shared: dict[bytes, bytes
         head_end=one(feed + markup.head_end),
         banner=markup.banner % title,
         navigation=one(markup.navigation % anchors),
+        headline=one(markup.headline % (said["by"], said["on"])),
+        picture=one(markup.picture % (said["images"], said["photo"])),
+        see_also=one(markup.see_also % (said["see"], b"%b")),
+        aside=one(markup.aside % (said["advertisement"], b"%b", b"%b")),
         headings={name: one(markup.list_start % lexicon.phrases[name]) for name in HEADINGS},
         footer=markup.footer % (title, lexicon.phrases["rights"], lexicon.phrases["visits"]),
         nav=tuple(path for path, _ in entries),
@@ -88,34 +96,20 @@ def paragraphs(
     """
     passages = lexicon.passages
     short, long = forms
+    end = at + PARAGRAPH_DRAWS * count
     texts = []
-    for index in range(count):
-        first, second, shape = draws[at : at + PARAGRAPH_DRAWS]
-        at += PARAGRAPH_DRAWS
-        rewritten = (meaningful + count - 1 - index) // count
-        if rewritten:
+    version = meaningful + count - 1  # of the page, counted so that `version // count` is the paragraph's
+    for first, second, shape in zip(draws[at:end:3], draws[at + 1 : end : 3], draws[at + 2 : end : 3], strict=True):
+        if version >= count:
+            rewritten = version // count
             first += rewritten * (first >> 8 | 1)
             second += rewritten * (second >> 8 | 1)
+        version -= 1
         if shape & 3:
             texts.append(long % (passages[first % PASSAGES], passages[second % PASSAGES]))
         else:
             texts.append(short % passages[first % PASSAGES])
     return texts
-
-
-class Draft(NamedTuple):
-    """A page being written: where it is, what chance said of it, and its links, the simple ones already rendered."""
-
-    space: UrlSpace
-    frame: Frame
-    slot: int
-    draws: tuple[int, ...]
-    links: PageLinks
-    prefix: bytes
-    session: bytes
-    parent: bytes
-    children: list[bytes]
-    inside: list[bytes]
 
 
 class PageWriter:
@@ -129,24 +123,36 @@ class PageWriter:
         self._noindex_below = int(spec.robots.noindex * 65536)
         self._nofollow_below = self._noindex_below + int(spec.robots.nofollow * 65536)
         self._roots = roots
+        self._styles: dict[tuple[int, bytes], LinkStyle] = {}
 
     def write(self, space: UrlSpace, frame: Frame, slot: int, state: State, session: bytes) -> bytes:
         """Return the body of a page in the charset of its host."""
+        meaningful, cosmetic, _, _ = state
         draws = self._graph.draws(space, slot)
-        path = space.path(slot) if frame.canonical or space.host.relative else b""
-        title = space.title(slot, state.meaningful // REVISIONS_PER_TITLE)
+        path, title = space.reference(slot, meaningful // REVISIONS_PER_TITLE)
         links = self._graph.of_page(space, slot, draws)
-        prefix = _prefix(space, path)
-        targets = (space.parent(slot), *links.children, *links.inside)
-        anchors = space.anchors(frame.markup, targets, prefix, session)
-        split = 1 + len(links.children)
-        rendered = (anchors[0], anchors[1:split], anchors[split:])
-        draft = Draft(space, frame, slot, draws, links, prefix, session, *rendered)
-        pieces = self._head(draft, title, path)
-        pieces += self._article(draft, title, state.meaningful)
-        pieces += self._lists(draft)
-        pieces += self._ending(draft, state.cosmetic)
-        return _named(b"".join(pieces), space.lexicon, draws)
+        style = self._style(space, frame.markup, path, session)
+        up, *anchors = space.anchors(style, (space.parent(slot), *links.children, *links.inside))
+        inside_at = len(links.children)
+
+        lexicon = space.lexicon
+        pieces = [frame.top, title, frame.after_title, frame.markup.description % lexicon.items[draws[6] % ITEMS]]
+        if draws[7] < self._nofollow_below and slot >= space.first_leaf:
+            pieces.append(frame.markup.robots % (b"noindex" if draws[7] < self._noindex_below else b"nofollow"))
+        if frame.canonical:
+            pieces.append(frame.markup.canonical % frame.escaped(frame.canonical + path))
+        pieces += (frame.head_end, frame.banner, frame.navigation)
+        if slot:
+            pieces.append(frame.markup.crumbs % up)
+        pieces += self._article(lexicon, frame, slot, draws, title, meaningful)
+        if links.inside:
+            pieces.append(frame.see_also % anchors[inside_at])
+        pieces += self._lists(space, frame, style, links, anchors[:inside_at], anchors[inside_at + 1 :])
+        advertisement = lexicon.advertisements[(draws[5] + cosmetic) % len(lexicon.advertisements)]
+        proverb = lexicon.proverbs[(draws[4] + cosmetic) % len(lexicon.proverbs)]
+        counter = b"%d" % (draws[5] + 37 * cosmetic)
+        pieces += (frame.aside % (advertisement, proverb), frame.footer, counter, frame.markup.end)
+        return _named(b"".join(pieces), lexicon, draws)
 
     def texts(self, space: UrlSpace, slot: int, meaningful: int) -> list[bytes]:
         """Return title and paragraphs of a page without markup, as its PDF shows them."""
@@ -156,83 +162,72 @@ class PageWriter:
         title = space.title(slot, meaningful // REVISIONS_PER_TITLE)
         return [_named(text, space.lexicon, draws) for text in (title, *written)]
 
-    def _head(self, draft: Draft, title: bytes, path: bytes) -> list[bytes]:
-        space, frame, slot, draws = draft[:4]
-        markup = frame.markup
-        pieces = [frame.top, title, frame.after_title]
-        pieces.append(markup.description % space.lexicon.items[draws[6] % ITEMS])
-        if slot >= space.first_leaf and draws[7] < self._nofollow_below:
-            pieces.append(markup.robots % (b"noindex" if draws[7] < self._noindex_below else b"nofollow"))
-        if frame.canonical:
-            pieces.append(markup.canonical % frame.escaped(frame.canonical + path))
-        pieces += (frame.head_end, frame.banner, frame.navigation)
-        return pieces
+    def _style(self, space: UrlSpace, markup: Markup, path: bytes, session: bytes) -> LinkStyle:
+        """Return how the page at `path` writes links; kept for the other pages of its folder and session."""
+        prefix = b"/"
+        if space.host.relative:
+            prefix = b"../" if b"/" in path.partition(b"?")[0] else b"./"
+        style = self._styles.get((space.host.index, prefix))
+        if style is None or style.session != session:
+            style = self._styles[space.host.index, prefix] = space.style(markup, prefix, session)
+        return style
 
-    def _article(self, draft: Draft, title: bytes, meaningful: int) -> list[bytes]:
-        space, frame, slot, draws = draft[:4]
-        lexicon, markup, phrases = space.lexicon, frame.markup, space.lexicon.phrases
-        pieces = []
-        if slot:
-            pieces.append(markup.crumbs % draft.parent)
-        when = draws[3]
-        date = (when % 28 + 1, lexicon.months[when // 28 % 12], FIRST_YEAR + when // 336 % YEARS)
-        pieces.append(markup.headline % (title, phrases["by"], phrases["on"], *date))
-        if draws[10] < self._image_below:
-            pieces.append(markup.picture % (phrases["images"], slot, phrases["photo"]))
+    def _article(
+        self, lexicon: Lexicon, frame: Frame, slot: int, draws: tuple[int, ...], title: bytes, meaningful: int
+    ) -> list[bytes]:
+        """The page's own text, with a list of facts before its second half."""
+        markup, items = frame.markup, lexicon.items
+        when, first = draws[3], draws[11] % (ITEMS - 2)
         count = around(self._mean_paragraphs, draws[0])
-        pieces += paragraphs(lexicon, draws, self._paragraphs_at, count, meaningful, markup.paragraphs)
-        items, first = lexicon.items, draws[11] % (ITEMS - 2)
-        facts = markup.facts % (items[first], items[first + 1], items[first + 2])
+        pieces = paragraphs(lexicon, draws, self._paragraphs_at, count, meaningful, markup.paragraphs)
         subheading = markup.subheading % lexicon.subheadings[draws[4] % len(lexicon.subheadings)]
-        pieces.insert(len(pieces) - count // 2, subheading + facts)
-        if draft.inside:
-            pieces.append(markup.see_also % (phrases["see"], draft.inside[0]))
+        facts = markup.facts % (items[first], items[first + 1], items[first + 2])
+        pieces.insert(count - count // 2, subheading + facts)
+        if draws[10] < self._image_below:
+            pieces.insert(0, frame.picture % slot)
+        date = (when % 28 + 1, lexicon.months[when // 28 % 12], FIRST_YEAR + when // 336 % YEARS)
+        pieces.insert(0, frame.headline % (title, *date))
         return pieces
 
-    def _lists(self, draft: Draft) -> list[bytes]:
+    def _lists(
+        self,
+        space: UrlSpace,
+        frame: Frame,
+        style: LinkStyle,
+        links: PageLinks,
+        children: list[bytes],
+        related: list[bytes],
+    ) -> list[bytes]:
         """The links: to the pages below, across the host, to other hosts."""
-        links, markup, headings = draft.links, draft.frame.markup, draft.frame.headings
-        related = draft.inside[1:]
-        if links.nofollow is not None:
-            path, title = draft.space.reference(links.nofollow)
-            url = draft.frame.escaped(draft.prefix + with_session(path, draft.session))
-            related.append(markup.anchor % (url, markup.nofollow, title))
+        markup, headings, between = frame.markup, frame.headings, frame.markup.between
         pieces: list[bytes] = []
-        if draft.children:
-            pieces += (headings["inside"], markup.between.join(draft.children), markup.list_end)
+        if children:
+            pieces += (headings["inside"], between.join(children), markup.list_end)
+        if links.nofollow is not None:
+            related.append(space.anchor(markup, links.nofollow, style.prefix, style.session, markup.nofollow))
         if related:
-            pieces += (headings["related"], markup.between.join(related), markup.list_end)
+            pieces += (headings["related"], between.join(related), markup.list_end)
         if links.outside:
-            anchors = [self._outside_anchor(draft, link) for link in links.outside]
-            pieces += (headings["elsewhere"], markup.between.join(anchors), markup.list_end)
+            anchors = self._outside_anchors(space.lexicon.codec, frame, links)
+            pieces += (headings["elsewhere"], between.join(anchors), markup.list_end)
         if links.partners:
             anchors = [markup.anchor % (self._roots[name], b"", name.encode()) for name in links.partners]
-            pieces += (headings["partners"], markup.between.join(anchors), markup.list_end)
+            pieces += (headings["partners"], between.join(anchors), markup.list_end)
         return pieces
 
-    def _outside_anchor(self, draft: Draft, link: Outside) -> bytes:
-        path, anchor = link.space.reference(link.slot)
-        here, there = draft.space.lexicon.codec, link.space.lexicon.codec
-        if here != there:
-            anchor = anchor.decode(there).encode(here)
-        markup = draft.frame.markup
-        url = draft.frame.escaped(self._roots[link.name] + path)
-        return markup.anchor % (url, markup.nofollow if link.nofollow else b"", anchor)
-
-    @staticmethod
-    def _ending(draft: Draft, cosmetic: int) -> tuple[bytes, ...]:
-        lexicon, frame, draws = draft.space.lexicon, draft.frame, draft.draws
-        advertisement = lexicon.advertisements[(draws[5] + cosmetic) % len(lexicon.advertisements)]
-        proverb = lexicon.proverbs[(draws[4] + cosmetic) % len(lexicon.proverbs)]
-        aside = frame.markup.aside % (lexicon.phrases["advertisement"], advertisement, proverb)
-        return aside, frame.footer, b"%d" % (draws[5] + 37 * cosmetic), frame.markup.end
-
-
-def _prefix(space: UrlSpace, path: bytes) -> bytes:
-    """What stands before the path of a link on this page."""
-    if not space.host.relative:
-        return b"/"
-    return b"../" if b"/" in path.partition(b"?")[0] else b"./"
+    def _outside_anchors(self, codec: str, frame: Frame, links: PageLinks) -> list[bytes]:
+        roots, markup = self._roots, frame.markup
+        found = []
+        for link in links.outside:
+            path, title = link.space.reference(link.slot)
+            there = link.space.lexicon.codec
+            if there != codec:
+                title = title.decode(there).encode(codec)
+            url = roots[link.name] + path
+            if markup.escapes:
+                url = url.replace(b"&", b"&amp;")
+            found.append(markup.anchor % (url, markup.nofollow if link.nofollow else b"", title))
+        return found
 
 
 def _named(text: bytes, lexicon: Lexicon, draws: tuple[int, ...]) -> bytes:

@@ -51,6 +51,7 @@ class Lexicon:
     months: tuple[bytes, ...]
     phrases: Mapping[str, bytes]
     sections: tuple[bytes, ...]  # their folders, in the letters of a path
+    section_titles: tuple[bytes, ...]
     path_starts: tuple[bytes, ...]  # how the paths of each section begin
     query_starts: tuple[bytes, ...]  # the same on hosts with query URLs
     escaped_query_starts: tuple[bytes, ...]  # and as HTML writes them
@@ -118,6 +119,7 @@ class Library:
             months=self._encoded(language.months, codec),
             phrases={name: text.encode(codec) for name, text in language.phrases.items()},
             sections=sections,
+            section_titles=self._encoded((title for _, title in language.sections), codec),
             path_starts=tuple(section + b"/" for section in sections),
             query_starts=tuple(query % (section, b"&") for section in sections),
             escaped_query_starts=tuple(query % (section, b"&amp;") for section in sections),

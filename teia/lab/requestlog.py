@@ -30,6 +30,20 @@ MOST_WAITING = 1000
 _Noted = tuple[float, float, tuple[str, int], str, str, str, int, Mapping[str, str]]
 
 
+class _Line(msgspec.Struct, gc=False):
+    """A line as it stands in the file."""
+
+    start: str
+    end: str
+    peer: str
+    peer_port: int
+    address: str
+    host: str
+    path: str
+    status: int
+    headers: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One request as the server saw it. Times are Unix seconds of the wall clock."""
@@ -104,7 +118,15 @@ class RequestLog:
         self.close()
 
     def _write(self) -> None:
-        lines = memoryview(self._encoder.encode_lines([self._line(*noted) for noted in self._waiting]))
+        stamp = self._stamp
+        lines = memoryview(
+            self._encoder.encode_lines(
+                [
+                    _Line(stamp(start_s), stamp(end_s), *client, address, host, path, status, headers)
+                    for start_s, end_s, client, address, host, path, status, headers in self._waiting
+                ]
+            )
+        )
         self._waiting.clear()
         if self._error is not None:
             return
@@ -113,29 +135,6 @@ class RequestLog:
                 lines = lines[self._file.write(lines) :]
         except OSError as error:
             self._error = error
-
-    def _line(
-        self,
-        start_s: float,
-        end_s: float,
-        client: tuple[str, int],
-        address: str,
-        host: str,
-        path: str,
-        status: int,
-        headers: Mapping[str, str],
-    ) -> dict[str, object]:
-        return {
-            "start": self._stamp(start_s),
-            "end": self._stamp(end_s),
-            "peer": client[0],
-            "peer_port": client[1],
-            "address": address,
-            "host": host,
-            "path": path,
-            "status": status,
-            "headers": headers,
-        }
 
     def _stamp(self, unix_s: float) -> str:
         """`clock.iso_utc`, cut instead of rounded, with the text of the second kept: one formatting a second."""
@@ -151,20 +150,6 @@ def read_log(path: Path) -> list[Entry]:
     lines = path.read_bytes().split(b"\n")
     del lines[-1]  # empty, or torn
     return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
-
-
-class _Line(msgspec.Struct):
-    """A line as it stands in the file."""
-
-    start: str
-    end: str
-    peer: str
-    peer_port: int
-    address: str
-    host: str
-    path: str
-    status: int
-    headers: dict[str, str]
 
 
 def _entry(path: Path, number: int, text: bytes) -> Entry:

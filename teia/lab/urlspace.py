@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from teia.lab.draws import GOLDEN, MASK64, MIX, scramble
 from teia.lab.faults import Kind, Odds
 from teia.lab.hosts import BRANCHES, SECTION_FRONTS, Host
@@ -23,6 +25,7 @@ _WITHOUT_QUERY = re.compile(rb"[?;]")
 _AFTER_PATH = b"?;&"
 _MOST_DIGITS = 10
 _FILE_TYPES = (b".zip", b".mp3")
+_PAGE = Kind.PAGE  # looking a member up in its class costs more than drawing it
 
 
 class AnchorForm(Protocol):
@@ -41,27 +44,46 @@ class AnchorForm(Protocol):
     def query_anchor(self) -> bytes: ...
 
 
+class LinkStyle(NamedTuple):
+    """How the pages in one folder of a host write links to its pages, during one session.
+
+    What all these links share is in the template already. Links to the first pages, which by the power law are the
+    most frequent ones, are ready.
+    """
+
+    form: AnchorForm
+    prefix: bytes
+    session: bytes
+    template: bytes  # section, two slugs, number, title in two; on hosts with query URLs without the slugs
+    sections: tuple[bytes, ...]
+    fronts: tuple[bytes, ...]
+
+
 class UrlSpace:
     """Slots and paths of one host. Paths are bytes without their first slash, as the hot path needs them."""
 
     __slots__ = (
-        "_escaped_sections", "_extension", "_front_paths", "_fronts", "_head_slugs", "_heads", "_orphan_below",
-        "_queries", "_salt", "_sections", "_special_below", "_tail_slugs", "_tails", "first_leaf", "has_orphans",
-        "host", "lexicon", "odds", "size",
+        "_escaped_sections", "_extension", "_front_paths", "_front_titles", "_fronts", "_head_slugs", "_heads",
+        "_odd_bits", "_orphan_bits", "_queries", "_salt", "_sections", "_special_bits", "_tail_slugs", "_tails",
+        "content", "first_leaf", "has_orphans", "host", "lexicon", "names", "odds", "size",
     )  # fmt: skip
 
     def __init__(self, host: Host, lexicon: Lexicon, odds: Odds) -> None:
         self.host, self.lexicon, self.odds = host, lexicon, odds
-        self.size = host.size
+        self.size, self.content = host.size, host.content
+        self.names = (host.name, host.aliases[0] if host.aliases else host.name)
         self.has_orphans = odds.orphan_below > 0
         self.first_leaf = host.first_leaf
         self._salt = host.salt & MASK64
         self._heads, self._tails = lexicon.heads, lexicon.tails
         self._head_slugs, self._tail_slugs = lexicon.head_slugs, lexicon.tail_slugs
         self._extension = host.extension.encode()
-        self._orphan_below, self._special_below = odds.orphan_below, odds.special_path_below
+        # Compared with all 64 bits of a slot, of which the kind is in the upper 24: a shift less for every link.
+        self._orphan_bits, self._special_bits = odds.orphan_below << 40, odds.special_path_below << 40
+        self._odd_bits = odds.odd_below << 40
         self._fronts = host.fronts
         self._front_paths = [b"", *(section + b"/" for section in lexicon.sections[: self._fronts])]
+        self._front_titles = [host.title.encode(lexicon.codec), *lexicon.section_titles[: self._fronts]]
         self._queries = host.queries
         self._sections = lexicon.query_starts if host.queries else lexicon.path_starts
         self._escaped_sections = lexicon.escaped_query_starts if host.queries else lexicon.path_starts
@@ -69,67 +91,81 @@ class UrlSpace:
     def kind(self, slot: int) -> Kind:
         """Return what a slot is. Slots with children are always pages."""
         if slot < self.first_leaf:
-            return Kind.PAGE
-        return self.odds.kind(scramble(slot, self._salt) >> 40)
+            return _PAGE
+        bits = scramble(slot, self._salt)
+        return _PAGE if bits >= self._odd_bits else self.odds.kind(bits >> 40)
 
     def title(self, slot: int, revision: int = 0) -> bytes:
         """Return the title of a page; later revisions of it may have another ending than links say."""
         if slot <= self._fronts:
-            return self._front_title(slot)
+            return self._front_titles[slot]
         bits = scramble(slot, self._salt)
         return b"%b %b" % (self._heads[bits >> 32 & 0xFF], self._tails[(bits >> 24) + revision & 0xFF])
 
     def path(self, slot: int) -> bytes:
         """Return the path of a slot, which no other slot has."""
-        if slot <= self._fronts:
-            return self._front_paths[slot]
-        return self._path_of(slot, scramble(slot, self._salt))
+        return self.reference(slot)[0]
 
-    def reference(self, slot: int) -> tuple[bytes, bytes]:
-        """Return path and title of a slot."""
+    def reference(self, slot: int, revision: int = 0) -> tuple[bytes, bytes]:
+        """Return path and title of a slot; see `title` for the revision."""
         if slot <= self._fronts:
-            return self._front_paths[slot], self._front_title(slot)
+            return self._front_paths[slot], self._front_titles[slot]
         bits = scramble(slot, self._salt)
-        return self._path_of(slot, bits), b"%b %b" % (self._heads[bits >> 32 & 0xFF], self._tails[bits >> 24 & 0xFF])
-
-    def _path_of(self, slot: int, bits: int) -> bytes:
-        slugs = (self._head_slugs[bits >> 32 & 0xFF], self._tail_slugs[bits >> 24 & 0xFF], slot)
-        if bits >> 40 < self._special_below and slot >= self.first_leaf:
+        low = bits >> 8 & 0xFFFFFFFF
+        head, tail = low >> 24, low >> 16 & 0xFF
+        title = b"%b %b" % (self._heads[head], self._tails[tail + revision & 0xFF])
+        section = self._sections[(low & 0xFFFF) % SECTION_FRONTS]
+        if bits < self._special_bits and slot >= self.first_leaf:
             kind = self.odds.kind(bits >> 40)
             if kind is not Kind.ORPHAN:
-                return _special_path(self.lexicon, kind, *slugs)
-        section = self._sections[(bits >> 8 & 0xFFFF) % SECTION_FRONTS]
+                slugs = (self._head_slugs[head], self._tail_slugs[tail])
+                return _special_path(self.lexicon, kind, *slugs, slot), title
         if self._queries:
-            return b"%b%d" % (section, slot)
-        return b"%b%b-%b-%d%b" % (section, *slugs, self._extension)
+            return b"%b%d" % (section, slot), title
+        return b"%b%b-%b-%d%b" % (section, self._head_slugs[head], self._tail_slugs[tail], slot, self._extension), title
 
-    def anchors(self, form: AnchorForm, slots: Iterable[int], prefix: bytes, session: bytes = b"") -> list[bytes]:
-        """Render links to slots of this host, as `form` writes them.
-
-        The same as `reference` and a template, at a third of the price: most of a page's time goes here.
-        """
-        salt, fronts, special, first_leaf = self._salt, self._fronts, self._special_below, self.first_leaf
-        heads, tails, head_slugs, tail_slugs = self._heads, self._tails, self._head_slugs, self._tail_slugs
-        queries, ending = self._queries, self._extension + session
-        sections = self._escaped_sections if form.escapes else self._sections
-        if queries:
+    def style(self, form: AnchorForm, prefix: bytes, session: bytes = b"") -> LinkStyle:
+        """Prepare to write links that begin with `prefix` and end with `session`. Neither holds a percent sign."""
+        if self._queries:
             ending = session.replace(b"&", b"&amp;") if form.escapes else session
-        template = form.query_anchor if queries else form.path_anchor
+            template = form.query_anchor % (prefix, ending)
+        else:
+            template = form.path_anchor % (prefix, self._extension + session)
+        sections = self._escaped_sections if form.escapes else self._sections
+        fronts = tuple(self.anchor(form, slot, prefix, session) for slot in range(self._fronts + 1))
+        return LinkStyle(form, prefix, session, template, sections, fronts)
+
+    def anchor(self, form: AnchorForm, slot: int, prefix: bytes, session: bytes, attributes: bytes = b"") -> bytes:
+        """Render a link to any slot of this host."""
+        path, title = self.reference(slot)
+        url = prefix + with_session(path, session)
+        return form.anchor % (url.replace(b"&", b"&amp;") if form.escapes else url, attributes, title)
+
+    def anchors(self, style: LinkStyle, slots: Iterable[int]) -> list[bytes]:
+        """Render links to slots of this host.
+
+        The same as `anchor` at a third of the price: most of a page's time goes here, so `scramble` is written out.
+        """
+        form, prefix, session, template, sections, ready = style
+        salt, fronts, special, first_leaf = self._salt, self._fronts, self._special_bits, self.first_leaf
+        heads, tails, head_slugs, tail_slugs = self._heads, self._tails, self._head_slugs, self._tail_slugs
+        queries = self._queries
         found = []
         for slot in slots:
+            if slot <= fronts:
+                found.append(ready[slot])
+                continue
             bits = (slot ^ salt) * MIX & MASK64
-            bits = (bits ^ bits >> 32) * GOLDEN & MASK64
-            head, tail = bits >> 32 & 0xFF, bits >> 24 & 0xFF
-            if slot <= fronts or (bits >> 40 < special and slot >= first_leaf):
-                path, title = self.reference(slot)
-                url = prefix + with_session(path, session)
-                found.append(form.anchor % (url.replace(b"&", b"&amp;") if form.escapes else url, b"", title))
-            elif queries:
-                section = sections[(bits >> 8 & 0xFFFF) % SECTION_FRONTS]
-                found.append(template % (prefix, section, slot, ending, heads[head], tails[tail]))
+            bits = (bits ^ bits >> 32) * GOLDEN
+            if slot >= first_leaf and bits & MASK64 < special:
+                found.append(self.anchor(form, slot, prefix, session))
+                continue
+            low = bits >> 8 & 0xFFFFFFFF
+            head, tail, section = low >> 24, low >> 16 & 0xFF, sections[(low & 0xFFFF) % SECTION_FRONTS]
+            if queries:
+                found.append(template % (section, slot, heads[head], tails[tail]))
             else:
-                section = sections[(bits >> 8 & 0xFFFF) % SECTION_FRONTS]
-                parts = (prefix, section, head_slugs[head], tail_slugs[tail], slot, ending, heads[head], tails[tail])
+                parts = (section, head_slugs[head], tail_slugs[tail], slot, heads[head], tails[tail])
                 found.append(template % parts)
         return found
 
@@ -157,9 +193,19 @@ class UrlSpace:
 
     def linkable(self, slot: int) -> int:
         """Return the slot itself, or its parent where no page may link to it."""
-        if slot >= self.first_leaf and self.has_orphans and scramble(slot, self._salt) >> 40 < self._orphan_below:
+        if slot >= self.first_leaf and self.has_orphans and scramble(slot, self._salt) < self._orphan_bits:
             return self.parent(slot)
         return slot
+
+    def linkables(self, slots: Iterable[int]) -> list[int]:
+        """Do what `linkable` does for each of many; again with `scramble` written out."""
+        salt, first_leaf, orphans = self._salt, self.first_leaf, self._orphan_bits
+        found = []
+        for slot in slots:
+            bits = (slot ^ salt) * MIX & MASK64
+            is_orphan = slot >= first_leaf and (bits ^ bits >> 32) * GOLDEN & MASK64 < orphans
+            found.append((slot - 1) // BRANCHES if is_orphan else slot)
+        return found
 
     def live(self, slot: int) -> int:
         """Return the slot itself if it is an ordinary page, else its parent, which always is."""
@@ -176,10 +222,6 @@ class UrlSpace:
     @staticmethod
     def parent(slot: int) -> int:
         return max(0, (slot - 1) // BRANCHES)
-
-    def _front_title(self, slot: int) -> bytes:
-        name = self.host.title if slot == 0 else self.lexicon.language.sections[slot - 1][1]
-        return name.encode(self.lexicon.codec)
 
 
 def with_session(path: bytes, session: bytes) -> bytes:
@@ -200,7 +242,7 @@ def _special_path(lexicon: Lexicon, kind: Kind, head: bytes, tail: bytes, slot: 
     return b"%b/%b-%b-%d%b" % (lexicon.phrases[folder], head, tail, slot, extension)
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a request leads: a host's URL space, the kind of thing there, and its slot if it has one."""
 
     space: UrlSpace

@@ -9,8 +9,7 @@ was asked before. Only hosts are kept in memory. `truth` tells what there is to 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 from isal import isal_zlib
 
 from teia.lab.beside import Beside
@@ -94,7 +93,7 @@ class World:
             return answer
         size_bytes = len(answer.headers) + len(answer.body)
         delay_s = host.delay_s + self.regions.delay_s(request.client, host, size_bytes)
-        return replace(answer, delay_s=answer.delay_s + delay_s)
+        return msgspec.structs.replace(answer, delay_s=answer.delay_s + delay_s)
 
     def place(self, host: Host, target: bytes) -> Place:
         """Return what a request target stands for on a host."""
@@ -135,7 +134,9 @@ class World:
                 return Answer(304, b"Server: %b\r\n%b" % (host.server.encode(), told.headers))
         if place.kind is _PDF:
             return Answer(200, headers_of(host, "application/pdf") + told.headers, self._pdf(space, slot, state))
-        body = self._writer.write(space, self.frame(space), slot, state, self._session(host, now_s))
+        session = self._session(host, now_s) if host.session else b""
+        frame = self._frames.get(host.index) or self.frame(space)
+        body = self._writer.write(space, frame, slot, state, session)
         headers = self._html[host.index] + told.headers
         if host.gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers += b"Content-Encoding: gzip\r\n"
@@ -160,8 +161,6 @@ class World:
 
     def _session(self, host: Host, now_s: float) -> bytes:
         """What a host appends to its links: an id of 32 hexadecimal digits, another one each hour of the world."""
-        if not host.session:
-            return b""
         key = (self.spec.seed, "session", host.content, int((now_s - self.epoch_s) // SESSION_S))
         token = b"%016X%016X" % (bits64(*key, 1), bits64(*key, 2))
         if host.session == "path" and not host.queries:

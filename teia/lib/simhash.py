@@ -74,7 +74,8 @@ def _votes(hashes: Words) -> npt.NDArray[np.int64]:
     """
     lanes = np.unpackbits(hashes.view(np.uint8), bitorder="little").view(np.uint64).reshape(-1, 8)
     sums = np.add.reduceat(lanes, np.arange(0, hashes.size, 255), axis=0)
-    return sums.view(np.uint8).reshape(-1, 64).sum(axis=0, dtype=np.int64)
+    votes: npt.NDArray[np.int64] = sums.view(np.uint8).reshape(-1, 64).sum(axis=0, dtype=np.int64)
+    return votes
 
 
 def distance(one: int, other: int) -> int:
@@ -85,8 +86,9 @@ def distance(one: int, other: int) -> int:
 def _word_hashes(data: bytes) -> Words:
     first, end = _word_bounds(data)
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
-    terms = np.frombuffer(data, dtype=np.uint8) * _powers(len(data), _BASE, _POWERS)
-    np.cumsum(terms, out=sums[1:])
+    terms = sums[1:]
+    np.multiply(np.frombuffer(data, dtype=np.uint8), _powers(len(data), _BASE, _POWERS), out=terms)
+    np.cumsum(terms, out=terms)
     # Divided by the power of its first letter, so that a word's hash does not depend on where it stands.
     return _mixed((sums[end] - sums[first]) * _powers(len(data), _INVERSE, _INVERSE_POWERS)[first])
 

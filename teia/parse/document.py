@@ -23,6 +23,7 @@ class Options:
     want_requisites: bool = False
     agent: str = "teia"
     rules: tuple[str, ...] = DEFAULT_RULES
+    want_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)

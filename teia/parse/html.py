@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
@@ -31,7 +32,7 @@ _PUBLISHED = (
 )  # fmt: skip
 _MODIFIED = ("article:modified_time", "datemodified", "dcterms.modified", "og:updated_time", "last-modified")
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
-_GLUED = "td,th,caption,summary,legend,noscript,object,video,audio,canvas,img[alt]:not([alt='']),area[alt],text,title"
+_GLUED = "td,th,caption,summary,legend,noscript,object,video,audio,canvas,text,title,area[alt],[alt]:not([alt=''])"
 _KEPT_PREFIXES = ("og:", "article:", "dc.", "dcterms.", "citation_", "geo.")
 _KEPT_NAMES = frozenset({"keywords", "generator", "rating"})
 
@@ -70,7 +71,7 @@ def read_html(document: Document) -> Findings:
     return Findings(
         title=one_line(tree.title or meta.first("og:title"), MAX_TITLE_CHARS),
         headings=read_headings(tree),
-        text=visible_text(tree),
+        text=visible_text(tree) if document.options.want_text else "",
         language=declared_language(tree, meta),
         description=meta.first("description", "og:description", "dc.description"),
         canonical=canonical,
@@ -128,9 +129,9 @@ def read_meta(tree: HTMLTree, agent: str) -> MetaTags:
 
 def read_headings(tree: HTMLTree) -> tuple[str, ...]:
     """Return the texts of h1 to h3, in order; deeper ones are seldom about the page."""
-    elements = tree.document.query_selector_all("h1,h2,h3")
-    texts = (one_line(element.text, MAX_TITLE_CHARS) for element, _ in zip(elements, range(MAX_HEADINGS), strict=False))
-    return tuple(text for text in texts if text)
+    elements = islice(tree.document.query_selector_all("h1,h2,h3"), MAX_HEADINGS)
+    texts = [one_line(element.text, MAX_TITLE_CHARS) for element in elements]
+    return tuple(filter(None, texts))
 
 
 def declared_language(tree: HTMLTree, meta: MetaTags) -> str:

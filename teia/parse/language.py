@@ -16,6 +16,13 @@ SURE_RANK = 900
 CLOSE_RESULTS = 3
 """What the author declares is believed if it is among so many best results: Galician and Portuguese are neighbours."""
 
+_LATIN = [
+    "af", "az", "br", "ca", "cs", "cy", "da", "de", "en", "eo", "es", "et", "eu", "fi", "fo", "fr", "fy", "ga", "gd",
+    "gl", "ha", "hr", "hu", "id", "io", "is", "it", "jv", "ku", "la", "lb", "lt", "lv", "mg", "mt", "nl", "no", "pl",
+    "pt", "rm", "ro", "sc", "sk", "sl", "so", "sq", "sv", "sw", "tk", "tl", "tr", "uz", "vi", "vo",
+]  # fmt: skip
+"""The detector's languages that are written in Latin letters."""
+
 _TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_,;\s]|\Z)")
 
 
@@ -32,8 +39,15 @@ def language_of(text: str, declared: str = "") -> str:
         return said
     # The beginning of a page is its menu; a quarter into it we are among sentences.
     start = max(0, min(len(text) // 4, len(text) - SAMPLE_CHARS))
-    results: list[tuple[str, int]] = detect_fast(text[start : start + SAMPLE_CHARS], n_results=CLOSE_RESULTS)
+    sample = text[start : start + SAMPLE_CHARS]
+    results: list[tuple[str, int]] = detect_fast(sample, n_results=CLOSE_RESULTS, langs=_candidates(sample))
     if not results or said in {found for found, _ in results}:
         return said
     found, rank = results[0]
     return said if found == "unknown" or rank > SURE_RANK else found
+
+
+def _candidates(sample: str) -> list[str] | None:
+    """Return the languages in Latin letters for a text in them: each profile costs a walk through cold memory."""
+    latin = len(sample.encode("latin-1", "ignore"))
+    return _LATIN if 4 * latin > 3 * len(sample) else None

@@ -7,12 +7,11 @@ Forms are never submitted. A link to the page itself (`#top`) is none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from resiliparse.parse.html import DOMNode, HTMLTree
 
+from teia.parse.base import Base
 from teia.parse.document import Document, Options
 from teia.parse.headers import Head
 from teia.parse.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
@@ -21,15 +20,8 @@ from teia.records import Link, LinkKind
 from teia.urls import resolve
 
 MAX_ANCHOR_CHARS = 200
-MAX_CACHED_CHARS = 256
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"})
 _ANCHOR = LinkKind.ANCHOR
-_ROOTED = re.compile(r"/[A-Za-z0-9_.%~-]|https?://", re.IGNORECASE)
-"""References that mean the same on every page of a host."""
-
-_IN_FOLDER = re.compile(r"[A-Za-z0-9_.%~-][^:]*\Z")
-"""References that mean the same on every page of a folder: not `?query`, which keeps the page's own name."""
-
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 _PAGE_RELATIONS = frozenset({"next", "prev", "previous", "first", "last", "up", "index", "contents", "alternate"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -39,12 +31,6 @@ _STYLE_USES = {
     StyleUse.IMAGE: LinkKind.IMAGE,
     StyleUse.FONT: LinkKind.MEDIA,
 }
-
-
-@lru_cache(maxsize=16_384)
-def _resolved_in(place: str, reference: str, rules: tuple[str, ...]) -> str | None:
-    """Resolve a reference that means the same for every page of a place. Pages of a site repeat their menus."""
-    return resolve(reference, place, rules)
 
 
 class LinkCollector:
@@ -57,70 +43,53 @@ class LinkCollector:
     def __init__(self, url: str, options: Options, max_links: int = 0) -> None:
         self.url = url
         self.options = options
-        self.max_links = max_links or options.limits.links_per_page
         self.is_full = False
-        self._resolved: dict[str, str | None] = {}
+        self._base = Base(url, options.rules)
+        self._max_url_chars = options.limits.url_chars
         # Nearly all links are anchors; keyed by the URL alone they spare the slow hash of an enumeration.
-        self._anchors: dict[str, tuple[str, bool]] = {}
-        self._others: dict[tuple[str, LinkKind], tuple[str, bool]] = {}
-        self._requisites = 0
-        self._set_places(url)
-
-    def _set_places(self, base: str) -> None:
-        self.base = base
-        # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
-        self._origin = base[: base.find("/", 8) + 1] or base
-        self._folder = base.partition("?")[0].rpartition("/")[0] + "/"
+        self._anchors: dict[str, Link] = {}
+        self._others: dict[tuple[str, LinkKind], Link] = {}
+        self._room_for_ways = self._room_for_requisites = max_links or options.limits.links_per_page
 
     def set_base(self, reference: str) -> None:
         """Resolve what follows against this; a base we could not crawl is ignored, as browsers ignore `data:`."""
-        self._set_places(resolve(reference, self.url, ()) or self.url)
-        self._resolved.clear()
+        self._base = Base(resolve(reference, self.url, ()) or self.url, self.options.rules)
 
     def resolved(self, reference: str) -> str | None:
         """Return the canonical URL a reference means here, or None if it is not one we crawl."""
-        if reference in self._resolved:
-            return self._resolved[reference]
-        if len(reference) > MAX_CACHED_CHARS:
-            url = resolve(reference, self.base, self.options.rules)
-        elif _ROOTED.match(reference):
-            url = _resolved_in(self._origin, reference, self.options.rules)
-        elif _IN_FOLDER.match(reference):
-            url = _resolved_in(self._folder, reference, self.options.rules)
-        else:
-            url = resolve(reference, self.base, self.options.rules)
-        if url is not None and len(url) > self.options.limits.url_chars:
-            url = None
-        self._resolved[reference] = url
-        return url
+        url = self._base.resolve(reference)
+        return None if url is None or len(url) > self._max_url_chars else url
 
     def add(self, reference: str, kind: LinkKind, text: str = "", *, nofollow: bool = False) -> None:
         url = self.resolved(reference)
         if url is None or url == self.url:
             return
         if kind is _ANCHOR:
-            known = self._anchors.get(url)
-            if known is not None:
-                self._anchors[url] = (known[0] or text, known[1] and nofollow)
-            elif self._has_room(is_requisite=False):
-                self._anchors[url] = (text, nofollow)
-        elif (url, kind) not in self._others:
-            is_requisite = kind.is_requisite
-            if self._has_room(is_requisite=is_requisite):
-                self._others[url, kind] = (text, nofollow)
-                self._requisites += is_requisite
+            self.add_anchor(url, text, nofollow)
+        elif (url, kind) not in self._others and self._takes_room(is_requisite=kind.is_requisite):
+            self._others[url, kind] = Link(url, kind, text, nofollow)
 
-    def _has_room(self, *, is_requisite: bool) -> bool:
-        ways = len(self._anchors) + len(self._others) - self._requisites
-        if (self._requisites if is_requisite else ways) < self.max_links:
-            return True
-        self.is_full = True
-        return False
+    def add_anchor(self, url: str, text: str, nofollow: bool) -> None:
+        """Add a way to a URL that is resolved already."""
+        known = self._anchors.get(url)
+        if known is not None:
+            self._anchors[url] = Link(url, _ANCHOR, known.text or text, known.nofollow and nofollow)
+        elif self._room_for_ways > 0:
+            self._room_for_ways -= 1
+            self._anchors[url] = Link(url, _ANCHOR, text, nofollow)
+        else:
+            self.is_full = True
+
+    def _takes_room(self, *, is_requisite: bool) -> bool:
+        if (self._room_for_requisites if is_requisite else self._room_for_ways) <= 0:
+            self.is_full = True
+            return False
+        self._room_for_requisites -= is_requisite
+        self._room_for_ways -= not is_requisite
+        return True
 
     def links(self) -> tuple[Link, ...]:
-        anchors = [Link(url, _ANCHOR, text, nofollow) for url, (text, nofollow) in self._anchors.items()]
-        others = [Link(url, kind, text, nofollow) for (url, kind), (text, nofollow) in self._others.items()]
-        return (*anchors, *others)
+        return (*self._anchors.values(), *self._others.values())
 
 
 # ---- headers --------------------------------------------------------------------------------------------------------
@@ -155,7 +124,9 @@ def _add_refresh(value: str, links: LinkCollector) -> None:
 
 # ---- elements -------------------------------------------------------------------------------------------------------
 
-_WAYS = "a[href],area[href],frame[src],iframe[src],link[href],meta[http-equiv]"
+_WAYS = "[href],frame,iframe,meta"
+"""More than is needed, because each attribute that a selector names costs as much as another search."""
+
 _REQUISITES = (
     "img,source,input[src],image,use,video,audio,track[src],embed[src],object[data],script[src],link[href],style,"
     "[style],[background]"
@@ -182,36 +153,42 @@ def _add_ways(document: DOMNode, links: LinkCollector) -> str:
     for element in document.query_selector_all(_WAYS):
         tag = element.tag
         if tag == "a":
-            text, chars = _anchor_text(element) if chars_left > 0 else ("", 0)
-            chars_left -= chars
-            links.add(element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element))
+            url = links.resolved(element.getattr("href", ""))
+            if url is not None and url != links.url:
+                written = element.text if chars_left > 0 else ""
+                chars_left -= len(written)
+                text = one_line(written, MAX_ANCHOR_CHARS) or _pictured(element)
+                relations = element.getattr("rel", "")
+                links.add_anchor(url, text, relations != "" and _is_unendorsed(relations))
         elif tag == "link":
             named = _add_link_element(element, links)
             canonical = canonical or named
-        elif tag == "meta":
-            if element.getattr("http-equiv", "").strip().lower() == "refresh":
-                _add_refresh(element.getattr("content", ""), links)
-        elif tag == "area":
-            text = one_line(element.getattr("alt", ""), MAX_ANCHOR_CHARS)
-            links.add(element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element))
         else:
-            links.add(element.getattr("src", ""), LinkKind.FRAME)
+            _add_rare_way(tag, element, links)
     return canonical
 
 
-def _anchor_text(element: DOMNode) -> tuple[str, int]:
-    """Return what a reader sees of a link, for a picture its description; and how many characters were read."""
-    written: str = element.text
-    text = one_line(written, MAX_ANCHOR_CHARS)
-    if not text:
-        image = element.query_selector("img[alt]")
-        text = one_line(image.getattr("alt", ""), MAX_ANCHOR_CHARS) if image is not None else ""
-    return text, len(written)
+def _add_rare_way(tag: str, element: DOMNode, links: LinkCollector) -> None:
+    if tag == "area":
+        text = one_line(element.getattr("alt", ""), MAX_ANCHOR_CHARS)
+        links.add(
+            element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element.getattr("rel", ""))
+        )
+    elif tag == "meta":
+        if element.getattr("http-equiv", "").strip().lower() == "refresh":
+            _add_refresh(element.getattr("content", ""), links)
+    elif tag in {"frame", "iframe"} and element.hasattr("src"):
+        links.add(element.getattr("src", ""), LinkKind.FRAME)
 
 
-def _is_unendorsed(element: DOMNode) -> bool:
-    relations = element.getattr("rel", "")
-    return bool(relations) and not _UNENDORSED.isdisjoint(relations.lower().split())
+def _pictured(element: DOMNode) -> str:
+    """Return what a reader sees of a link without words: the description of its picture."""
+    image = element.query_selector("img[alt]")
+    return one_line(image.getattr("alt", ""), MAX_ANCHOR_CHARS) if image is not None else ""
+
+
+def _is_unendorsed(relations: str) -> bool:
+    return not _UNENDORSED.isdisjoint(relations.lower().split())
 
 
 def _add_link_element(element: DOMNode, links: LinkCollector) -> str:

@@ -23,6 +23,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import quote
 
 from isal import igzip_lib
@@ -43,6 +44,9 @@ _RESPONSE = "application/http; msgtype=response"
 _REQUEST = "application/http; msgtype=request"
 _FIELDS = "application/warc-fields"
 _NO_PAYLOAD = "sha256:" + hashlib.sha256().hexdigest()
+
+Fields: TypeAlias = Mapping[str, str | tuple[str, ...]]
+"""What a record of `name: value` lines says; a tuple is a name that stands on several lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +178,34 @@ def _member(kind: str, url: str, date: str, media_type: str, block: bytes, extra
     return record_id, igzip_lib.compress(record, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
 
 
-def warc_fields(fields: Mapping[str, str]) -> bytes:
+def warc_fields(fields: Fields) -> bytes:
     """Return `name: value` lines; names that are no token are left out."""
-    lines = [f"{name}: {header_value(value)}\r\n" for name, value in fields.items() if _TOKEN.fullmatch(name)]
+    lines: list[str] = []
+    for name, value in fields.items():
+        if not _TOKEN.fullmatch(name):
+            continue
+        if isinstance(value, str):
+            lines.append(f"{name}: {header_value(value)}\r\n")
+        else:
+            # A page's links are a hundred values without controls; one look at all of them is cheaper than a hundred.
+            safe = value if "".join(value).isprintable() else map(header_value, value)
+            lines += [f"{name}: {each}\r\n" for each in safe]
     return "".join(lines).encode("utf-8", "replace")
 
 
-def warcinfo_member(file_name: str, time_s: float, fields: Mapping[str, str]) -> bytes:
+def warcinfo_member(file_name: str, time_s: float, fields: Fields) -> bytes:
     """Return the record a WARC file begins with."""
     extra = f"WARC-Filename: {header_value(file_name)}\r\n"
     return _member("warcinfo", "", iso_utc(time_s), _FIELDS, warc_fields(fields), extra)[1]
 
 
-def page_members(
-    fetched: Fetched, dechunked: bytes, metadata: Mapping[str, str], revisit_of: RevisitOf | None = None
-) -> Members:
+def metadata_member(url: str, time_s: float, block: bytes, answer_id: str) -> bytes:
+    """Return a record of `name: value` lines about an answer that is in the archive already or came from elsewhere."""
+    concurrent = f"WARC-Concurrent-To: {header_value(answer_id)}\r\n" if answer_id else ""
+    return _member("metadata", header_url(url), iso_utc(time_s), _FIELDS, block, concurrent)[1]
+
+
+def page_members(fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_of: RevisitOf | None = None) -> Members:
     """Return the records of one answer.
 
     `dechunked` is the body without its chunks, as received otherwise. A revisit is written only if it is true: the

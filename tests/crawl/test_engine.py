@@ -181,3 +181,20 @@ def test_page_limit_counts_pages_and_not_failures(tmp_path: Path) -> None:
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", courtesy__delay_s=0.0, limits__pages=8)
     assert crawled.crawls[0].state is State.LIMIT
     assert crawled.crawls[0].counts.pages == 8
+
+
+def test_requisites_are_fetched_when_asked_for_even_from_out_of_scope(tmp_path: Path) -> None:
+    head = '<link rel=stylesheet href="/style.css"><script src="http://cdn.other:{port}/x.js"></script>'
+
+    def home(request: Request) -> Answer:
+        port = request.headers["host"].rpartition(":")[2]
+        return html("/2", head=head.replace("{port}", port), text='<img src="/p.png">')
+
+    pages = {"/": home, "/2": html(), "/style.css": Answer(200, b"Content-Type: text/css\r\n", b"p{}")}
+    web = ScriptedWeb(
+        {"a.test": pages, "cdn.other": {"/x.js": Answer(200, b"Content-Type: text/javascript\r\n", b"1")}}
+    )
+    plain = crawl_web(web, tmp_path / "plain", "a.test/")
+    assert "a.test/style.css" not in plain.asked()
+    faithful = crawl_web(web, tmp_path / "faithful", "a.test/", archive__requisites=True, scope__max_depth=1)
+    assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js", "a.test/2"} <= set(faithful.asked())

@@ -23,7 +23,8 @@ def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> R
     types = ("text/html",)
     reading = Reading(("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits)
     task = Task(
-        encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD, markup.encode(), "", "", 1, 0
+        encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
+        markup.encode(), "", "", 1, 0,
     )  # fmt: skip
     return decode_result(read(encode(task)))
 

@@ -94,6 +94,7 @@ def crawl_web(
     **settings: Any,
 ) -> Crawled:
     """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot."""
+    folder.mkdir(exist_ok=True)
     flags = {key.replace("__", "."): value for key, value in settings.items()}
     return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags))
 

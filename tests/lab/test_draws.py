@@ -12,7 +12,7 @@ from teia.lab.draws import below, pick, scramble, uint16s, unit
 def test_the_same_key_gives_the_same_number() -> None:
     assert unit(1, "host", 2) == unit(1, "host", 2)
     assert unit(1, "host", 2) != unit(1, "host", 3) != unit(2, "host", 3)
-    assert uint16s(Struct("<5H"), 1, 2, 3) == uint16s(Struct("<40H"), 1, 2, 3)[:5]
+    assert uint16s(Struct("<5H"), b"1 2 3") == uint16s(Struct("<40H"), b"1 2 3")[:5]
 
 
 def test_numbers_are_spread_evenly() -> None:

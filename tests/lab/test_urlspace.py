@@ -20,7 +20,7 @@ def test_path_title_and_anchor_agree() -> None:
     world = varied_world()
     for space in world.spaces:
         markup = world.frame(space).markup
-        anchors = space.anchors(markup, range(space.size), b"/")
+        anchors = space.anchors(space.style(markup, b"/"), range(space.size))
         for slot, anchor in enumerate(anchors):
             path, title = space.reference(slot)
             assert (path, title) == (space.path(slot), space.title(slot))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from teia.parse.fingerprint import fingerprints
 from teia.parse.language import language_of, primary_subtag
-from teia.parse.text import normalised, one_line
+from teia.parse.text import normalised, normalised_plainly, one_line
 
 PORTUGUESE = (
     "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "
@@ -27,6 +27,11 @@ def test_signs_that_are_not_accents_stay() -> None:
 @given(st.text())
 def test_normal_form_is_stable(text: str) -> None:
     assert normalised(normalised(normalised(text))) == normalised(normalised(text))
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" \t\n\u00a0ABÉßǅΣ…½İ\u0345\x1f\U00010400"))))
+def test_arrays_and_the_plain_way_agree(text: str) -> None:
+    assert normalised(text) == normalised_plainly(text)
 
 
 def test_one_line_collapses_and_cuts() -> None:

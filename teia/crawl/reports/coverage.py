@@ -28,8 +28,8 @@ class HostCoverage:
     by_sitemaps: int
     by_both: int
     estimate: float | None
-    low: float | None
-    high: float | None
+    low: int | None
+    high: int | None
     coverage: float | None
 
 
@@ -43,7 +43,7 @@ class Coverage:
     held_on_other_hosts: int
     total: HostCoverage
     by_host: tuple[HostCoverage, ...]
-    method: str = "Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: transformed logit"
+    method: str = "Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: log-normal"
     notes: tuple[str, ...] = (
         "Counted are HTML, text and PDF pages that may be fetched: those we have, and those known that still wait.",
         "The estimate is wrong where its assumptions are: (1) being linked and being in the sitemap must not depend on"
@@ -86,9 +86,7 @@ def _row(host: str, held: int, captures: Captures, guess: Estimate | None) -> Ho
     counts = (captures.first, captures.second, captures.both)
     if guess is None:
         return HostCoverage(host, held, *counts, None, None, None, None)
-    return HostCoverage(
-        host, held, *counts, round(guess.number, 1), round(guess.low, 1), round(guess.high, 1), held / guess.number
-    )
+    return HostCoverage(host, held, *counts, round(guess.number, 1), guess.low, guess.high, held / guess.number)
 
 
 def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:

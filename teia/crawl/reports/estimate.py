@@ -4,16 +4,18 @@ The first list marks `first` individuals, the second catches `second`, and `both
 nothing of being on the other, the share of marked ones in the second list is their share in the whole (Lincoln 1930,
 Petersen 1896); Chapman's form (1951) corrects the bias that this has where the overlap is small.
 
-The 95% interval is the transformed logit one (Sadinle, 2009): it keeps its promise for small lists and for no or full
-overlap, where the usual normal one ends below what is known to exist, or has no width. Populations that were estimated
-apart, host by host, are added up: their unseen parts have a sum, and its relative error follows from theirs.
+The 95% interval takes the number of those on neither list as log-normal (Chao, 1987), so it never ends below what is
+known to exist; its ends are whole numbers, rounded outwards. The variance has two parts: that of the expected number,
+and that of the actual number around it. Half of one is added to both number and variance, so that a full overlap has a
+width too. Populations that were estimated apart, host by host, add up, and so do their variances. How often the
+interval holds the truth: tests/crawl/test_reports_estimate.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import ceil, exp, floor, log1p, sqrt
 
 Z_95 = 1.959964
 
@@ -40,41 +42,30 @@ class Estimate:
     """How many there are, and between what numbers that lies with 95% confidence."""
 
     number: float
-    low: float
-    high: float
-
-
-def chapman(captures: Captures) -> float:
-    """Chapman's estimate of the size of the population."""
-    return (captures.first + 1) * (captures.second + 1) / (captures.both + 1) - 1
+    low: int
+    high: int
 
 
 def estimate(captures: Sequence[Captures]) -> Estimate | None:
-    """Estimate the sum of several populations; None where there is nothing to go by.
+    """Estimate the size of several populations together; None where there is nothing to go by.
 
     A population with an empty list says nothing of its size and must not be among them.
     """
     if not captures or any(not each.first or not each.second for each in captures):
         return None
-    unseen = list(map(_unseen, captures))
-    total, error = sum(number for number, _ in unseen), _length(number * log_sd for number, log_sd in unseen)
-    seen = sum(each.seen for each in captures)
-    base, factor = seen - 0.5 * len(captures), exp(Z_95 * error / total)
-    number = sum(map(chapman, captures))
-    low = max(float(seen), base + total / factor)
-    return Estimate(number, min(low, number), max(number, base + total * factor))
+    seen, number = sum(each.seen for each in captures), sum(map(unseen, captures))
+    upwards, variance = number + 0.5, sum(map(variance_of_unseen, captures)) + 0.5
+    factor = exp(Z_95 * sqrt(log1p(variance / upwards**2)))
+    return Estimate(seen + number, floor(seen + upwards / factor), ceil(seen + upwards * factor))
 
 
-def _unseen(captures: Captures) -> tuple[float, float]:
-    """How many are on neither list, with half of one added to every count, and the standard deviation of its log."""
-    both, first, second = (
-        captures.both + 0.5,
-        captures.first - captures.both + 0.5,
-        captures.second - captures.both + 0.5,
-    )
-    number = first * second / both
-    return number, sqrt(1 / both + 1 / first + 1 / second + 1 / number)
+def unseen(captures: Captures) -> float:
+    """How many are on neither list: Chapman's (first + 1)(second + 1)/(both + 1) - 1 without those seen."""
+    return (captures.first - captures.both) * (captures.second - captures.both) / (captures.both + 1)
 
 
-def _length(values: Iterable[float]) -> float:
-    return sqrt(sum(value * value for value in values))
+def variance_of_unseen(captures: Captures) -> float:
+    """Variance of the number on neither list, by the delta method over the three counts, and its own scatter."""
+    counts = (captures.both, captures.first - captures.both, captures.second - captures.both)
+    number = unseen(captures)
+    return number**2 * sum(1 / (count + 0.5) for count in counts) + number

@@ -43,7 +43,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers side by side. `name` becomes the file's; `beside` says whose numbers `other` are."""
+    """Numbers side by side. `name` becomes the file's; `beside` says whose numbers `other` are.
+
+    One that `varies` was measured by the clock or in bytes on disk: it is shown, and left out of the digest.
+    """
 
     name: str
     title: str
@@ -51,6 +54,7 @@ class Table:
     rows: tuple[Row, ...]
     beside: str = "published"
     note: str = ""
+    varies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     note: str = ""
+    varies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def number_text(value: float | None) -> str:
 
 def digest_of(results: Sequence[Table | Figure]) -> str:
     """SHA-256 over every number of an experiment, as `number_text` shows it: equal runs have equal digests."""
-    lines = itertools.chain.from_iterable(_lines_of(result) for result in results)
+    lines = itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

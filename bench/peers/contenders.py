@@ -1,0 +1,79 @@
+"""Who takes part: our three settings and the peers, each with the command that crawls the site.
+
+Everyone begins at the same page, may have the same number of requests under way, stays on the one host, obeys
+robots.txt (there is none) and follows links that fit PAGES: those that end in .html or in no ending at all. spider-rs
+decides by itself what is a page, and comes to the same. Nobody but we and wget2 keeps what it fetches.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from teia.errors import MissingComponent, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ENVIRONMENTS = ROOT / ".cache" / "peers"
+AT_ONCE = 16
+PAGES = r"[^?#]*/([^/.?#]*|[^/?#]*\.html)(#.*)?$"
+LINKS, ARCHIVE, PRODUCT = "links", "links + archive", "default product"
+PEERS = ("scrapy", "crawlee", "spider-rs", "wget2")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One command to measure. SEED and FOLDER in it are replaced; `exits` are the statuses that mean success."""
+
+    name: str
+    setting: str
+    command: tuple[str, ...]
+    environ: dict[str, str] = field(default_factory=dict)
+    exits: tuple[int, ...] = (0,)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.setting})"
+
+    def command_for(self, seed: str, folder: Path) -> list[str]:
+        return [word.replace("SEED", seed).replace("FOLDER", str(folder)) for word in self.command]
+
+
+def ours() -> list[Contender]:
+    """Our crawler: finding links alone; keeping the answers too; and as it is by default."""
+    command = (
+        sys.executable, "-m", "teia", "crawl", "SEED", "--data", "FOLDER/data", "--json",
+        "--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8",
+        "--scope", rf"and(host:127.0.0.1, regex:{PAGES})",
+    )  # fmt: skip
+    links_only = {"TEIA_PARSE_TEXT": "false", "TEIA_ARCHIVE_ANSWERS": "false"}
+    return [
+        Contender("teia", LINKS, command, links_only),
+        Contender("teia", ARCHIVE, command, {"TEIA_PARSE_TEXT": "false"}),
+        Contender("teia", PRODUCT, command),
+    ]
+
+
+def peer(name: str) -> Contender:
+    """Return a peer by its name, if it is installed."""
+    if name in {"scrapy", "crawlee"}:
+        script = {"scrapy": "scrapy_spider.py", "crawlee": "crawlee_crawler.py"}[name]
+        python = _installed(ENVIRONMENTS / name / "bin" / "python", name)
+        return Contender(name, LINKS, (python, str(HERE / script), "SEED", PAGES, str(AT_ONCE)))
+    if name == "spider-rs":
+        modules = _installed(ENVIRONMENTS / name / "node_modules", name)
+        return Contender(name, LINKS, ("node", str(HERE / "spider_rs.mjs"), "SEED", str(Path(modules).parent)))
+    if name == "wget2":
+        wget2 = _installed(Path(shutil.which("wget2") or "/nowhere"), name)
+        flags = ("--quiet", "--recursive", "--level=inf", f"--max-threads={AT_ONCE}", "--directory-prefix=FOLDER/files")
+        # 8: some links led nowhere, as on every real site
+        return Contender(name, "links and files", (wget2, *flags, f"--accept-regex={PAGES}", "SEED"), exits=(0, 8))
+    raise UsageError(f"--peers {name!r}: must be some of {','.join(PEERS)}")
+
+
+def _installed(path: Path, name: str) -> str:
+    if not path.exists():
+        raise MissingComponent(f"{name} is not installed: run scripts/peers, or leave it out of --peers")
+    return str(path)

@@ -1,0 +1,104 @@
+"""One command run to its end, and what it cost with all the processes it started.
+
+The command gets a session of its own, so its processes are found in /proc by their session. Processor time is what the
+kernel charged to the command and the children it waited for; children nobody waited for are in no such sum, so it is
+compared with what sampling saw, and the larger counts. Memory is the largest sum of resident sets that was seen; pages
+that processes share count for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.errors import LabError
+
+SAMPLE_S = 0.1
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a command took: time from its start to its end, processor time, memory at its largest."""
+
+    seconds: float
+    cpu_s: float
+    peak_rss_bytes: int
+
+
+def measure(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    limit_s: float,
+    exits: Collection[int] = (0,),
+) -> Cost:
+    """Run a command in a folder; one that fails, or takes longer than it may, is an error with its last words."""
+    with tempfile.TemporaryFile() as said:
+        began = time.monotonic()
+        process = subprocess.Popen(
+            command, env={**os.environ, **environ}, cwd=folder, stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            cost, status = _watch(process.pid, began, limit_s)
+        finally:
+            _end(process.pid)
+        process.returncode = status  # reaped by _watch
+        if status not in exits:
+            said.seek(max(0, said.tell() - 2_000))
+            raise LabError(f"{' '.join(command[:3])}: exit status {status}: {said.read().decode('utf-8', 'replace')}")
+        return cost
+
+
+def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:
+    cpu_s_of: dict[int, float] = {}
+    peak_rss_bytes = 0
+    while True:
+        reaped, status, usage = os.wait4(pid, os.WNOHANG)
+        if reaped:
+            seconds = time.monotonic() - began
+            cpu_s = max(usage.ru_utime + usage.ru_stime, sum(cpu_s_of.values()))
+            return Cost(seconds, cpu_s, peak_rss_bytes), os.waitstatus_to_exitcode(status)
+        if time.monotonic() > began + limit_s:
+            _end(pid)
+        processes = _session(pid)
+        peak_rss_bytes = max(peak_rss_bytes, sum(rss_bytes for _, rss_bytes in processes.values()))
+        cpu_s_of.update({member: cpu_s for member, (cpu_s, _) in processes.items()})
+        time.sleep(SAMPLE_S)
+
+
+def _session(leader: int) -> dict[int, tuple[float, int]]:
+    """Processor time and resident set of every process of a session."""
+    found: dict[int, tuple[float, int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The name, in parentheses, may hold anything; the fields after it are numbered from 3 in proc(5).
+            fields = (entry / "stat").read_text("latin-1").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader:
+            found[int(entry.name)] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S, int(fields[21]) * _PAGE_BYTES
+    return found
+
+
+def _end(leader: int) -> None:
+    """End whatever is left of the session."""
+    for pid in _session(leader):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,0 +1,139 @@
+"""Rounds of all contenders on one site, and the table that comes of them.
+
+In a round everyone crawls the whole site once, in an order that moves on by one from round to round. A row is the
+median of a contender's rounds; a ratio is the median of the ratios within each round, so that a machine which was slow
+for a while slows both sides of it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.peers.contenders import ARCHIVE, LINKS, PRODUCT, Contender, ours, peer
+from bench.peers.loopback import confine
+from bench.peers.measure import measure, size_of
+from bench.peers.site import APACHE, PYTHON, Site, serving
+
+TREES = {"python": PYTHON, "apache": APACHE}
+LIMIT_S = 900.0
+SHOWN_DIFFERENCES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One contender's way through the site."""
+
+    title: str
+    pages: frozenset[str]
+    pages_per_s: float
+    cpu_ms_per_page: float
+    peak_rss_mb: float
+    disk_bytes_per_page: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is reported of a contender: medians over the rounds."""
+
+    name: str
+    setting: str
+    pages: int
+    pages_per_s: float
+    cpu_ms_per_page: float
+    peak_rss_mb: float
+    disk_bytes_per_page: float
+    seconds: float
+
+
+def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Run everybody `rounds` times; returns what `teia bench crawl --json` prints."""
+    contenders = [*ours(), *map(peer, peers)]
+    only_loopback = confine()
+    runs: list[dict[str, Run]] = []
+    with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder, serving(Path(folder) / "site", TREES) as site:
+        for number in range(rounds):
+            shift = number % len(contenders)
+            runs.append({})
+            for contender in contenders[shift:] + contenders[:shift]:
+                run = run_once(contender, site)
+                runs[-1][contender.title] = run
+                say(f"round {number + 1}: {run.title}: {len(run.pages):,} pages in {run.seconds:.1f} s")
+    return {
+        "rows": [asdict(_row(contender, runs)) for contender in contenders],
+        "ratios": ratios(PRODUCT, contenders, runs),
+        "ratios_of": {setting: ratios(setting, contenders, runs) for setting in (LINKS, ARCHIVE, PRODUCT)},
+        "differences": differences({title: run.pages for title, run in runs[0].items()}),
+        "rounds": [{title: round(run.pages_per_s, 1) for title, run in each.items()} for each in runs],
+        "cores": os.cpu_count(),
+        "only_loopback": only_loopback,
+    }
+
+
+def run_once(contender: Contender, site: Site) -> Run:
+    """Let one contender crawl the site into a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="teia-bench-") as folder:
+        since = site.mark()
+        command = contender.command_for(site.url, Path(folder))
+        # Our own package is found from anywhere; the others see an empty folder.
+        cost = measure(command, contender.environ, Path(folder), LIMIT_S, contender.exits)
+        pages = frozenset(hit.path for hit in site.hits(since) if hit.is_page)
+        stored = size_of(Path(folder))
+    fetched = max(1, len(pages))
+    return Run(
+        contender.title,
+        pages,
+        len(pages) / cost.seconds,
+        1000 * cost.cpu_s / fetched,
+        cost.peak_rss_bytes / 2**20,
+        stored / fetched,
+        cost.seconds,
+    )
+
+
+def _row(contender: Contender, runs: Iterable[Mapping[str, Run]]) -> Row:
+    of_it = [each[contender.title] for each in runs]
+    return Row(
+        contender.name,
+        contender.setting,
+        round(median(len(run.pages) for run in of_it)),
+        round(median(run.pages_per_s for run in of_it), 1),
+        round(median(run.cpu_ms_per_page for run in of_it), 3),
+        round(median(run.peak_rss_mb for run in of_it), 1),
+        round(median(run.disk_bytes_per_page for run in of_it)),
+        round(median(run.seconds for run in of_it), 2),
+    )
+
+
+def ratios(setting: str, contenders: Iterable[Contender], runs: Sequence[Mapping[str, Run]]) -> dict[str, float]:
+    """How many times faster than each peer one of our settings is."""
+    mine = next(contender.title for contender in ours() if contender.setting == setting)
+    return {
+        each.name: round(median(run[mine].pages_per_s / run[each.title].pages_per_s for run in runs), 2)
+        for each in contenders
+        if each.name != "teia"
+    }
+
+
+def differences(pages_of: Mapping[str, frozenset[str]]) -> dict[str, dict[str, list[str]]]:
+    """Pages that not everyone fetched, by who alone lacks or has them; empty when all fetched the same.
+
+    The default product is what the others are compared with. Long lists are cut, with a last line that counts the rest.
+    """
+    mine = next(pages for title, pages in pages_of.items() if title.endswith(f"({PRODUCT})"))
+    found = {}
+    for title, pages in pages_of.items():
+        if pages != mine:
+            found[title] = {"only_they": _some(pages - mine), "only_we": _some(mine - pages)}
+    return found
+
+
+def _some(paths: frozenset[str]) -> list[str]:
+    shown = sorted(paths)[:SHOWN_DIFFERENCES]
+    return shown + ([f"and {len(paths) - len(shown)} more"] if len(paths) > len(shown) else [])

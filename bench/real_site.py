@@ -1,0 +1,159 @@
+"""Is a real site crawled completely? The same pages as wget2 finds, for sites that nobody here wrote.
+
+    python -m bench.real_site            writes bench/results/real_site.md
+
+Debian's `python3.11-doc` and `debian-handbook`, each served by nginx on loopback and crawled whole by us (no rest, 16
+requests at once) and by `wget2 -r -l inf`. nginx's log says who fetched what. For every difference the report names the
+pages that link to it, with the link as it is written there; for every file that nobody fetched it looks for a link.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.peers.loopback import confine
+from bench.peers.site import HANDBOOK, PYTHON, Hit, Site, serving
+
+TREES = {"python": PYTHON, "handbook": HANDBOOK}
+REPORT = Path(__file__).resolve().parent / "results" / "real_site.md"
+AT_ONCE = 16
+LIMIT_S = 300.0
+SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What we and wget2 asked one site for; `state` is how our crawl ended."""
+
+    state: str
+    ours: list[Hit]
+    theirs: list[Hit]
+
+    @property
+    def our_pages(self) -> set[str]:
+        return pages(self.ours)
+
+    @property
+    def their_pages(self) -> set[str]:
+        return pages(self.theirs)
+
+
+def pages(hits: Iterable[Hit]) -> set[str]:
+    return {hit.path for hit in hits if hit.is_page}
+
+
+def failures(hits: Iterable[Hit]) -> set[str]:
+    return {hit.path for hit in hits if hit.status >= 400}
+
+
+def crawl_with_teia(site: Site, data: Path, *flags: str) -> tuple[str, list[Hit]]:
+    """Crawl a site with us; returns how the crawl ended and what was asked for."""
+    since = site.mark()
+    shared = ("--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8", "--json")
+    command = [sys.executable, "-m", "teia", "crawl", site.url, "--data", str(data), *shared, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    return json.loads(done.stdout.splitlines()[-1])["state"], site.hits(since)
+
+
+def crawl_with_wget2(site: Site, files: Path, *flags: str) -> list[Hit]:
+    """Crawl a site with wget2; its status 8 says that some links led nowhere."""
+    since = site.mark()
+    command = [
+        "wget2",
+        "--quiet",
+        "--recursive",
+        "--level=inf",
+        f"--max-threads={AT_ONCE}",
+        f"--directory-prefix={files}",
+    ]
+    done = subprocess.run([*command, *flags, site.url], timeout=LIMIT_S, check=False)
+    if done.returncode not in {0, 8}:
+        raise subprocess.CalledProcessError(done.returncode, command)
+    return site.hits(since)
+
+
+def compared(name: str, tree: Path) -> Comparison:
+    with (
+        tempfile.TemporaryDirectory(prefix="teia-site-") as folder,
+        serving(Path(folder) / "site", {name: tree}) as site,
+    ):
+        state, ours = crawl_with_teia(site, Path(folder) / "data")
+        return Comparison(state, ours, crawl_with_wget2(site, Path(folder) / "files"))
+
+
+# ---- why ------------------------------------------------------------------------------------------------------------
+
+
+def links_to(tree: Path, path: str) -> list[str]:
+    """Where a path is linked from, as `file: href`: links whose last name is the path's, in whatever way written."""
+    last = path.rstrip("/").rpartition("/")[2]
+    written = re.compile(
+        rf"""(?:href|src|content)\s*=\s*["']?([^"'>\s]*\b{re.escape(last)}/?(?:[#?][^"'>\s]*)?)["'>\s]"""
+    )
+    found = []
+    for file in sorted(tree.rglob("*.html")):
+        for href in written.findall(file.read_text("utf-8", "replace")):
+            found.append(f"`{file.relative_to(tree)}`: `{href}`")
+    return list(dict.fromkeys(found))
+
+
+def explained(tree: Path, paths: Iterable[str]) -> list[str]:
+    lines = []
+    for path in sorted(paths)[:SHOWN]:
+        where = links_to(tree, path)
+        lines.append(f"- `{path}` — " + ("; ".join(where[:3]) if where else "no page links to it"))
+    return lines or ["- none"]
+
+
+def section(name: str, tree: Path, result: Comparison) -> list[str]:
+    files = {f"/{name}/{file.relative_to(tree)}" for file in tree.rglob("*.html")}
+    ours, theirs = result.our_pages, result.their_pages
+    return [
+        f"## {name}",
+        "",
+        f"Our crawl: {result.state}. HTML pages: {len(ours):,} by us, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
+        "",
+        "Pages only wget2 fetched:",
+        *explained(tree, theirs - ours),
+        "",
+        "Pages only we fetched:",
+        *explained(tree, ours - theirs),
+        "",
+        "Links that led nowhere and that only we tried:",
+        *explained(tree, failures(result.ours) - failures(result.theirs)),
+        "",
+        "Links that led nowhere and that only wget2 tried:",
+        *explained(tree, failures(result.theirs) - failures(result.ours)),
+        "",
+        "Files of the package that neither fetched, and who links to them:",
+        *explained(tree, files - ours - theirs),
+        "",
+    ]
+
+
+def main() -> None:
+    confine()
+    report = [
+        "# A real site, crawled completely",
+        "",
+        "Made by `python -m bench.real_site`; bench/README.md explains it.",
+        "",
+    ]
+    for name, tree in TREES.items():
+        result = compared(name, tree)
+        print(
+            name, result.state, len(result.our_pages), "pages by us,", len(result.their_pages), "by wget2", flush=True
+        )
+        report += section(name, tree, result)
+    REPORT.write_text("\n".join(report), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

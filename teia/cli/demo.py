@@ -1,0 +1,122 @@
+"""`teia demo`: a made-up web on this machine, crawled before your eyes."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.crawl import crawl_with
+from teia.cli.exits import INTERRUPTED
+from teia.cli.options import AsJson
+from teia.cli.output import progress_console
+from teia.errors import StoreError
+from teia.lab.process import lab_process
+from teia.store.root import open_root
+
+DELAY_S = 0.2
+PAGES = 400
+HOSTS = 25
+NETWORK = "127.77.0.0/16"
+RETRY_WAIT_S = 0.5
+SLOW_S = 2.0
+"""Failed answers are tried again soon and silent servers given up soon: a demonstration should not wait for them."""
+
+SPEC = """
+[sites]
+theta = 0.3
+
+[errors]
+silent_s = 3.0
+
+[robots]
+crawl_delay_s = 0.5
+"""
+"""Sites of about the same size, so that no single server's rest decides how long the crawl takes."""
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="Crawl, report and leave.")] = False,
+    pages: Annotated[int, typer.Option("--pages", min=1, max=1_000_000, help="How many pages the web has.")] = PAGES,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed, another web.")] = 1,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the web's servers; 0: any free one.")] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Keep what was crawled; a temporary folder if not given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make up a web on loopback addresses, crawl it politely, and say what to look at.
+
+    Nothing leaves this machine. Without --once the web stays up until Ctrl-C, to be crawled again.
+    """
+    console = progress_console()
+    with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
+        spec = Path(plans) / "world.toml"
+        spec.write_text(SPEC, "utf-8")
+        size = ["--pages", str(pages), "--hosts", str(min(pages, HOSTS)), "--seed", str(seed)]
+        place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
+        with lab_process("--spec", str(spec), *size, *place) as lab:
+            console.print(f"a web of {lab['pages']:,} pages on {lab['hosts']} servers, made up from seed {seed}")
+            console.print(
+                f"crawling it from {lab['seeds'][0]}; every server rests {DELAY_S:g} s after each answer"
+                " (5 s by default; these are ours)",
+                soft_wrap=True,
+            )
+            crawl_with(open_root(folder, create=True), "demo", None, _flags(lab), as_json)
+            if not once:
+                _say_what_next(lab, folder, kept=data is not None)
+                _wait()
+
+
+def _flags(lab: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "collection.seeds": lab["seeds"][:1],
+        "scope.include": ["suffix:.test"],
+        "courtesy.delay_s": DELAY_S,
+        "courtesy.retry_wait_s": RETRY_WAIT_S,
+        "limits.slow_s": SLOW_S,
+        "fetch.dns": lab["dns"],
+        "fetch.allow_nets": [NETWORK],
+    }
+
+
+@contextmanager
+def _folder(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        if data.exists() and any(data.iterdir()):
+            raise StoreError(f"{data} is not empty; remove it, or give another --data")
+        yield data
+        return
+    with tempfile.TemporaryDirectory(prefix="teia-demo-") as folder:
+        yield Path(folder)
+
+
+def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
+    console = progress_console()
+    url = lab["seeds"][0]
+    console.print("\nThe web is still up. In another terminal:")
+    for words, meaning in (
+        (f"teia page {url} --data {folder}", "one page: versions, links in and out"),
+        (f"teia trace {url} --data {folder}", "its way through the crawler, with times"),
+        (f"teia export graph --data {folder}", "who links to whom"),
+        (f"teia export warc --data {folder} --out demo.warc.gz", "everything, for other archive tools"),
+        (f"teia audit politeness --data {folder}", "was any server asked too early?"),
+    ):
+        console.print(f"  {words}\n      {meaning}", soft_wrap=True, markup=False)
+    gone = "" if kept else f"; {folder} goes with it (--data DIR keeps it)"
+    console.print(f"Ctrl-C ends the web{gone}.", soft_wrap=True)
+
+
+def _wait() -> None:
+    """Wait for Ctrl-C or a request to end, then let the folders be removed."""
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    number = signal.sigwait(ends)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+    raise typer.Exit(INTERRUPTED if number == signal.SIGINT else 0)

@@ -1,0 +1,86 @@
+"""`teia sql`: one question over what was crawled, answered read-only."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.grid import print_grid
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, progress_console
+from teia.clock import iso_utc
+from teia.crawl.collections import choose
+from teia.crawl.tables import sql_views
+from teia.errors import UsageError
+from teia.store.root import open_root
+from teia.store.sql import Rows
+
+Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values, the first line names the columns.")]
+
+
+def sql(
+    query: Query, data: Data, collection: Collection = None, as_csv: AsCsv = False, as_json: AsJson = False
+) -> None:
+    """Answer a SELECT over the views fetches (one row a request), pages (one a known URL) and hosts (one a server).
+
+    Nothing can be changed by it. `DESCRIBE` a view with: teia sql "SELECT * FROM (DESCRIBE pages)" --data DIR
+    Example: teia sql "SELECT outcome, count(*) FROM fetches GROUP BY ALL ORDER BY 2 DESC" --data archive
+    """
+    if as_csv and as_json:
+        raise UsageError("--csv and --json exclude each other; give one")
+    root = open_root(data)
+    with sql_views(root, choose(root, collection), query) as log:
+        found = log.query(query)
+        for path in log.damaged:
+            progress_console().print(f"left out, because it cannot be read: {path}", markup=False)
+    if as_json:
+        rows = [[plain(value) for value in row] for row in found.rows]
+        print_json({"columns": found.columns, "rows": rows, "cut": found.cut})
+        return
+    _print_csv(found) if as_csv else _print_grid(found)
+    if found.cut:
+        progress_console().print(f"only the first {len(found.rows):,} rows; narrow it with WHERE or LIMIT")
+
+
+def _print_csv(found: Rows) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found.columns)
+    writer.writerows([_text(value) for value in row] for row in found.rows)
+
+
+def _print_grid(found: Rows) -> None:
+    columns = range(len(found.columns))
+    numeric = [any(isinstance(row[n], int | float | Decimal) for row in found.rows) for n in columns]
+    print_grid(found.columns, [[_text(value) for value in row] for row in found.rows], numeric)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(plain(value))
+
+
+def plain(value: Any) -> Any:
+    """A value of an answer as JSON holds it: times in ISO 8601 and UTC, bytes as hex, no infinities."""
+    if isinstance(value, datetime):
+        return iso_utc((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if value is None or isinstance(value, str | int | bool) else str(value)

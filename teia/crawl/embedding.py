@@ -1,0 +1,237 @@
+"""teia as a part of another program (T10): crawl from Python, and read what was crawled.
+
+    import teia
+
+    summary = teia.crawl(["https://example.org/"], data="archive", max_pages=100)
+    with teia.Collection("archive") as collection:
+        for page in collection.pages():
+            print(page["url"], page["digest"])
+
+`crawl` runs in the calling thread, on an event loop of its own; a program that has a loop awaits `crawl_async`. Both
+take the root's lock, obey `teia pause` and `teia stop`, and go on where an earlier crawl stopped, like the command.
+Neither touches signals or standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import uvloop
+
+from teia.clock import WallClock
+from teia.config import Config
+from teia.crawl.audit import PolitenessAudit
+from teia.crawl.collections import choose, configure, saved
+from teia.crawl.engine import Crawler
+from teia.crawl.graph import edges
+from teia.crawl.lookup import Lookup
+from teia.crawl.opening import open_crawler
+from teia.crawl.pageview import PageView, page_view
+from teia.crawl.reading import account_at_rest, audit_archives, audit_of, fetch_log, known_urls
+from teia.crawl.reporting import listen
+from teia.crawl.summary import Summary, summarize
+from teia.errors import UsageError
+from teia.store.audit import Audit
+from teia.store.reader import StoredAnswer
+from teia.store.root import open_root
+from teia.store.sql import Rows
+
+Progress = Callable[[Summary], object]
+PROGRESS_S = 0.5
+
+FLAGS = {
+    "cells": "collection.cells",
+    "order": "collection.order",
+    "max_pages": "limits.pages",
+    "max_seconds": "limits.seconds",
+    "max_depth": "scope.max_depth",
+    "scope": "scope.include",
+    "exclude": "scope.exclude",
+    "delay": "courtesy.delay_s",
+    "per_host": "courtesy.per_host",
+    "max_hosts": "courtesy.max_hosts",
+    "requisites": "archive.requisites",
+    "resolve": "fetch.resolve",
+    "dns": "fetch.dns",
+    "allow_net": "fetch.allow_nets",
+}
+"""The flags of `teia crawl` by which settings are called here too; every other setting goes by its section."""
+
+
+# ---- crawling -------------------------------------------------------------------------------------------------------
+
+
+def crawl(
+    seeds: Sequence[str] | str = (),
+    *,
+    data: Path | str,
+    name: str | None = None,
+    config: Path | str | None = None,
+    on_progress: Progress | None = None,
+    **settings: object,
+) -> Summary:
+    """Crawl one collection until it ends, in this thread; returns its account.
+
+    Settings are called as the flags of `teia crawl` (`max_pages=100`, `delay=2.0`, `scope=["domain:example.org"]`) or
+    by section (`limits={"body_bytes": 1_000_000}`); the environment is not looked at. `on_progress` is called now and
+    then with the account so far; what it raises ends the crawl cleanly and is raised here.
+    """
+    if _has_loop():
+        raise UsageError("an event loop runs in this thread; await teia.crawl_async(…) instead")
+    return uvloop.run(crawl_async(seeds, data=data, name=name, config=config, on_progress=on_progress, **settings))
+
+
+async def crawl_async(
+    seeds: Sequence[str] | str = (),
+    *,
+    data: Path | str,
+    name: str | None = None,
+    config: Path | str | None = None,
+    on_progress: Progress | None = None,
+    **settings: object,
+) -> Summary:
+    """The same for a program with an event loop. Cancelled, it commits what it has read before it ends."""
+    root = open_root(Path(data), create=True)
+    with root.locked():
+        flags = flags_of(seeds, settings)
+        wanted = configure(root, name, None if config is None else Path(config), {}, flags).config
+        clock = WallClock()
+        began = clock.ticks_s()
+        async with open_crawler(root, [wanted], clock, seed=int(clock.now_s())) as crawler:
+            beside = [asyncio.create_task(listen(crawler, root, clock))]
+            if on_progress is not None:
+                beside.append(asyncio.create_task(_tell(crawler, clock, on_progress)))
+            await _run(crawler, beside)
+            summary = summarize(crawler.crawls[0], clock.ticks_s() - began)
+        audit = await asyncio.to_thread(audit_of, root, wanted.collection.name, wanted.courtesy)
+    return replace(summary, politeness_violations=audit.violations)
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def flags_of(seeds: Sequence[str] | str, settings: Mapping[str, object]) -> dict[str, Any]:
+    """Settings as they are called here, under their dotted keys; `configure` judges the values."""
+    flags: dict[str, Any] = {"collection.seeds": [seeds] if isinstance(seeds, str) else list(seeds) or None}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flags.update({f"{key}.{name}": _listed(each) for name, each in value.items()})
+        elif key in FLAGS:
+            flags[FLAGS[key]] = _listed(value)
+        else:
+            raise UsageError(
+                f"crawl() has no setting {key!r}; it has {', '.join(FLAGS)}, and sections like limits={{…}}"
+            )
+    return flags
+
+
+def _listed(value: object) -> object:
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+async def _run(crawler: Crawler, beside: Sequence[asyncio.Task[None]]) -> None:
+    """Run a crawler with tasks beside it. Whatever ends one of them ends the crawl, and what was read is committed."""
+    crawling = asyncio.create_task(crawler.run())
+    try:
+        await asyncio.wait([crawling, *beside], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        crawler.hurry()
+        for task in beside:
+            if not task.done():
+                task.cancel()
+        await asyncio.wait([crawling, *beside])
+    for task in (crawling, *beside):
+        if not task.cancelled():
+            task.result()
+
+
+async def _tell(crawler: Crawler, clock: WallClock, on_progress: Progress) -> None:
+    began = clock.ticks_s()
+    while True:
+        on_progress(summarize(crawler.crawls[0], clock.ticks_s() - began))
+        await clock.sleep(PROGRESS_S)
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+class Collection:
+    """A collection to be read, also while it is being crawled. Nothing is written, and no lock is taken."""
+
+    def __init__(self, data: Path | str, name: str | None = None) -> None:
+        self._root = open_root(Path(data))
+        self.name = choose(self._root, name)
+        self._lookup = Lookup(self._root, self.name)
+        self._clock = WallClock()
+
+    @property
+    def settings(self) -> Config:
+        """What the collection was made with."""
+        return saved(self._root, self.name).config
+
+    def urls(self) -> Iterator[dict[str, Any]]:
+        """Every known URL: url, state, outcome, depth, visits, changes, last_visit, digest, in_links."""
+        return known_urls(self._root, self.name)
+
+    def pages(self) -> Iterator[dict[str, Any]]:
+        """Every URL with a stored copy: url, status, title, lang, type, digest, visits, changes, last_visit_s."""
+        for url, _, page in self._lookup.pages():
+            yield {
+                "url": url,
+                "status": page.status,
+                "title": page.title,
+                "lang": page.language,
+                "type": page.media_type,
+                "digest": page.digest.hex(),
+                "visits": page.visits,
+                "changes": page.changes,
+                "last_visit_s": page.last_visit_s,
+            }
+
+    def page(self, url: str) -> PageView:
+        """Everything about one page; StoreError names similar ones if it is not known."""
+        return page_view(self._lookup, url, self.settings, self._clock)
+
+    def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
+        """The stored answer: head and body as they were received, decompressed; the last one, or that of a visit."""
+        return self._lookup.copy(url, time_s)
+
+    def links(self) -> Iterator[tuple[str, str]]:
+        """The link graph, as (source, target)."""
+        return edges(self._lookup)
+
+    def sql(self, query: str) -> Rows:
+        """Ask the fetch log; see docs/formats.md for its columns."""
+        with fetch_log(self._root, self.name) as log:
+            return log.query(query)
+
+    def account(self) -> dict[str, Any]:
+        """What the collection holds, under the keys of a crawl's summary."""
+        return account_at_rest(self._root, self.name)
+
+    def audit_politeness(self) -> PolitenessAudit:
+        return audit_of(self._root, self.name, self.settings.courtesy)
+
+    def audit_archive(self) -> Audit:
+        return audit_archives(self._root, self.name)
+
+    def close(self) -> None:
+        self._lookup.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,206 @@
+"""`teia import`: other archives, lists and logs become part of a collection.
+
+What is imported goes through the same group commit as what is fetched, cell by cell: records are appended to the
+cell's archive, then one transaction makes the pages known and done and moves the archive's position. With it goes a
+mark of how far each file has been taken into the cell. So an import that was killed is simply run again: what is in is
+passed over, the rest is taken, nothing twice.
+
+Pages of other people's archives are hostile input like any page: parse children read them. Their records are kept as
+they came, except for the compression; a metadata record of ours with the links that were found follows each answer.
+Nothing of an import is a request of ours: it is in no fetch log and no server rests for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from teia.clock import Clock
+from teia.config import Config, load, to_toml
+from teia.crawl.cells import Cell, note_position
+from teia.crawl.collections import saved
+from teia.crawl.commit import Committed, Committer, answer_place, page_row
+from teia.crawl.opening import open_crawls
+from teia.crawl.visits import Visit
+from teia.errors import UsageError
+from teia.frontier import mail
+from teia.frontier.cell import Found, Settled, tail_of
+from teia.frontier.ledger import Ledger
+from teia.frontier.politeness import Place
+from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.schema import LANE_NEW
+from teia.store.archive import Stored
+from teia.store.root import Root
+from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
+
+IMPORTED = "imported"
+"""The purpose of a visit that was somebody else's, with a page."""
+
+KEPT = "kept"
+"""The same without: records that are stored, and make nothing known."""
+
+MAX_DETAILS = 20
+MAX_HOST_RULES = 200
+"""Every link is held against every rule; a collection of more hosts has a rule that says what they have in common."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did.
+
+    `skipped` was in the collection already; `damaged` and `refused` could not be read; `mismatched` records were stored
+    though they do not have the digest they claim.
+    """
+
+    collection: str
+    files: int = 0
+    records: int = 0
+    pages: int = 0
+    urls_new: int = 0
+    rows: int = 0
+    skipped: int = 0
+    damaged: int = 0
+    mismatched: int = 0
+    refused: int = 0
+    details: list[str] = field(default_factory=list)
+
+    def complain(self, line: str) -> None:
+        if len(self.details) < MAX_DETAILS:
+            self.details.append(line)
+
+
+@dataclass(slots=True, eq=False)
+class ImportedVisit(Visit):
+    """A visit that was somebody else's; `source` and `offset` are where it came from."""
+
+    source: str = ""
+    offset: int = 0
+    found_by: int = 0
+
+
+class ImportCommitter(Committer):
+    """The group commit for visits that were somebody else's: no log, no rests, and a mark of how far a file is in."""
+
+    def _record(
+        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+    ) -> None:
+        links: dict[int, dict[int, Found]] = defaultdict(dict)
+        for visit in visits:
+            assert isinstance(visit, ImportedVisit)
+            if visit.item.purpose == IMPORTED:
+                self._learn(cell, visit, stored.get(visit))
+                self._gather(links, visit)
+            if visit.source:
+                note_mark(cell, visit.source, visit.offset)
+        self._note(done, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        for to_cell, found in links.items():
+            mail.post(cell.frontier, to_cell, found.values())
+        if cell.number in self._delivered:
+            mail.delivered(cell.frontier, self._delivered.pop(cell.number))
+        note_position(cell.frontier, cell.archive.position)
+
+    def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
+        """Make a URL known, and what came of it."""
+        host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
+        found = Found(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+        cell.frontier.absorb([found], now_s)
+        assert visit.verdict is not None
+        time_s = visit.fetched.started_s if visit.fetched is not None else now_s
+        host_id = cell.frontier.host_id(host, now_s)
+        again_s = now_s + visit.verdict.wait_s
+        archived = answer_place(visit, places)
+        settled = Settled(host_id, item, visit.outcome, visit.verdict.state, time_s, again_s, page_row(visit), archived)
+        cell.frontier.settle(settled, host)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A collection open for importing."""
+
+    config: Config
+    reading: bytes
+    committer: ImportCommitter
+    cells: Sequence[Cell]
+    starts: tuple[int, ...]
+    clock: Clock
+
+    def cell_for(self, host: str) -> Cell:
+        return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
+
+    def queue_for(self, host: str) -> HostQueue:
+        return HostQueue(host, 0, self.cell_for(host).number, 0, Place(host))
+
+    def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> Queued:
+        return Queued(url, key_of(url), LANE_NEW, 0, depth, 0.0, failures=failures, purpose=purpose)
+
+
+def collection_for(
+    root: Root, name: str | None, file: Path | None, scope: Sequence[str], hosts: Callable[[], set[str]]
+) -> str:
+    """The collection to import into; a new one is made. Where nothing says what it may crawl, it is `hosts`."""
+    names = root.collections()
+    config = load(file).config if file is not None else None
+    if name is None and config is None and len(names) > 1:
+        raise UsageError(f"{root.path} holds {', '.join(names)}; choose one with --name")
+    wanted = name or (config.collection.name if config else names[0] if names else "main")
+    if wanted in names:
+        if file is not None or scope:
+            raise UsageError(
+                f"{wanted!r} exists and has its own settings in {root.collection(wanted).config}; edit that"
+            )
+        return wanted
+    flags: dict[str, Any] = {"collection.name": wanted, "scope.include": list(scope) or None}
+    if not scope and not (config and (config.scope.include or config.collection.seeds)):
+        flags["scope.include"] = _host_rules(hosts())
+    made = load(file, {}, flags).config
+    root.create_collection(wanted, to_toml(made), made.collection.cells)
+    return wanted
+
+
+def _host_rules(hosts: set[str]) -> list[str]:
+    if not hosts:
+        raise UsageError("there is no URL in the files; name what the new collection may crawl with --scope")
+    if len(hosts) > MAX_HOST_RULES:
+        raise UsageError(
+            f"the files name {len(hosts):,} hosts; say what they have in common with --scope, like --scope suffix:.br"
+        )
+    return sorted(f"host:{host}" for host in hosts)
+
+
+@contextmanager
+def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
+    """Open a collection of a root, which the caller has locked. The ledger of rests is left as it was found."""
+    config = saved(root, name).config
+    ledger = Ledger(root.path / "ledger.sqlite")
+    try:
+        with open_crawls(root, [config], ledger, clock) as (crawl,):
+            cells = crawl.committer.cells
+            starts = cell_starts(len(cells))
+            committer = ImportCommitter(cells, starts, ledger, clock)
+            committer.deliver(Committed())
+            yield Target(config, crawl.reading, committer, cells, starts, clock)
+    finally:
+        ledger.close(clean=False, now_s=clock.now_s())
+
+
+# ---- how far a file is in -------------------------------------------------------------------------------------------
+
+
+def mark_of(cell: Cell, source: str) -> int:
+    """The offset up to which a file has been taken into a cell; -1 if nothing of it has."""
+    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (f"import:{source}",)).fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def note_mark(cell: Cell, source: str, offset: int) -> None:
+    """Move the mark; inside a transaction of the cell."""
+    cell.frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"import:{source}", offset))
+
+
+def host_of(url: str | None) -> str:
+    """The host of a canonical URL; empty for records about something else, which all go into one cell."""
+    return split(url).host if url else ""
