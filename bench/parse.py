@@ -21,8 +21,8 @@ from resiliparse.parse.html import HTMLTree
 from teia.clock import WallClock
 from teia.config import CollectionSettings, Config, LimitSettings
 from teia.crawl.job import read
+from teia.crawl.meaning import reading_of
 from teia.crawl.messages import Task, encode
-from teia.crawl.opening import reading_of
 from teia.parse.decode import decode
 from teia.parse.document import Document, Options
 from teia.parse.encoding import determine

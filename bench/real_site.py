@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 from bench.peers.loopback import confine
 from bench.peers.site import HANDBOOK, PYTHON, Hit, Site, serving
@@ -26,6 +27,13 @@ REPORT = Path(__file__).resolve().parent / "results" / "real_site.md"
 AT_ONCE = 16
 LIMIT_S = 300.0
 SHOWN = 50
+HREF = re.compile(r"""(?:href|src)\s*=\s*["']?([^"'>\s]+)""")
+SLASHES = re.compile("/+")
+WHY = {
+    "`https//planet.debian.org/`": "a typing error (no colon) that makes a relative link; "
+    "a browser keeps the empty segment, and so do we, while wget2 makes one slash of two",
+}
+"""What was found out by looking, by the link as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +99,24 @@ def compared(name: str, tree: Path) -> Comparison:
 # ---- why ------------------------------------------------------------------------------------------------------------
 
 
-def links_to(tree: Path, path: str) -> list[str]:
-    """Where a path is linked from, as `file: href`: links whose last name is the path's, in whatever way written."""
-    last = path.rstrip("/").rpartition("/")[2]
-    written = re.compile(
-        rf"""(?:href|src|content)\s*=\s*["']?([^"'>\s]*\b{re.escape(last)}/?(?:[#?][^"'>\s]*)?)["'>\s]"""
-    )
-    found = []
+def links_to(name: str, tree: Path, path: str) -> list[str]:
+    """Where a path is linked from, as `file: href`. Repeated slashes count as one, so that both spellings are found."""
+    found: dict[str, None] = {}
     for file in sorted(tree.rglob("*.html")):
-        for href in written.findall(file.read_text("utf-8", "replace")):
-            found.append(f"`{file.relative_to(tree)}`: `{href}`")
-    return list(dict.fromkeys(found))
+        base = f"http://site/{name}/{file.relative_to(tree)}"
+        for href in HREF.findall(file.read_text("utf-8", "replace")):
+            target = urlsplit(urljoin(base, href))
+            if target.netloc == "site" and SLASHES.sub("/", target.path) == SLASHES.sub("/", path):
+                found[f"`{file.relative_to(tree)}` says `{href}`"] = None
+    return list(found)
 
 
-def explained(tree: Path, paths: Iterable[str]) -> list[str]:
+def explained(name: str, tree: Path, paths: Iterable[str]) -> list[str]:
     lines = []
     for path in sorted(paths)[:SHOWN]:
-        where = links_to(tree, path)
-        lines.append(f"- `{path}` — " + ("; ".join(where[:3]) if where else "no page links to it"))
+        where = links_to(name, tree, path)
+        why = next((why for written, why in WHY.items() if any(written in link for link in where)), "")
+        lines.append(f"- `{path}`: " + ("; ".join([*where[:3], *filter(None, [why])]) or "no page links to it"))
     return lines or ["- none"]
 
 
@@ -118,22 +126,23 @@ def section(name: str, tree: Path, result: Comparison) -> list[str]:
     return [
         f"## {name}",
         "",
-        f"Our crawl: {result.state}. HTML pages: {len(ours):,} by us, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
+        f"Our crawl: {result.state}. "
+        f"HTML pages: {len(ours):,} by us, {len(theirs):,} by wget2, {len(ours & theirs):,} by both.",
         "",
         "Pages only wget2 fetched:",
-        *explained(tree, theirs - ours),
+        *explained(name, tree, theirs - ours),
         "",
         "Pages only we fetched:",
-        *explained(tree, ours - theirs),
+        *explained(name, tree, ours - theirs),
         "",
         "Links that led nowhere and that only we tried:",
-        *explained(tree, failures(result.ours) - failures(result.theirs)),
+        *explained(name, tree, failures(result.ours) - failures(result.theirs)),
         "",
         "Links that led nowhere and that only wget2 tried:",
-        *explained(tree, failures(result.theirs) - failures(result.ours)),
+        *explained(name, tree, failures(result.theirs) - failures(result.ours)),
         "",
         "Files of the package that neither fetched, and who links to them:",
-        *explained(tree, files - ours - theirs),
+        *explained(name, tree, files - ours - theirs),
         "",
     ]
 

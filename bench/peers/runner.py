@@ -19,10 +19,13 @@ from bench.peers.contenders import ARCHIVE, LINKS, PRODUCT, Contender, ours, pee
 from bench.peers.loopback import confine
 from bench.peers.measure import measure, size_of
 from bench.peers.site import APACHE, PYTHON, Site, serving
+from teia.errors import LabError
 
 TREES = {"python": PYTHON, "apache": APACHE}
 LIMIT_S = 900.0
 SHOWN_DIFFERENCES = 10
+LEAST_SHARE = 0.99
+"""Of the pages of the site, what a contender must have fetched to be compared; differences below are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def compare(peers: Sequence[str], rounds: int, say: Callable[[str], None]) -> di
             for contender in contenders[shift:] + contenders[:shift]:
                 run = run_once(contender, site)
                 runs[-1][contender.title] = run
+                _check_complete(run, runs[0])
                 say(f"round {number + 1}: {run.title}: {len(run.pages):,} pages in {run.seconds:.1f} s")
     return {
         "rows": [asdict(_row(contender, runs)) for contender in contenders],
@@ -95,6 +99,13 @@ def run_once(contender: Contender, site: Site) -> Run:
         stored / fetched,
         cost.seconds,
     )
+
+
+def _check_complete(run: Run, first_round: Mapping[str, Run]) -> None:
+    """Refuse a contender that did not crawl the site: a rate over a few pages would say nothing."""
+    most = max(len(other.pages) for other in first_round.values())
+    if len(run.pages) < LEAST_SHARE * most:
+        raise LabError(f"{run.title} fetched {len(run.pages)} of {most} pages: it cannot be compared; see bench/peers")
 
 
 def _row(contender: Contender, runs: Iterable[Mapping[str, Run]]) -> Row:

@@ -19,7 +19,7 @@ class Links(CrawlSpider):  # type: ignore[misc]  # Scrapy is not installed where
     start_urls = (SEED,)
     # Without this the spider leaves for every site the pages link to; the comparison stays on loopback.
     allowed_domains = (urlsplit(SEED).hostname,)
-    rules = (Rule(LinkExtractor(allow=PATTERN, allow_domains=allowed_domains), follow=True),)
+    rules = (Rule(LinkExtractor(allow=PATTERN, allow_domains=urlsplit(SEED).netloc), follow=True),)
 
 
 process = CrawlerProcess(

@@ -93,11 +93,15 @@ def _hit(line: bytes) -> Hit:
 
 def need(*trees: Path) -> None:
     """Refuse to go on without nginx and these packages, with the way to get them."""
-    missing = [PACKAGES[tree] for tree in trees if not tree.is_dir()]
+    missing = [package for tree, package in PACKAGES.items() if _is_part_missing(tree, trees)]
     if _nginx() is None:
         missing.append("nginx-light")
     if missing:
         raise MissingComponent(f"the site needs {' '.join(missing)}: scripts/peers, or apt-get install them")
+
+
+def _is_part_missing(package: Path, trees: tuple[Path, ...]) -> bool:
+    return any(tree.is_relative_to(package) and not tree.is_dir() for tree in trees)
 
 
 @contextmanager

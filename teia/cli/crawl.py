@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from teia.cli.exits import INTERRUPTED
+from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import print_summary, show_progress
@@ -108,6 +108,8 @@ def crawl_with(root: Root, name: str | None, file: Path | None, flags: dict[str,
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
+    if any(account["failed_seeds"] and not account["requests"] for account in accounts):
+        raise typer.Exit(FAILED)
 
 
 async def _crawl(root: Root, configs: list[Config]) -> tuple[list[Summary], bool]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from teia.clock import Clock
@@ -90,6 +91,8 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
     )
     if account["paused_why"]:
         console.print(f"  [red]paused:[/red] {account['paused_why']}")
+    for failed in account.get("failed_seeds", ()):
+        console.print(f"  [red]seed failed:[/red] {escape(failed)}")
 
 
 _ENDS = {

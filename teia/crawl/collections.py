@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.config import Config, Effective, load, to_toml
+from teia.crawl.meaning import check
 from teia.errors import ConfigError, UsageError
 from teia.store.root import Root
 
@@ -45,6 +46,7 @@ def configure(
     effective = load(file, environ, {**flags, "collection.name": wanted})
     if not effective.config.collection.seeds:
         raise UsageError("a new collection needs at least one SEED, like https://example.org/")
+    check(effective.config)
     root.create_collection(wanted, to_toml(effective.config), effective.config.collection.cells)
     return effective
 

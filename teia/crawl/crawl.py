@@ -22,6 +22,7 @@ from teia.frontier.schema import BY_SEED, BY_SITEMAP
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
+MAX_FAILED_SEEDS = 5
 REFILL_AT_MOST = 512
 REFILLS_PER_GROUP = 512
 """So many buffers are filled with one commit: after a restart all hosts are hungry, and pages must not wait for all."""
@@ -60,6 +61,7 @@ class Counts:
     archive_records: int = 0
     urls_new: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
+    failed_seeds: list[str] = field(default_factory=list)
 
 
 class Crawl:
@@ -319,6 +321,8 @@ class Crawl:
         counts = self.counts
         if visit.item.purpose != "robots":
             counts.outcomes[visit.outcome] += 1
+            if visit.item.depth == 0 and not visit.outcome.isdigit() and len(counts.failed_seeds) < MAX_FAILED_SEEDS:
+                counts.failed_seeds.append(f"{visit.item.url}: {visit.outcome}{visit.detail and f' ({visit.detail})'}")
         if visit.fetched is not None:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received

@@ -225,7 +225,7 @@ class Crawler:
             return Permission.LATER
         elif known.rules.unreachable:
             known.was_used = True
-            self._refuse(crawl, queue, known.refusal, "robots.txt could not be read")
+            self._refuse(crawl, queue, known.refusal, known.why)
         elif not known.rules.allows(item.url):
             self._refuse(crawl, queue, Outcome.ROBOTS, "")
         else:
@@ -338,7 +338,7 @@ class Crawler:
         """Take what robots.txt says, and let the hosts that waited for it go on."""
         visit.is_final_robots = True
         origin = visit.item.origin
-        rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s())
+        rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
         host = split(f"{origin}/").host
         self._take_crawl_delay(host, rules)
         crawl.add_sitemaps(rules.sitemaps, origin)

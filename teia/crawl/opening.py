@@ -11,20 +11,17 @@ import random
 import resource
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict
 
-from teia import __version__
 from teia.clock import Clock
-from teia.config import Config, CourtesySettings
+from teia.config import Config
 from teia.crawl.cells import Cell
 from teia.crawl.commit import Committed, Committer
 from teia.crawl.crawl import Crawl
 from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
 from teia.crawl.logrows import roll_out
-from teia.crawl.messages import Reading, encode
+from teia.crawl.meaning import reading_of, seeds_of, user_agent
 from teia.crawl.robots import RobotsBook
 from teia.crawl.space import DiskSpace
-from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
@@ -34,53 +31,13 @@ from teia.frontier.ledger import Ledger
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import Schedule
-from teia.frontier.scope import compile_scope, seeds_scope
 from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
 from teia.store.root import CollectionFolder, Root
-from teia.urls import cell_starts, from_user, site_of
+from teia.urls import cell_starts, site_of
 
 JOB = "teia.crawl.job:read"
 DESCRIPTORS = 65_536
-
-
-def user_agent(courtesy: CourtesySettings) -> str:
-    """Who we are, on every request (T9): product, version and where our operator can be reached."""
-    return f"{courtesy.user_agent}/{__version__} (+{courtesy.contact})"
-
-
-def seeds_of(config: Config) -> list[str]:
-    """The collection's seeds in canonical form; one that is no web address stops the start."""
-    seeds = []
-    for text in config.collection.seeds:
-        url = from_user(text)
-        if url is None:
-            raise ConfigError(f"seed {text!r}: must be an http or https URL, like https://example.org/")
-        seeds.append(url)
-    return seeds
-
-
-def reading_of(config: Config) -> bytes:
-    """The parts of the configuration that parse children need, as bytes; wrong scope rules are refused here."""
-    scope = config.scope
-    include = scope.include or tuple(seeds_scope(seeds_of(config)))
-    compile_scope(include, scope.exclude, types=scope.types)
-    return encode(
-        Reading(
-            include,
-            scope.exclude,
-            scope.types,
-            scope.queries,
-            scope.max_depth,
-            scope.url_rules,
-            config.archive.requisites,
-            config.courtesy.robots,
-            config.courtesy.user_agent,
-            asdict(config.limits),
-            config.parse.text,
-            config.archive.answers,
-        )
-    )
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------

@@ -34,7 +34,13 @@ class Known:
     rules: RobotsRules
     asked_s: float
     outcome: str
+    detail: str = ""
     was_used: bool = False
+
+    @property
+    def why(self) -> str:
+        """What the page's record says."""
+        return f"robots.txt could not be read: {self.detail or self.outcome}"
 
     @property
     def refusal(self) -> Outcome:
@@ -64,14 +70,16 @@ class RobotsBook:
             is_old = age_s >= self._courtesy.robots_max_age_s
         return None if is_old else known
 
-    def learn(self, origin: str, outcome: str, status: int, body: bytes, asked_s: float) -> RobotsRules:
+    def learn(
+        self, origin: str, outcome: str, status: int, body: bytes, asked_s: float, detail: str = ""
+    ) -> RobotsRules:
         """Take an answer, from the server or from disk, and return the rules it makes."""
         self.awaited.discard(origin)
         previous = self._known.pop(origin, None)
         agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
         earlier = None if previous is None else previous.rules
         rules = rules_from_answer(outcome, status, body, agent, earlier, asked_s, limit)
-        self._known[origin] = Known(rules, asked_s, outcome)
+        self._known[origin] = Known(rules, asked_s, outcome, detail)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return rules

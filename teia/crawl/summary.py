@@ -27,6 +27,7 @@ class Summary:
     indexed: int
     politeness_violations: int
     paused_why: str = ""
+    failed_seeds: tuple[str, ...] = ()
 
 
 def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
@@ -49,4 +50,5 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
         indexed=0,
         politeness_violations=politeness_violations,
         paused_why=crawl.paused_why,
+        failed_seeds=tuple(counts.failed_seeds),
     )

@@ -20,9 +20,12 @@ pages = 120
 
 [sites]
 theta = 0.2
+nxdomain = 0
+unreachable = 0
 
 [errors]
-silent_s = 3.0
+scale = 0.5
+silent_s = 2.2
 
 [robots]
 present = 0.9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import resource
 import shutil
 import subprocess
@@ -77,9 +76,9 @@ def test_what_a_crawler_has_not_committed_is_left_out(copied: Root) -> None:
 
 def test_a_damaged_record_costs_only_itself(copied: Root, tmp_path: Path) -> None:
     records = len(record_ids(whole(copied)))
-    reader = ArchiveReader(next(archives(copied, "main"))[0].parent)
-    record = [record for record in reader.records() if record.kind == "response"][1]
-    with next(archives(copied, "main"))[0].open("r+b") as file:
+    path = max((path for path, _ in archives(copied, "main")), key=lambda path: path.stat().st_size)
+    record = [record for record in ArchiveReader(path.parent).records() if record.kind == "response"][1]
+    with path.open("r+b") as file:
         file.seek(record.offset + record.length // 2)
         file.write(b"\xff" * 8)
     out = io.BytesIO()
@@ -141,17 +140,11 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(StoreError, match="give another --out"), new_file(tmp_path / "closed" / "x"):
-        pass
-
-
-def test_a_file_where_a_folder_should_be_is_said(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="give another --out"), new_file(tmp_path / "file" / "x"):
-        pass
+    for out in (tmp_path / "file" / "x", Path("/proc/nowhere/x")):
+        with pytest.raises(StoreError, match="give another --out"), new_file(out):
+            pass
 
 
 def test_nothing_is_written_into_the_data_folder_or_over_a_file(crawled: Crawled, tmp_path: Path) -> None:
@@ -170,10 +163,9 @@ def export(*words: str) -> subprocess.CompletedProcess[bytes]:
 def test_command_writes_to_standard_output_or_to_a_path(crawled: Crawled, tmp_path: Path) -> None:
     data = ("--data", str(crawled.data))
     assert record_ids(export("warc", *data).stdout) == record_ids(whole(crawled.root))
-    for what in ("urls", "cdxj", "graph", "parquet"):
-        done = export(what, *data, "--out", str(tmp_path / what))
-        assert (done.returncode, done.stdout) == (0, b"")
-        assert (tmp_path / what).read_bytes() == export(what, *data).stdout
-    again = export("urls", *data, "--out", str(tmp_path / "urls"))
+    done = export("graph", *data, "--out", str(tmp_path / "graph"))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert (tmp_path / "graph").read_bytes() == b"".join(graph_lines(crawled.root, "main"))
+    again = export("graph", *data, "--out", str(tmp_path / "graph"))
     assert again.returncode == 2
     assert again.stderr.count(b"\n") == 1

@@ -34,7 +34,7 @@ PAGES_PER_HOST = 50
 
 WORLD: dict[str, Any] = {
     "time_factor": 0,
-    "errors.silent_s": 4.0,
+    "errors.silent_s": 10.0,
     "errors.large_bytes": 400_000,
     "robots.crawl_delay": 0.0,
 }
@@ -45,6 +45,7 @@ CRAWL: dict[str, Any] = {
     "courtesy.response_factor": 0.0,
     "courtesy.retry_wait_s": 0.02,
     "limits.slow_s": 1.0,
+    "limits.fetch_s": 2.0,
     "limits.body_bytes": 200_000,
     "limits.disk_free_bytes": 64 * 2**20,
     "limits.seconds": 900.0,

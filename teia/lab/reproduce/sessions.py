@@ -1,8 +1,8 @@
 """C5: the statistics CoBWeb keeps of a collecting session, from a crawl of a lab world (its tables 2, 4, 5 and 6).
 
 The paper's numbers are of the Brazilian web in 1999; the lab's errors have Tarântula's proportions (T8), so agreement
-is not to be expected line by line. What is shown is that a session of ours yields every number that CoBWeb's did, and the
-two for which the paper names the statistic but prints no table: references to unindexable objects, and per URL.
+is not to be expected line by line. What is shown is that a session of ours yields every number that CoBWeb's did, and
+the two that the paper names without printing them: references to unindexable objects, and references per URL.
 """
 
 from __future__ import annotations

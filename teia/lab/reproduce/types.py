@@ -98,7 +98,7 @@ def time_table(crawled: Crawled) -> Table:
         Row(("mean time of an answer, s",), response_s),
     )
     note = (
-        "Theirs was held back by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89 and"
-        " 2,200.21 s) and indexing (3,189.88 s) come with the search index."
+        "Theirs was held back by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"
+        " and 2,200.21 s) and indexing (3,189.88 s) come with the search index."
     )
     return Table("times", "Times", ("measure",), rows, note=note, varies=True)
