@@ -34,7 +34,7 @@ def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = 
 
 def _show(view: PageView) -> None:
     console = result_console()
-    console.print(view.url, markup=False, style="bold")
+    console.print(view.url, markup=False, style="bold", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     lines = {
         "title": view.title,
@@ -51,9 +51,9 @@ def _show(view: PageView) -> None:
         if value:
             table.add_row(name, _plain(value))
     console.print(table)
-    _list(f"{len(view.versions)} visits", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
-    _list(f"{len(view.links_out)} links out", view.links_out[:SHOWN])
-    _list(f"{len(view.links_in)} links in (linked {view.in_links:,} times)", view.links_in[:SHOWN])
+    _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
+    _list(f"links out: {len(view.links_out)}", view.links_out[:SHOWN])
+    _list(f"links in: {len(view.links_in)}, {view.in_links:,} counted", view.links_in[:SHOWN])
     if view.note:
         console.print(view.note, markup=False)
 

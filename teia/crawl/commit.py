@@ -2,15 +2,15 @@
 
 Every 200 ms or 256 pages, in one thread, for each cell the visits touch:
 
-    1  append the visits' records to the archive and sync it
-    2  one SQLite transaction: page states, links inside the cell, an outbox of links for other cells, robots.txt
+    1  write the ledger of rests: a server's wish to be left alone is the last thing to lose
+    2  append the visits' records to the archive and sync it
+    3  one SQLite transaction: page states, links inside the cell, an outbox of links for other cells, robots.txt
        bodies, rows of the fetch log, and the archive's position
-    3  deliver the outboxes into the other cells, each with its sequence number
-    4  write the ledger of rests
+    4  deliver the outboxes into the other cells, each with its sequence number
 
-Nothing counts as done before step 2. Death between 1 and 2 leaves a tail in the archive that is cut at the next start;
-between 2 and 3, an outbox that is delivered then; between 3 and 4, rests that the next start makes whole. A full disk
-fails the step it happens in, with nothing half done: the crawler pauses and commits the same visits again.
+Nothing counts as done before step 3. Death between 2 and 3 leaves a tail in the archive that is cut at the next start;
+between 3 and 4, an outbox that is delivered then. A full disk fails the step it happens in, with nothing half done: the
+crawler pauses and commits the same visits again.
 """
 
 from __future__ import annotations
@@ -39,22 +39,6 @@ RefillOrder = tuple[HostQueue, int, frozenset[int]]
 
 
 @dataclass(slots=True)
-class Group:
-    """What one commit is asked to do for one collection.
-
-    A visit moves from `visits` to `settled` with its cell's transaction. So a group whose commit failed half way can be
-    committed again, and no page is counted twice.
-    """
-
-    visits: list[Visit] = field(default_factory=list)
-    settled: list[Visit] = field(default_factory=list)
-    seeds: list[Found] = field(default_factory=list)
-    refills: list[RefillOrder] = field(default_factory=list)
-    rests: list[Rest] = field(default_factory=list)
-    parked: list[tuple[HostQueue, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class Committed:
     """What one commit brought: hosts with new work, buffers filled, counts."""
 
@@ -63,6 +47,23 @@ class Committed:
     robots: list[RobotsRow] = field(default_factory=list)
     new_urls: int = 0
     records: int = 0
+
+
+@dataclass(slots=True)
+class Group:
+    """What one commit is asked to do for one collection.
+
+    A visit moves from `visits` to `settled` with its cell's transaction, and what that brought stays in `done`. So a
+    group whose commit failed half way can be committed again: no page is counted twice, no host forgotten.
+    """
+
+    visits: list[Visit] = field(default_factory=list)
+    settled: list[Visit] = field(default_factory=list)
+    seeds: list[Found] = field(default_factory=list)
+    refills: list[RefillOrder] = field(default_factory=list)
+    rests: list[Rest] = field(default_factory=list)
+    parked: list[tuple[HostQueue, str]] = field(default_factory=list)
+    done: Committed = field(default_factory=Committed)
 
 
 class Committer:
@@ -77,7 +78,9 @@ class Committer:
 
     def commit(self, group: Group) -> Committed:
         """Make a group true; see the module's text for the order of things."""
-        done = Committed()
+        done = group.done
+        if group.rests:
+            self._ledger.write(group.rests)
         by_cell: dict[int, list[Visit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
@@ -86,10 +89,8 @@ class Committer:
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
         self._absorb_seeds(group, done)
-        if by_cell:
+        if group.settled:
             self.deliver(done)
-        if group.rests:
-            self._ledger.write(group.rests)
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
@@ -99,7 +100,7 @@ class Committer:
             done.refilled.append((queue, *self._refill(queue, limit, skip)))
         return done
 
-    # -- step 1 --------------------------------------------------------------------------------------------
+    # -- step 2 --------------------------------------------------------------------------------------------
 
     def _archive(self, cell: Cell, visits: Iterable[Visit], done: Committed) -> dict[Visit, tuple[Stored, ...]]:
         places: dict[Visit, tuple[Stored, ...]] = {}
@@ -111,7 +112,7 @@ class Committer:
         cell.archive.flush_and_sync()
         return places
 
-    # -- step 2 --------------------------------------------------------------------------------------------
+    # -- step 3 --------------------------------------------------------------------------------------------
 
     def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
         try:
@@ -192,9 +193,10 @@ class Committer:
                 links[number][link.key] = Found(link.host, link.key, link.tail, depth, link.count, hops, link.by)
             else:
                 same.depth, same.in_links = min(same.depth, depth), same.in_links + link.count
+                same.hops = min(same.hops, hops)
                 same.by |= link.by
 
-    # -- step 3 --------------------------------------------------------------------------------------------
+    # -- step 4 --------------------------------------------------------------------------------------------
 
     def deliver(self, done: Committed) -> None:
         """Bring what is in the outboxes into the cells it is for; also the first thing a restarted crawler does."""

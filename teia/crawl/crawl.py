@@ -17,6 +17,7 @@ from teia.crawl.commit import Committed, Committer, Group
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Found, tail_of
 from teia.frontier.ledger import Rest
+from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.frontier.schema import BY_SEED, BY_SITEMAP
 from teia.records import Outcome
@@ -213,13 +214,11 @@ class Crawl:
             self._oldest = now
         self.uncommitted.append(visit)
 
-    def note_rest(self, visit: Visit, now: float, now_s: float) -> None:
-        """Remember the rests that a request began, for the ledger."""
-        server = visit.queue.server
-        until_s = now_s + server.ready_at - now
-        rest_s = server.last_rest_s
-        self._rests["server", server.name] = Rest("server", server.name, until_s, rest_s)
-        self._rests["address", visit.address] = Rest("address", visit.address, until_s, rest_s)
+    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+        """Remember rests that have begun or grown, for the ledger."""
+        self._rests["server", server.name] = rest_of("server", server, now, now_s)
+        if address is not None:
+            self._rests["address", address.name] = rest_of("address", address, now, now_s)
 
     # -- hosts ---------------------------------------------------------------------------------------------
 
@@ -329,6 +328,11 @@ class Crawl:
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
+
+
+def rest_of(kind: str, place: Place, now: float, now_s: float) -> Rest:
+    """A place's rest as the ledger writes it: by the calendar."""
+    return Rest(kind, place.name, now_s + place.ready_at - now, place.last_rest_s)
 
 
 def _found(url: str, depth: int, by: int) -> Found:

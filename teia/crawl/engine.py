@@ -283,7 +283,8 @@ class Crawler:
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
-        crawl.note_rest(visit, now, self._clock.now_s())
+        politeness = self._schedule.politeness
+        crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
@@ -340,7 +341,8 @@ class Crawler:
         origin = visit.item.origin
         rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
         host = split(f"{origin}/").host
-        self._take_crawl_delay(host, rules)
+        self._take_crawl_delay(origin, rules)
+        crawl.note_rest(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
         crawl.add_sitemaps(rules.sitemaps, origin)
         for each in self.crawls:
             if host in each.queues:
@@ -350,13 +352,14 @@ class Crawler:
         """Take a robots.txt that an earlier run kept, unless this one has heard the server itself."""
         if self._robots.known(origin, asked_s) is None and origin not in self._robots.awaited:
             rules = self._robots.learn(origin, outcome, status, body, asked_s)
-            self._take_crawl_delay(split(f"{origin}/").host, rules)
+            self._take_crawl_delay(origin, rules)
 
-    def _take_crawl_delay(self, host: str, rules: RobotsRules) -> None:
+    def _take_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
         """Lengthen a server's rest as it asks; one that asks for too much is parked when its turn comes."""
         politeness = self._schedule.politeness
         if not self._asks_for_too_much(rules):
-            politeness.asked_for(politeness.server(host), rules.crawl_delay_s or 0.0)
+            server = politeness.server(split(f"{origin}/").host)
+            politeness.asked_for(server, rules.crawl_delay_s or 0.0, origin)
 
     def _asks_for_too_much(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s

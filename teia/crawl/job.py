@@ -200,7 +200,7 @@ class Place(NamedTuple):
 def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal:
     if not _is_wanted_type(url, scope):
         return Refusal.UNINDEXABLE
-    if not scope.holds(url) or _is_trap(url, limits):
+    if not scope.holds(url) or trap_of(url, limits) is not None:
         return Refusal.OUT_OF_SCOPE
     host = host_of(url)
     return Place(host, key_of(url), tail_of(url, host))
@@ -208,18 +208,10 @@ def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal:
 
 def _requisite_place(url: str, limits: LimitSettings) -> Place | Refusal:
     """What a page needs to be shown is fetched wherever it lies, one hop further than links (T12)."""
-    if _is_trap(url, limits):
+    if trap_of(url, limits) is not None:
         return Refusal.OUT_OF_SCOPE
     host = host_of(url)
     return Place(host, key_of(url), tail_of(url, host))
-
-
-def _is_trap(url: str, limits: LimitSettings) -> bool:
-    """Look for traps, but only in URLs that are long or deep, or could repeat something three times."""
-    slashes = url.count("/") - len("//")
-    if len(url) <= limits.url_chars and slashes < 3 and slashes <= limits.url_segments and url.count("&") < 8:
-        return False
-    return trap_of(url, limits) is not None
 
 
 def _is_wanted_type(url: str, scope: Scope) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from teia.crawl.cells import committed_position
 from teia.crawl.links import outlinks_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell import FrontierCell, url_from
@@ -87,6 +86,7 @@ class Lookup:
     def __init__(self, root: Root, name: str) -> None:
         self.root, self.name = root, name
         self.folders = root.collection(name).cells()
+        self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
         self._starts = cell_starts(len(self.folders)) if self.folders else (0,)
         with ExitStack() as stack:
             self.cells = [self._opened(folder, stack) for folder in self.folders]
@@ -179,18 +179,19 @@ class Lookup:
 
     # -- copies --------------------------------------------------------------------------------------------
 
-    def reader(self, number: int) -> ArchiveReader:
-        return ArchiveReader(self.folders[number].archive, committed_position(self.cells[number]))
+    def about(self, number: int, page: PageEntry) -> bytes:
+        """The block of the metadata record behind a stored copy; empty where there is none."""
+        if not page.file:
+            return b""
+        try:
+            record = self._readers[number].read(page.file, page.offset + page.length)
+        except CorruptFile:
+            return b""
+        return record.block if record.kind == "metadata" else b""
 
     def links(self, number: int, page: PageEntry) -> tuple[Link, ...]:
-        """The links of a stored copy, from the metadata record behind it; none where there is no such record."""
-        if not page.file:
-            return ()
-        try:
-            record = self.reader(number).read(page.file, page.offset + page.length)
-        except CorruptFile:
-            return ()
-        return outlinks_of(record.block) if record.kind == "metadata" else ()
+        """The links of a stored copy."""
+        return outlinks_of(self.about(number, page))
 
     def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
         """The stored answer of a URL, the last good one or that of a visit's time; a revisit leads to its body."""
@@ -213,7 +214,7 @@ class Lookup:
             file, offset = (at_that_time[0].file, at_that_time[0].offset) if at_that_time else ("", 0)
         if not file:
             raise StoreError(f"there is no copy of {url} of that time in {self.name}")
-        return self.reader(entry.cell).answer(file, offset)
+        return self._readers[entry.cell].answer(file, offset)
 
 
 _PAGE_COLUMNS = (

@@ -16,7 +16,7 @@ from teia.clock import Clock
 from teia.config import Config
 from teia.crawl.cells import Cell
 from teia.crawl.commit import Committed, Committer
-from teia.crawl.crawl import Crawl
+from teia.crawl.crawl import Crawl, rest_of
 from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
 from teia.crawl.logrows import roll_out
 from teia.crawl.meaning import reading_of, seeds_of, user_agent
@@ -27,7 +27,7 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
-from teia.frontier.ledger import Ledger
+from teia.frontier.ledger import Ledger, Rest
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import Schedule
@@ -82,6 +82,7 @@ def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: 
         place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
         rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
         place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
     for crawl in crawls:
         crawl.committer.deliver(Committed())
         for cell in crawl.committer.cells:
@@ -93,6 +94,17 @@ def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: 
                 if not was_clean:
                     politeness.rest_after_death([(host, address)], now)
                 crawl.notice_hunger(queue)
+
+
+def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
+    """Every rest that is not over, by the calendar of this moment: it may have been set since the rest began."""
+    now, now_s = clock.ticks_s(), clock.now_s()
+    return [
+        rest_of(kind, place, now, now_s)
+        for kind, places in (("server", politeness.servers), ("address", politeness.addresses))
+        for place in places.values()
+        if place.ready_at > now
+    ]
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
@@ -133,6 +145,8 @@ async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed
             try:
                 yield Crawler(crawls, schedule, fetcher, destinations, pool, robots, clock, Metrics(), chance, disk)
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
+                if is_clean:
+                    ledger.write(running_rests(schedule.politeness, clock))
             finally:
                 await fetcher.close()
                 await resolver.close()

@@ -28,6 +28,7 @@ from teia.frontier.schema import (
     BY_FEED,
     BY_LINK,
     BY_REDIRECT,
+    BY_REQUISITE,
     BY_SEED,
     BY_SITEMAP,
     STATE_EXCLUDED,
@@ -48,6 +49,7 @@ _BITS = {
     "by_feed": BY_FEED,
     "by_seed": BY_SEED,
     "by_redirect": BY_REDIRECT,
+    "by_requisite": BY_REQUISITE,
 }
 
 PAGES = pa.schema(

@@ -55,7 +55,8 @@ def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[Step]:
     if not fetches:
         why = why_waiting(lookup, entry, clock.now_s()) or "asked for by another crawler; the copy was imported"
         steps.append(Step(Role.DOWNLOADER, None, f"never asked for: {why}"))
-    steps.append(_scheduled(lookup, entry, clock))
+    last = iso_utc(fetches[-1]["ended"].timestamp()) if fetches else None
+    steps.append(_scheduled(lookup, entry, last, clock))
     if entry.page is not None:
         steps.append(_sent_away(lookup, entry, entry.page))
     return steps
@@ -70,7 +71,7 @@ def _fetches(lookup: Lookup, url: str) -> list[dict[str, Any]]:
 
 
 def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[Step]:
-    by = [name for bit, name in _FOUND_BY.items() if entry.found_by & bit] or ["a list"]
+    by = [name for bit, name in _FOUND_BY.items() if entry.found_by & bit] or ["an import"]
     pages = links_in(lookup, entry.url)
     where = f", on {pages.urls[0]}" if pages.urls else ""
     more = f" and {len(pages.urls) - 1:,} more pages" if len(pages.urls) > 1 else ""
@@ -128,15 +129,16 @@ def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[Step]:
         )
 
 
-def _scheduled(lookup: Lookup, entry: UrlEntry, clock: Clock) -> Step:
+def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) -> Step:
     page = entry.page
     why = why_waiting(lookup, entry, clock.now_s())
     due = next_due(entry)
     what = f"{entry.state}{f', {entry.outcome}' if entry.outcome else ''}{f': {why}' if why else ''}"
     if page is not None:
-        what += f"; {page.visits:,} visits, {page.changes:,} changes"
+        what += f"; visits: {page.visits:,}, changes: {page.changes:,}"
     values = {"state": entry.state, "outcome": entry.outcome or None, "next_due": due, "why_waiting": why}
-    return Step(Role.URL_SCHEDULER, iso_utc(page.last_visit_s) if page is not None else None, what, values)
+    imported = iso_utc(page.last_visit_s) if page is not None else None
+    return Step(Role.URL_SCHEDULER, time or imported, what, values)
 
 
 def _sent_away(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> Step:

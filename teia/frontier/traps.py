@@ -32,6 +32,9 @@ def trap_of(url: str, limits: LimitSettings) -> str | None:
     """Return why a canonical URL looks like a trap, or None."""
     if len(url) > limits.url_chars:
         return f"longer than {limits.url_chars} characters"
+    slashes = url.count("/") - len("//")
+    if slashes < 3 and slashes <= limits.url_segments and url.count("&") < 8:
+        return None  # too short to repeat anything three times; most URLs are
     target = url[url.index("/", len("https://")) :]
     path = target.partition("?")[0]
     if path.count("/") - path.endswith("/") > limits.url_segments:

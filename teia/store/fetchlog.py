@@ -89,7 +89,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("tarantula_code", pa.int16(), "INTEGER", "T8's own code for the outcome; null where it has none"),
     Column("kind", pa.string(), "TEXT NOT NULL", "page, robots, sitemap, feed, requisite, probe"),
     Column("address", pa.string(), "TEXT", "address the answer came from"),
-    Column("run", pa.int32(), "INTEGER", "which run of the collection this was part of (C5's session)"),
+    Column("run", pa.int32(), "INTEGER", "which run of the collection this was part of (C5's session); -1: imported"),
     Column("cell", pa.int16(), "INTEGER", "cell of the site"),
     Column("depth", pa.int16(), "INTEGER", "hops from a seed, as known then"),
     Column("visit", pa.int32(), "INTEGER", "how many times the URL had been asked for, this time included"),

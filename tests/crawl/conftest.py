@@ -55,8 +55,9 @@ class Crawled:
         return {each["url"]: each for each in known_urls(self.root, "main")}
 
     def some(self, outcome: str) -> str:
-        """A URL with that outcome, other than a seed's."""
-        return next(url for url, each in self.urls.items() if each["outcome"] == outcome and each["depth"])
+        """A page of the lab's with that outcome, other than a seed."""
+        known = self.urls.items()
+        return next(url for url, each in known if each["outcome"] == outcome and each["depth"] and url in self.truth)
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from teia.config import LimitSettings
-from teia.crawl.job import _is_trap, _merged, read
+from teia.crawl.job import _merged, read
 from teia.crawl.messages import Reading, Result, Task, decode_result, encode
 from teia.frontier.schema import BY_FEED, BY_LINK
-from teia.frontier.traps import trap_of
 from teia.records import Link, LinkKind
 from teia.urls import DEFAULT_RULES
 
@@ -55,14 +51,3 @@ def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
     )
     assert _merged(links, obeys=True) == {"http://a.test/x": (2, "feed", BY_FEED | BY_LINK)}
     assert _merged(links, obeys=False).keys() == {"http://a.test/x", "http://a.test/y"}
-
-
-@given(
-    st.lists(st.sampled_from(["/", "/a", "/a/b", "/a/b/", "?", "&p=1", "&", "xyz"]), max_size=12).map("".join),
-    st.integers(1, 6),
-    st.integers(15, 60),
-)
-def test_no_trap_passes_for_being_short(target: str, segments: int, chars: int) -> None:
-    limits = LimitSettings(url_segments=segments, url_chars=chars)
-    url = f"http://a.test/{target}"
-    assert _is_trap(url, limits) == (trap_of(url, limits) is not None)

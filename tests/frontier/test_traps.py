@@ -6,9 +6,11 @@ import random
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from teia.config import LimitSettings
-from teia.frontier.traps import trap_of
+from teia.frontier.traps import TRAP_RULES, trap_of
 from teia.urls import canonicalize
 
 LIMITS = LimitSettings()
@@ -107,3 +109,17 @@ def test_hostile_urls_are_judged_quickly() -> None:
     for shape in shapes:
         trap_of("http://example.org" + shape, LIMITS)
     assert time.process_time() - started < 1.0
+
+
+@given(
+    st.lists(st.sampled_from(["/", "/a", "/a/b", "/a/b/", "?", "&p=1", "&", "xyz"]), max_size=12).map("".join),
+    st.integers(1, 6),
+    st.integers(15, 60),
+)
+def test_no_trap_passes_for_being_short(target: str, segments: int, chars: int) -> None:
+    limits = LimitSettings(url_segments=segments, url_chars=chars)
+    url = f"http://a.test/{target}"
+    path = f"/{target}".partition("?")[0]
+    is_long = len(url) > chars or path.count("/") - path.endswith("/") > segments
+    repeats = any(rule.expression.search(f"/{target}") for rule in TRAP_RULES)
+    assert (trap_of(url, limits) is not None) == (is_long or repeats)

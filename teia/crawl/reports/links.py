@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 from teia.crawl.reports.source import Source, share_of
 from teia.frontier.cell import url_from
-from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, STATE_NAMES
+from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SEED, BY_SITEMAP, STATE_NAMES
 
-WAYS = {"link": BY_LINK, "sitemap": BY_SITEMAP, "feed": BY_FEED, "seed": BY_SEED, "redirect": BY_REDIRECT}
+WAYS = {
+    "link": BY_LINK,
+    "sitemap": BY_SITEMAP,
+    "feed": BY_FEED,
+    "seed": BY_SEED,
+    "redirect": BY_REDIRECT,
+    "requisite": BY_REQUISITE,
+}
 IS_LIST = "(media_type IN ('text/xml', 'application/xml') OR media_type LIKE '%+xml') AND media_type NOT LIKE '%xhtml%'"
 """Sitemaps and feeds: lists of URLs rather than pages."""
 

@@ -85,12 +85,12 @@ def status_table(found: Outcomes, unindexable: int) -> Table:
         Row(("", row.meaning, row.outcome, "", str(row.count)), 100 * row.count / found.count) for row in without_code
     ]
     note = (
-        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab fixes"
-        " how often each failure happens; the crawler tells them apart. -11 is `connect` here, a connection that is cut,"
-        " and `dns`, a name that leads nowhere. -3 is what slipped through the filter of endings, in the paper too; the"
-        f" lab's archives and sounds all have honest endings, so none does: {unindexable} references were not followed"
-        " for theirs. Redirects that never end have no code of Tarântula's. What is scarce in the table scatters in a"
-        " small world."
+        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab "
+        "fixes how often each failure happens; the crawler tells them apart. -11 is `connect` here, a connection "
+        "that is cut, and `dns`, a name that leads nowhere. -3 is what slipped through the filter of endings, in "
+        f"the paper too; the lab's archives and sounds all have honest endings, so none does: {unindexable} "
+        "references were not followed for theirs. Redirects that never end have no code of Tarântula's. What is "
+        "scarce in the table scatters in a small world."
     )
     columns = ("code", "meaning", "our name", "published count", "our count")
     return Table("statuses", "Statuses, in per cent", columns, tuple(rows), note=note)

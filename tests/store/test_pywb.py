@@ -1,0 +1,101 @@
+"""pywb, the replay tool of web archives, shows a page of ours as it was served.
+
+pywb is under the GPL and no part of teia: it is installed into an environment of its own (.cache/pywb), made on first
+use, and spoken to over HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from teia.crawl.exporting import cdxj_lines, export_warc_folder, new_file
+from teia.crawl.lookup import Lookup
+from teia.store.root import open_root
+from tests.conftest import ROOT, missing
+from tests.system.labs import crawl, running_lab
+
+PYWB = "pywb==2.10.0"
+ENVIRONMENT = ROOT / ".cache" / "pywb"
+SPEC = "hosts = 3\npages = 30\n[errors]\nscale = 0\n[sites]\ngzip = 0.5\nchunked = 0.5\n[robots]\ncrawl_delay = 0\n"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def wayback() -> str:
+    """The path of pywb's server."""
+    program = ENVIRONMENT / "bin" / "wayback"
+    if not program.exists():
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True, timeout=120)
+        # setuptools: pywb still imports pkg_resources, which newer environments do not have.
+        words = [str(ENVIRONMENT / "bin" / "pip"), "install", "--quiet", PYWB, "setuptools<81"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+            missing(f"{PYWB} cannot be installed: {(done.stderr.strip().splitlines() or ['pip failed'])[-1]}")
+    return str(program)
+
+
+@pytest.fixture(scope="module")
+def replay(wayback: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A crawl, exported into pywb's folders and served by it: the data folder and where it answers."""
+    folder = tmp_path_factory.mktemp("pywb")
+    with running_lab(folder, SPEC, 97) as lab:
+        crawl(lab, folder / "data", "--delay", "0.02")
+    root = open_root(folder / "data")
+    collection = folder / "collections" / "teia"
+    export_warc_folder(root, "main", collection / "archive")
+    with cdxj_lines(root, "main") as lines, new_file(collection / "indexes" / "index.cdxj") as file:
+        file.writelines(lines)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [wayback, "--bind", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _await_port(port, process)
+            yield folder / "data", f"http://127.0.0.1:{port}/teia"
+        finally:
+            process.terminate()
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        assert process.poll() is None, "wayback ended"
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("wayback did not listen within 30 s")
+
+
+def test_every_page_replays_with_the_bytes_that_were_served(replay: tuple[Path, str]) -> None:
+    data, base = replay
+    shown = 0
+    with Lookup(open_root(data), "main") as lookup:
+        for url, _, page in lookup.pages():
+            if page.status != 200:
+                continue
+            with urllib.request.urlopen(f"{base}/2id_/{url}", timeout=30) as answer:
+                body = answer.read()
+            assert hashlib.sha256(body).digest() == page.digest, url
+            assert body == lookup.copy(url).payload
+            shown += 1
+    assert shown > 20
+
+
+def test_a_page_that_was_never_stored_is_not_found(replay: tuple[Path, str]) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{replay[1]}/2id_/http://nowhere.test/", timeout=30)

@@ -1,0 +1,51 @@
+"""`teia demo`, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from teia.crawl.reading import audit_archives
+from teia.store.root import open_root
+
+
+@pytest.mark.timeout(180)
+def test_demo_once_crawls_a_web_politely_and_reports(tmp_path: Path) -> None:
+    words = ["demo", "--once", "--json", "--pages", "120", "--data", str(tmp_path / "demo")]
+    done = subprocess.run([sys.executable, "-m", "teia", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    summary = json.loads(lines[-1])
+    assert len(lines) == 1
+    assert summary["state"] == "finished"
+    assert summary["pages"] > 80
+    assert summary["politeness_violations"] == 0
+    assert "120 pages" in done.stderr
+    assert "answers: 200" in done.stderr
+    assert audit_archives(open_root(tmp_path / "demo"), "demo").violations == 0
+    again = subprocess.run([sys.executable, "-m", "teia", *words], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.timeout(180)
+def test_demo_says_what_to_look_at_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "teia", "demo", "--pages", "20", "--seed", "3"]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=environ, start_new_session=True) as process:
+        assert process.stderr is not None
+        said = b""
+        while b"Ctrl-C ends" not in said:
+            line = process.stderr.readline()
+            assert line, said.decode()
+            said += line
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
+    for command in ("teia page http://", "teia trace http://", "teia export graph", "teia audit politeness"):
+        assert command in said.decode()
+    assert list(tmp_path.iterdir()) == []
