@@ -48,9 +48,9 @@ COMMANDS = {
 FIRST_WORDS = """\
 teia crawls a part of the web politely, archives it, keeps it fresh and searches it.
 
-  teia demo                a made-up web on this machine, crawled before your eyes
+  teia demo                    a made-up web on this machine, crawled before your eyes
   teia crawl SEED          crawl from a URL on
-  teia config              every setting, its value and where it came from
+  teia config                  every setting, its value and where it came from
 
 `teia --help` lists all commands."""
 

@@ -32,7 +32,7 @@ def test_outcomes_of_one_code_are_added_and_those_without_stand_alone() -> None:
         OutcomeRow("dns", -11, "", 1, 0.1, 0),
         OutcomeRow("redirect_loop", None, "redirects that do not end", 1, 0.1, 1),
     )
-    table = status_table(Outcomes(10, 13, rows), 4)
+    table = status_table(Outcomes(10, 13, rows), 4, 2)
     by_code = {row.labels[0]: row for row in table.rows}
     assert by_code["-11"].labels[2:] == ("connect dns", "31086", "3")
     assert by_code["-11"].ours == pytest.approx(30)

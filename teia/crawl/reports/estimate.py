@@ -7,8 +7,11 @@ Petersen 1896); Chapman's form (1951) corrects the bias that this has where the 
 The 95% interval takes the number of those on neither list as log-normal (Chao, 1987), so it never ends below what is
 known to exist; its ends are whole numbers, rounded outwards. The variance has two parts: that of the expected number,
 and that of the actual number around it. Half of one is added to both number and variance, so that a full overlap has a
-width too. Populations that were estimated apart, host by host, add up, and so do their variances. How often the
-interval holds the truth: tests/crawl/test_reports_estimate.py.
+width too. Populations that were estimated apart, host by host, add up, and so do their variances.
+
+In simulations with independent lists it holds the truth 92 to 100 times in 100 where the lists have 30% or more of the
+population, and less often where both are short: 88 of 100 for 20 members and lists of 20%, 76 for lists of 10%. With
+lists that depend on each other it fails altogether: tests/crawl/test_reports_estimate.py.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Row:
 class Table:
     """Numbers side by side. `name` becomes the file's; `beside` says whose numbers `other` are.
 
-    One that `varies` was measured by the clock or in bytes on disk: it is shown, and left out of the digest.
+    One that `varies` from run to run (times, bytes on disk, failures) is shown, and left out of the digest.
     """
 
     name: str

@@ -103,7 +103,7 @@ def error_table(found: Errors) -> Table:
         " T8's proportions: most of it is connections that are cut, counted here with servers that are not found."
     )
     columns = ("error", "published count", "our count")
-    return Table("errors", "Errors, in per cent of all errors (table 6)", columns, rows, note=note)
+    return Table("errors", "Errors, in per cent of all errors (table 6)", columns, rows, note=note, varies=True)
 
 
 def reference_table(found: Links) -> Table:

@@ -59,13 +59,13 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
 def statuses(run: Run) -> Results:
     """Crawl a world that fails as the Portuguese web did, and count what came back."""
     with crawled_world(run, types=INDEXABLE, world={"text.pdfs": 0.0}) as crawled:
-        yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable)
+        yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unasked)
         yield server_table(servers(crawled.source, top=25))
         yield time_figure(servers(crawled.source))
         yield rate_table(crawled)
 
 
-def status_table(found: Outcomes, unindexable: int) -> Table:
+def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
     """Table 1: the share of each code, with both counts; `unindexable` are references refused for their ending."""
     ours: Counter[int] = Counter()
     names: dict[int, list[str]] = {}
@@ -91,9 +91,11 @@ def status_table(found: Outcomes, unindexable: int) -> Table:
         f"the paper too; the lab's archives and sounds all have honest endings, so none does: {unindexable} "
         "references were not followed for theirs. Redirects that never end have no code of Tarântula's. What is "
         "scarce in the table scatters in a small world."
+        f" {unasked} URLs were never asked for, because their host had been given up after failures; they count under"
+        " -11 or -10. -10 here is mostly the limit of 2 s for a whole answer."
     )
     columns = ("code", "meaning", "our name", "published count", "our count")
-    return Table("statuses", "Statuses, in per cent", columns, tuple(rows), note=note)
+    return Table("statuses", "Statuses, in per cent", columns, tuple(rows), note=note, varies=True)
 
 
 def server_table(found: Servers) -> Table:

@@ -61,7 +61,7 @@ def quantity_table(found: Types, came_to: Outcomes) -> Table:
         " silent, is the crawler's. What failed otherwise than by 404 has no type and is in neither column."
     )
     columns = ("type", "published count", "our count")
-    return Table("types", "Types x quantity, in per cent", columns, tuple(rows), note=note)
+    return Table("types", "Types x quantity, in per cent", columns, tuple(rows), note=note, varies=True)
 
 
 def space_table(found: Space) -> Table:
