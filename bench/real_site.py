@@ -100,13 +100,14 @@ def compared(name: str, tree: Path) -> Comparison:
 
 
 def links_to(name: str, tree: Path, path: str) -> list[str]:
-    """Where a path is linked from, as `file: href`. Repeated slashes count as one, so that both spellings are found."""
+    """Which other pages link to a path, and how they write it; repeated slashes count as one."""
     found: dict[str, None] = {}
     for file in sorted(tree.rglob("*.html")):
         base = f"http://site/{name}/{file.relative_to(tree)}"
         for href in HREF.findall(file.read_text("utf-8", "replace")):
             target = urlsplit(urljoin(base, href))
-            if target.netloc == "site" and SLASHES.sub("/", target.path) == SLASHES.sub("/", path):
+            is_elsewhere = target.path != urlsplit(base).path
+            if is_elsewhere and target.netloc == "site" and SLASHES.sub("/", target.path) == SLASHES.sub("/", path):
                 found[f"`{file.relative_to(tree)}` says `{href}`"] = None
     return list(found)
 

@@ -148,7 +148,7 @@ class FetchSettings:
 class ParseSettings:
     """The parse children."""
 
-    children: int = setting(0, "processes; 0: one less than there are cores, at least one", at_least=0)
+    children: int = setting(0, "processes; 0: as many as there are cores", at_least=0)
     waiting_pages: int = setting(512, "pages that may wait for a child before fetching slows", at_least=1)
     waiting_bytes: int = setting(32 * 2**20, "the same in bytes", unit="bytes", at_least=2**20)
     processors: tuple[str, ...] = setting((), "MEDIA_TYPE=module:function, your own readers of documents (A15)")

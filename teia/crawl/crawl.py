@@ -191,6 +191,8 @@ class Crawl:
         if fetched.status or fetched.outcome not in HOST_FAILURES:
             queue.failures = 0
             return
+        if visit.item.failures:
+            return  # a page that failed before says nothing new of its host
         queue.failures += 1
         queue.last_failure = Outcome(fetched.outcome)
         if queue.failures >= SLOW_DOWN_AFTER_FAILURES:

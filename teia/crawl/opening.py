@@ -135,7 +135,7 @@ async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed
                 keep_alive=shared.fetch.keep_alive,
                 concurrency=MAX_IN_FLIGHT,
             )
-            children = shared.parse.children or max(1, (os.cpu_count() or 2) - 1)
+            children = shared.parse.children or os.cpu_count() or 1
             pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock)
             await pool.start()
             destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))

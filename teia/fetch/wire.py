@@ -67,7 +67,7 @@ class Pin:
     address: str
 
     def replacing(self, last: Pin | None) -> list[str]:
-        """The RESOLVE list that sets this pin and takes away the handle's last one, so that pins never pile up."""
+        """The RESOLVE list that sets this pin and takes another one away, so that pins never pile up."""
         entry = f"+{self.key}:{self.address}"
         return [entry] if last is None or last.key == self.key else [f"-{last.key}", entry]
 

@@ -228,14 +228,29 @@ def test_pin_that_a_running_transfer_relies_on_is_not_taken_away(monkeypatch: py
     async def run(server: HostileServer) -> list[Fetched]:
         async with Fetching() as fetching:
             first = await fetching.get_all([server.url("/", "x.test"), server.url("/", "w.test")])
-            taken_away.clear()
             both = await fetching.get_all([server.url("/", "x.test"), server.url("/", "y.test")])
             return first + both
 
     monkeypatch.setattr(Pin, "replacing", recording)
     with HostileServer(HELLO) as server:
         assert [each.outcome for each in uvloop.run(run(server))] == ["200"] * 4
-        assert f"x.test:{server.port}" not in taken_away
+        assert taken_away == []
+
+
+def test_pins_do_not_pile_up_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.fetch.curl.MAX_PINS", 3)
+    taken_away: list[str] = []
+    replacing = Pin.replacing
+
+    def recording(pin: Pin, last: Pin | None) -> list[str]:
+        taken_away.extend([last.key.partition(":")[0]] if last is not None else [])
+        return replacing(pin, last)
+
+    monkeypatch.setattr(Pin, "replacing", recording)
+    with HostileServer(HELLO) as server:
+        hosts = [f"n{number}.test" for number in (1, 2, 3, 1, 4, 5, 1)]
+        assert [each.outcome for each in get(*(server.url("/", host) for host in hosts))] == ["200"] * len(hosts)
+    assert taken_away == ["n2.test", "n3.test", "n1.test"]
 
 
 def test_literals_are_pinned_too() -> None:

@@ -53,8 +53,8 @@ class Coverage:
         " names of a page and waiting URLs that turn out to be errors make it too high. (4) Links of pages that only a"
         " sitemap names count as links. (5) A sitemap that lists everything gives an estimate of what it lists, and a"
         " page in neither list of a host without a sitemap is beyond any estimate.",
-        "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both lists have less"
-        " than a third, even so it holds the truth less than 95 times in 100.",
+        "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both lists have"
+        " less than a third, even so it holds the truth less than 95 times in 100.",
     )
 
 

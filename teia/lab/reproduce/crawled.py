@@ -5,7 +5,8 @@ gone afterwards, and is over when no URL waits. Its servers are ours, so they re
 
 The documents that are found depend on the seed alone. The failures do not quite: a host that fails twelve times in a
 row is given up, and what is left of it gets the name of its last failure, asked for or not (`unasked`). With hasty
-retries (0.02 s) that befell 1% of all URLs and differed from run to run; so tables that count failures `vary`.
+retries (0.02 s) that befell 1% of all URLs, with those below still half of that in a full run, and it differs from run
+to run; so the table says how many, and tables that count failures `vary`.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ CRAWL: dict[str, Any] = {
     "limits.disk_free_bytes": 64 * 2**20,
     "limits.seconds": 900.0,
 }
-"""200 KB is T8's limit of size; the rest makes a crawl of our own servers quick. `fetch_s` is what ends most answers that
-never come: `slow_s`, which should end them sooner, often does not in a crawl."""
+"""200 KB is T8's limit of size; the rest makes a crawl of our own servers quick. `fetch_s` is what ends most answers
+that never come: `slow_s`, which should end them sooner, often does not in a crawl."""
 
 INDEXABLE = (
     "text/html",
@@ -82,7 +83,8 @@ class Crawled:
         """URLs that count as failed though no request was sent: their host had been given up before."""
         (asked,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
         sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
-        return max(0, sum(number for (number,) in self.source.rows(sql)) - int(asked))
+        visited = sum(int(number) for (number,) in self.source.rows(sql))
+        return max(0, visited - int(asked))
 
 
 @contextmanager
