@@ -79,4 +79,4 @@ def test_detection_is_bounded(data: bytes) -> None:
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_are_some_text(data: bytes, label: str) -> None:
     text = to_text(data, determine(data, label, is_html=True))
-    text.encode("utf-8")
+    assert text.encode("utf-8").decode("utf-8") == text
