@@ -1,0 +1,89 @@
+"""How much of what politeness allows is used: N hosts that rest one second, by the lab's own log.
+
+    .venv/bin/python -m bench.politeness --hosts 500 --seconds 40
+
+N hosts that rest `delay` seconds can be asked N / delay times a second at most, less the time an answer takes. The
+first ten seconds, in which the crawl finds the hosts, are left out. Early requests are counted by host and by address
+over the whole run, robots.txt and redirects included. Prints JSON and keeps it in bench/results/politeness.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from teia.lab.process import lab_process
+from teia.lab.requestlog import read_log
+from teia.lab.witness import early_requests
+
+WARM_UP_S = 10
+SPEC = """
+seed = 3
+hosts = {hosts}
+pages = {pages}
+[sites]
+theta = 0.0
+shared_address = 0
+nxdomain = 0
+unreachable = 0
+[errors]
+scale = 0.0
+[robots]
+crawl_delay = 0
+[links]
+outside = 6
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=500)
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--delay", type=float, default=1.0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay)
+    command = f"python -m bench.politeness --hosts {asked.hosts} --seconds {asked.seconds} --delay {asked.delay:g}"
+    result = {"command": command, **result}
+    Path("bench/results/politeness.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    print(json.dumps(result))
+
+
+def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str, object]:
+    spec, log = folder / "world.toml", folder / "requests.jsonl"
+    spec.write_text(SPEC.format(hosts=hosts, pages=hosts * 200), "utf-8")
+    places = ["--address", "127.77.100.1", "--dns-address", "127.77.255.100:0", "--control-address", "127.77.254.100"]
+    with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *places) as lab:
+        summary = crawl(lab["seeds"][0], lab["dns"], folder / "data", seconds, delay_s)
+    entries = read_log(log)
+    began_s = entries[0].start_s
+    steady = [e for e in entries if WARM_UP_S <= e.start_s - began_s < seconds - 1]
+    rate = len(steady) / (seconds - 1 - WARM_UP_S)
+    return {
+        "hosts": hosts,
+        "delay_s": delay_s,
+        "requests": len(entries),
+        "requests_per_s": round(rate, 1),
+        "of_possible": round(rate * delay_s / hosts, 4),
+        "early_by_host": len(early_requests(entries, delay_s, lambda e: e.host)),
+        "early_by_address": len(early_requests(entries, delay_s, lambda e: e.address)),
+        "politeness_violations": summary["politeness_violations"],
+        "load_average": round(os.getloadavg()[0], 2),
+    }
+
+
+def crawl(seed: str, dns: str, data: Path, seconds: int, delay_s: float) -> dict[str, object]:
+    command = [sys.executable, "-m", "teia", "crawl", seed, "--data", str(data), "--dns", dns, "--json"]
+    command += ["--allow-net", "127.77.0.0/16", "--scope", "suffix:.test"]
+    command += ["--delay", str(delay_s), "--max-seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
