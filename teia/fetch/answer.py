@@ -112,6 +112,11 @@ class Answer:
     def anything_received(self) -> bool:
         return self._head_bytes > 0
 
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of heads and body so far."""
+        return self._head_bytes + len(self._body)
+
     def head(self) -> bytes:
         """The final answer's head, blank line included; exact but for bare line feeds and the case of `HTTP/`."""
         if not self.status:

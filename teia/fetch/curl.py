@@ -69,6 +69,8 @@ class Transfer:
         "headers",
         "is_fresh",
         "keeps",
+        "mark_bytes",
+        "mark_s",
         "pin",
         "request",
         "started_s",
@@ -84,6 +86,9 @@ class Transfer:
         self.done: Done
         self.head = b""
         self.started_s = 0.0
+        # What had been received when, by the fetcher's last look at its speed.
+        self.mark_bytes = 0
+        self.mark_s = 0.0
         # What the handle is set to now, so that only changes are told to libcurl.
         self.pin: Pin | None = None
         self.connect_to = ""
@@ -93,7 +98,15 @@ class Transfer:
 
     def begin(self) -> None:
         self._checked = 0
+        self.mark_bytes = 0
         self.answer.begin(self.request.max_body_bytes, self.request.types)
+
+    def is_slow(self, now_s: float, patience_s: float) -> bool:
+        """Whether less than 1 KiB/s came for so long; time begins when the request has been sent."""
+        received = self.answer.received_bytes
+        if not self._checked or received - self.mark_bytes >= _SLOWEST_BYTES_PER_S * patience_s:
+            self.mark_bytes, self.mark_s = received, now_s
+        return now_s - self.mark_s >= patience_s
 
     def end(self) -> None:
         self.answer.begin(0, ())
@@ -171,6 +184,7 @@ class CurlFetcher:
         self._pins: OrderedDict[str, int] = OrderedDict()
         self._in_flight = 0
         self._closed = False
+        self._look = self._loop.call_later(self._look_every_s(), self._end_slow_ones)
 
     @property
     def in_flight(self) -> int:
@@ -191,6 +205,7 @@ class CurlFetcher:
         transfer = self._idle.pop() if self._idle else self._make()
         transfer.request, transfer.done = request, done
         transfer.started_s = self._clock.now_s()
+        transfer.mark_s = self._clock.ticks_s()
         transfer.begin()
         try:
             self._prepare(transfer, request)
@@ -209,6 +224,7 @@ class CurlFetcher:
         if self._closed:
             return
         self._closed = True
+        self._look.cancel()
         for curl, transfer in list(self._running.items()):
             self._driver.remove(curl)
             transfer.answer.stop = Stop.CLOSED
@@ -218,6 +234,25 @@ class CurlFetcher:
         self._idle.clear()
         self._driver.close()
         await asyncio.sleep(0)  # what was ended above is delivered in this turn of the loop
+
+    # ---- speed ------------------------------------------------------------------------------------------------------
+
+    def _look_every_s(self) -> float:
+        return min(1.0, self._limits.slow_s / 4)
+
+    def _end_slow_ones(self) -> None:
+        """End transfers that drip.
+
+        Done here because libcurl's own LOW_SPEED_TIME fires for only one of several that wait (libcurl 8.23 driven by
+        socket_action; tests/fetch/test_curl.py::test_every_silent_server_is_given_up_after_slow_s).
+        """
+        now_s, patience_s = self._clock.ticks_s(), self._limits.slow_s
+        for curl, transfer in list(self._running.items()):
+            if transfer.is_slow(now_s, patience_s):
+                self._driver.remove(curl)
+                why = f"less than {_SLOWEST_BYTES_PER_S} bytes/s for {patience_s:g} s"
+                self._on_finished(curl, pycurl.E_OPERATION_TIMEDOUT, why)
+        self._look = self._loop.call_later(self._look_every_s(), self._end_slow_ones)
 
     # ---- the way out -------------------------------------------------------------------------------------------------
 
@@ -242,8 +277,6 @@ class CurlFetcher:
         setopt(pycurl.MAXAGE_CONN, int(IDLE_S))
         setopt(pycurl.CONNECTTIMEOUT_MS, int(limits.connect_s * 1000))
         setopt(pycurl.TIMEOUT_MS, int(limits.fetch_s * 1000))
-        setopt(pycurl.LOW_SPEED_LIMIT, _SLOWEST_BYTES_PER_S)
-        setopt(pycurl.LOW_SPEED_TIME, max(1, round(limits.slow_s)))
         setopt(pycurl.RESOLVER_START_FUNCTION, transfer.on_resolver_start)
         setopt(pycurl.OPENSOCKETFUNCTION, transfer.on_open_socket)
         setopt(pycurl.PREREQFUNCTION, transfer.on_request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import socket
 import ssl
@@ -520,3 +521,20 @@ def test_stalled_handshake_times_out() -> None:
     finally:
         silent.close()
     assert (fetched.outcome, fetched.ended_s - fetched.started_s < IMPATIENT.connect_s + 3) == ("timeout", True)
+
+
+def test_every_silent_server_is_given_up_after_slow_s() -> None:
+    """With several transfers waiting, libcurl's LOW_SPEED_TIME ended one and left the others to the whole limit."""
+    silent = socket.create_server((WEB[0], 0))
+    several = [f"http://s{number}.test:{silent.getsockname()[1]}/" for number in range(5)]
+
+    async def run() -> list[Fetched]:
+        async with Fetching(limits=dataclasses.replace(LIMITS, slow_s=1.0, fetch_s=10.0)) as fetching:
+            return await fetching.get_all(several)
+
+    try:
+        fetched = uvloop.run(run())
+    finally:
+        silent.close()
+    assert [each.outcome for each in fetched] == ["timeout"] * 5
+    assert all(1.0 <= each.ended_s - each.started_s < 4.0 for each in fetched)
