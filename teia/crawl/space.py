@@ -1,4 +1,4 @@
-"""Room on the disk: fetching pauses before it is gone, and goes on when there is some again (RELIABILITY 48)."""
+"""Room on the disk: fetching pauses before it is gone, and goes on when there is some again."""
 
 from __future__ import annotations
 

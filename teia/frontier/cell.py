@@ -328,7 +328,7 @@ class FrontierCell:
         Changed means that the normalised text differs (F3), or the bytes of what has no text. A 304 and a first visit
         leave nothing to compare: the one says "unchanged" itself and keeps what is known, the other says nothing. Nor
         does a visit that failed: the page of a 503 is in the history and in the archive, but the last good copy stays
-        what is known (RELIABILITY 19).
+        what is known.
         """
         archived, place = astuple(settled.archived), (slot, settled.host_id, settled.queued.key)
         sql = "SELECT digest, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"

@@ -2,7 +2,7 @@
 
 Written after every group commit with the places whose rest changed. Two marks make death harmless: while a crawler
 runs the ledger is *open*; a clean stop closes it. Found open at the start, the requests under way at the death are
-unknown, so every host the ledger or a frontier knows rests its full time from now (RELIABILITY 25); found closed, the
+unknown, so every host the ledger or a frontier knows rests its full time from now; found closed, the
 recorded times are exact. Times on disk are Unix seconds: a calendar that was set back meanwhile can only lengthen a
 rest, and never beyond MAX_REST_S; one that was set forward while no crawler ran makes rests look over sooner.
 

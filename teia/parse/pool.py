@@ -6,7 +6,7 @@ together while they wait, and does them one by one. If it dies, the item it had 
 more; the others go to the next child. An item that costs two children is `Lost`. Every item submitted is answered
 exactly once, with bytes or with `Lost`.
 
-Cost in this process: about 10 us an item, batched (FETCH.md, section 9; `python -m bench.parse`).
+Cost in this process: about 10 us an item, batched (`python -m bench.parse`).
 """
 
 from __future__ import annotations

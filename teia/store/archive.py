@@ -8,7 +8,7 @@ touches nothing before it. If the file is shorter than that, something outside t
 
 Between two syncs everything is one group: it lies in one file, and either all of it is on the disk when
 `flush_and_sync` returns, or an error is raised and none of it is. After an error the writer stands at the last synced
-position, and the caller may append the same records again (RELIABILITY entry 48).
+position, and the caller may append the same records again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is the archive what it should be? `teia audit archive` (RELIABILITY entries 35 and 49, figure 10).
+"""Is the archive what it should be? `teia audit archive`.
 
 Nothing of the writing side is believed: members are inflated (CRC checked), fastwarc parses each, its digests are
 computed anew (not by fastwarc, which knows fewer spellings of them than the web archives hold), and every CDXJ file is

@@ -1,4 +1,4 @@
-"""What a cell's queries cost, by their plans and by SQLite's own count of instructions (RELIABILITY 24)."""
+"""What a cell's queries cost, by their plans and by SQLite's own count of instructions."""
 
 from __future__ import annotations
 

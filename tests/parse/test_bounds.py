@@ -1,4 +1,4 @@
-"""Pages that are meant to break parsers (RELIABILITY 28 and 31): bounded, and never silently."""
+"""Pages that are meant to break parsers: bounded, and never silently."""
 
 from __future__ import annotations
 

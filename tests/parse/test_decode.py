@@ -126,7 +126,7 @@ def test_a_page_announced_as_gzip_that_is_not_is_read_as_it_is() -> None:
     assert (result.payload, result.error) == (b"<html>plain", "not gzip, as announced")
 
 
-# ---- bombs (RELIABILITY 10)
+# ---- bombs
 
 
 def test_ten_megabytes_of_zeros_are_cut_by_the_ratio() -> None:

@@ -1,4 +1,4 @@
-"""Which characters bytes are (RELIABILITY 32)."""
+"""Which characters bytes are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer is, when headers and bytes disagree (RELIABILITY 33)."""
+"""What an answer is, when headers and bytes disagree."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_children_die_with_a_killed_crawler() -> None:
 
 @pytest.mark.slow
 def test_hostile_pages_fit_into_the_memory_of_a_child() -> None:
-    """RELIABILITY 28 and 31 at the size limits, under the default limits of a child."""
+    """Hostile pages at the size limits, under the default limits of a child."""
     pages = [
         b"".join(b"<a href=/%d>x" % number for number in range(700_000)),
         b"<div>x" * 1_500_000,

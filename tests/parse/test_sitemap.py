@@ -1,4 +1,4 @@
-"""Sitemaps and feeds in any state (RELIABILITY 30)."""
+"""Sitemaps and feeds in any state."""
 
 from __future__ import annotations
 

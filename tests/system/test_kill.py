@@ -1,4 +1,4 @@
-"""kill -9 at random moments loses nothing (RELIABILITY 46, figure 1; 25 for the rests)."""
+"""kill -9 at random moments loses nothing."""
 
 from __future__ import annotations
 
