@@ -197,7 +197,10 @@ def resolve(reference: str, base: str, rules: Sequence[str] = DEFAULT_RULES) -> 
 
 
 def _canonical(href: str, rules: Sequence[str]) -> str | None:
-    """From ada's form (absolute, lower-case host, dots resolved) to ours."""
+    """From ada's form (absolute, lower-case host, dots resolved) to ours.
+
+    Without rules it stays WHATWG's form, less what is no part of a request: user info, fragment, an empty query.
+    """
     scheme, separator, rest = href.partition("://")
     if not separator or scheme not in DEFAULT_PORTS:
         return None
@@ -206,7 +209,7 @@ def _canonical(href: str, rules: Sequence[str]) -> str | None:
     authority = href_without_fragment[:slash].rpartition("@")[2]
     target = href_without_fragment[slash:]
     host, _, port = authority.partition(":") if not authority.startswith("[") else (authority, "", "")
-    if host.endswith("."):
+    if host.endswith(".") and rules:
         # Parsed again, because `0x7f.1..` is a name and `0x7f.1` an address.
         bare = host.rstrip(".")
         return _canonical(ada_url.normalize_url(f"{scheme}://{bare}:{port}{target}"), rules) if bare else None
