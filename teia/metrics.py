@@ -1,8 +1,8 @@
 """Counters and gauges that every stage reports to.
 
 A counter is a plain number bumped in place, because the crawler bumps some of them tens of thousands of times a second;
-`prometheus_client` only formats them when somebody scrapes. Two labelled families cover what needs a label: answers
-by outcome and time by stage. A `Metrics` object is made once per process and passed in; nothing is global.
+`prometheus_client` only formats them when somebody scrapes. One labelled family counts answers by outcome. A `Metrics`
+object is made once per process and passed in; nothing is global.
 """
 
 from __future__ import annotations
@@ -32,17 +32,15 @@ class Metrics:
     in_flight: float = field(default=0, metadata={"help": "requests waiting for their answer", "gauge": True})
     waiting_parse: float = field(default=0, metadata={"help": "pages waiting for a parse child", "gauge": True})
     outcomes: Counter[str] = field(default_factory=Counter)
-    stage_seconds: Counter[str] = field(default_factory=Counter)
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family in the form Prometheus' client library wants."""
         for each in fields(self):
-            if each.name in {"outcomes", "stage_seconds"}:
+            if each.name == "outcomes":
                 continue
             family = GaugeMetricFamily if each.metadata.get("gauge") else CounterMetricFamily
             yield family(f"teia_{each.name}", each.metadata["help"], value=getattr(self, each.name))
         yield _labelled("teia_outcomes", "answers by outcome", "outcome", self.outcomes)
-        yield _labelled("teia_stage_seconds", "processor time by stage", "stage", self.stage_seconds)
 
     def exposition(self) -> bytes:
         """Return the text a Prometheus server reads at /metrics."""

@@ -6,7 +6,6 @@ configuration is begun.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from rich.table import Table
 
 from teia.cli.output import print_json, result_console
-from teia.config import Config, Effective, keys_of, load
+from teia.config import Config, Effective, keys_of, load, toml_value
 
 
 def config(
@@ -86,11 +85,6 @@ def as_toml(effective: Effective) -> str:
         unit = f"{record['unit']}; " if record["unit"] else ""
         lines += [f"# {unit}{record['meaning']} ({record['origin']})", f"{name} = {toml_value(record['value'])}"]
     return "\n".join(lines) + "\n"
-
-
-def toml_value(value: Any) -> str:
-    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
 def markdown() -> str:

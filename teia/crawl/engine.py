@@ -388,6 +388,7 @@ class Crawler:
             for row in committed.robots:
                 self._remember_robots(*row)
             crawl.committed(committed, self._schedule, self._clock)
+            self._report()
             return
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
@@ -395,6 +396,16 @@ class Crawler:
         else:
             self._failure = error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}")
             self._stopping = True
+
+    def _report(self) -> None:
+        """Bring the metrics up to what is committed."""
+        metrics, counts = self.metrics, [crawl.counts for crawl in self.crawls]
+        metrics.pages = sum(each.pages for each in counts)
+        metrics.links = sum(each.links for each in counts)
+        metrics.urls_new = sum(each.urls_new for each in counts)
+        metrics.archive_records = sum(each.archive_records for each in counts)
+        metrics.hosts_active = self._schedule.engaged
+        metrics.urls_queued = sum(cell.frontier.queued for crawl in self.crawls for cell in crawl.committer.cells)
 
     async def _wind_up(self) -> None:
         """Let what is under way end, then commit everything that was read."""

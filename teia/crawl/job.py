@@ -24,6 +24,7 @@ from teia.parse.decode import decode
 from teia.parse.document import Options
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parsing import ParseResult, parse_document
+from teia.parse.processors import Processors, with_users
 from teia.records import Fetched, Link, LinkKind, Outcome, Page
 from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, key_of, resolve
@@ -55,6 +56,7 @@ class Compiled:
     scope: Scope
     limits: LimitSettings
     options: Options
+    processors: Processors
     place_of: Callable[[str], Place | Refusal]
 
 
@@ -65,7 +67,7 @@ def _compiled(settings: bytes) -> Compiled:
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
-    return Compiled(reading, scope, limits, options, place_of)
+    return Compiled(reading, scope, limits, options, with_users(reading.processors), place_of)
 
 
 def read(payload: bytes) -> bytes:
@@ -85,13 +87,15 @@ def read(payload: bytes) -> bytes:
 
 
 def _read_page(task: Task, how: Compiled) -> Result:
-    parsed = parse_document(task.url, task.head, task.body, how.options, is_sitemap=task.purpose == "sitemap")
+    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors)
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, how, parsed, redirect_to)
     chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
     members = NOT_KEPT
     if how.reading.archive:
         about = _about(task, parsed.page, redirect_to)
+        if how.reading.processors:
+            about = {**parsed.page.metadata, **about}  # what the user's own processors found is among it (A15)
         members = page_members(_fetched(task), parsed.decoded.dechunked, about, _earlier(task))
     return _result(
         task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen

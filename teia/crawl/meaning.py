@@ -12,6 +12,7 @@ from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
 from teia.frontier.order import order_named
 from teia.frontier.scope import compile_scope, seeds_scope
+from teia.parse.processors import with_users
 from teia.urls import from_user
 
 
@@ -36,6 +37,7 @@ def reading_of(config: Config) -> bytes:
     scope = config.scope
     include = scope.include or tuple(seeds_scope(seeds_of(config)))
     compile_scope(include, scope.exclude, types=scope.types)
+    with_users(config.parse.processors)
     return encode(
         Reading(
             include,
@@ -50,6 +52,7 @@ def reading_of(config: Config) -> bytes:
             asdict(config.limits),
             config.parse.text,
             config.archive.answers,
+            config.parse.processors,
         )
     )
 

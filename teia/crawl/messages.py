@@ -47,6 +47,7 @@ class Reading(msgspec.Struct, array_like=True, frozen=True):
     limits: dict[str, int | float]
     text: bool = True
     archive: bool = True
+    processors: tuple[str, ...] = ()
 
 
 class FoundLink(msgspec.Struct, array_like=True, frozen=True):

@@ -7,6 +7,9 @@ from pathlib import Path
 from teia.crawl.crawl import State
 from teia.lab.exchange import Answer, Fault, Request
 from teia.lab.witness import early_requests
+from teia.parse.document import Document
+from teia.store.reader import ArchiveReader
+from teia.store.root import open_root
 
 from .webs import HTML, ScriptedWeb, crawl_web, html, redirect, robots
 
@@ -198,3 +201,28 @@ def test_requisites_are_fetched_when_asked_for_even_from_out_of_scope(tmp_path: 
     assert "a.test/style.css" not in plain.asked()
     faithful = crawl_web(web, tmp_path / "faithful", "a.test/", archive__requisites=True, scope__max_depth=1)
     assert {"a.test/style.css", "a.test/p.png", "cdn.other/x.js", "a.test/2"} <= set(faithful.asked())
+
+
+def heading_words(document: Document) -> dict[str, str]:
+    """A processor of a user's own."""
+    return {"shouted": document.markup.partition("<p>")[2].partition("</p>")[0].upper()}
+
+
+def test_users_own_processors_run_in_the_children_and_reach_the_archive(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": {"/": html(text="hello")}})
+    processors = ["text/html=tests.crawl.test_engine:heading_words"]
+    crawled = crawl_web(web, tmp_path, "a.test/", parse__processors=processors)
+    records = [
+        record
+        for folder in open_root(crawled.data).collection("main").cells()
+        for record in ArchiveReader(folder.archive).records()
+        if record.kind == "metadata"
+    ]
+    assert any(b"shouted: HELLO" in record.block for record in records)
+
+
+def test_metrics_tell_what_was_committed(tmp_path: Path) -> None:
+    web = ScriptedWeb({"a.test": {"/": html("/1"), "/1": html()}})
+    metrics = crawl_web(web, tmp_path, "a.test/").metrics
+    assert (metrics.requests, metrics.pages, metrics.urls_new, metrics.urls_queued) == (3, 2, 2, 0)
+    assert metrics.archive_records > 3

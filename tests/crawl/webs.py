@@ -19,6 +19,7 @@ from teia.crawl.reading import known_urls
 from teia.lab.exchange import Answer, Request
 from teia.lab.requestlog import Entry, read_log
 from teia.lab.serve import LabServer
+from teia.metrics import Metrics
 from teia.store.root import open_root
 
 Page = Answer | Callable[[Request], Answer]
@@ -69,6 +70,7 @@ class Crawled:
     """What came of a crawl: the crawls as they ended, what the server saw, and what is on disk."""
 
     crawls: list[Crawl]
+    metrics: Metrics
     entries: list[Entry]
     data: Path
 
@@ -125,8 +127,8 @@ async def _crawl(
             async with open_crawler(root, configs, clock, seed=1) as crawler:
                 async with asyncio.timeout(60):
                     await crawler.run()
-                crawls = list(crawler.crawls)
-    return Crawled(crawls, read_log(log), folder / "data")
+                crawls, metrics = list(crawler.crawls), crawler.metrics
+    return Crawled(crawls, metrics, read_log(log), folder / "data")
 
 
 def _host_and_path(seed: str) -> tuple[str, str]:
