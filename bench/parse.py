@@ -28,9 +28,8 @@ from teia.parse.document import Document, Options
 from teia.parse.encoding import determine
 from teia.parse.fingerprint import fingerprints
 from teia.parse.headers import parse_head
-from teia.parse.html import read_headings, read_html, read_meta, visible_text
+from teia.parse.html import read_html
 from teia.parse.language import language_of
-from teia.parse.links import LinkCollector, add_tree_links
 from teia.parse.parsing import parse_document
 from teia.parse.pool import ChildLimits, ChildPool, Lost
 
@@ -91,6 +90,7 @@ def microseconds(work: Callable[[], object], pages: int) -> float:
 def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     """Each stage as a function that takes the next page whenever it is called."""
     options = Options(LimitSettings())
+    without_text = Options(options.limits, want_text=False)
     with_requisites = Options(options.limits, want_requisites=True)
     raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
     head = parse_head(raw)
@@ -99,15 +99,12 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     task = cycle([task_of(f"{URL}?{number}", raw, body) for number, body in enumerate(bodies)])
     page = cycle(pages)
     markup = cycle([each.decode() for each in pages])
-    tree = cycle([HTMLTree.parse(each.decode()) for each in pages])
-    text = cycle([visible_text(HTMLTree.parse(each.decode())) for each in pages])
+    text = cycle([read_html(Document(URL, head, each, options)).text for each in pages])
     return {
         "decode (chunks, gzip)": lambda: decode(head.headers, next(wire), options.limits),
         "encoding": lambda: determine(next(page), "", is_html=True),
         "parse (lexbor)": lambda: HTMLTree.parse(next(markup)),
-        "parse and text": lambda: visible_text(HTMLTree.parse(next(markup))),
-        "links": lambda: add_tree_links(next(tree), LinkCollector(URL, options)),
-        "headings, meta": lambda: (read_headings(next(tree)), read_meta(next(tree), "teia")),
+        "html without text": lambda: read_html(Document(URL, head, next(page), without_text)),
         "html, all of it": lambda: read_html(Document(URL, head, next(page), options)),
         "language": lambda: language_of(next(text), "en"),
         "fingerprints": lambda: fingerprints(next(page), next(text)),

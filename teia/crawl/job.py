@@ -96,7 +96,9 @@ def _read_page(task: Task, how: Compiled) -> Result:
         about = _about(task, parsed.page, redirect_to)
         if how.reading.processors:
             about = {**parsed.page.metadata, **about}  # what the user's own processors found is among it (A15)
-        members = page_members(_fetched(task), parsed.decoded.dechunked, about, _earlier(task))
+        decoded = parsed.decoded
+        known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
+        members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
     return _result(
         task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen
     )

@@ -1,23 +1,24 @@
 """What references mean in one document: its base, and the short ways to a canonical URL.
 
-Most references are plain: a path of letters, digits and a few signs, on the same host or another. Their canonical form
-is the place they are relative to and themselves, put together in a fifth of the time it takes to parse a URL, and a
-page has a hundred of them. Whatever is not plain goes to ada (`teia.urls.resolve`), and what that says is the truth:
-tests/parse/test_base.py compares the two.
+Within a folder the same references come back page after page, so what they mean is remembered. Most of the others are
+plain: a path of letters, digits and a few signs, on the same host or another. Their canonical form is the place they
+are relative to and themselves, put together in a fifth of the time it takes to parse a URL, and a page has a hundred of
+them. Whatever is not plain goes to ada (`teia.urls.resolve`), and what that says is the truth: tests/parse/test_base.py
+compares the two.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from teia.urls import DEFAULT_RULES, NAMES_VISITOR, resolve
+from teia.urls import DEFAULT_RULES, MAX_REFERENCE_CHARS, NAMES_VISITOR, resolve
 
 MAX_PLAIN_CHARS = 1_024
 MAX_KNOWN_CHARS = 256
-MAX_ORIGINS = 64
+MAX_FOLDERS = 64
 MAX_KNOWN = 512
-"""References remembered for each of so many origins: at most some 15 MB in a child."""
+"""References remembered for each of so many folders and origins: at most some 30 MB in a child."""
 
 _CHARS = r"[\w~+,=@!-]"
 _PATH = rf"\.?+{_CHARS}[\w.~+,=@!-]*+(?:/\.?+{_CHARS}[\w.~+,=@!-]*+)*+/?+"
@@ -25,8 +26,8 @@ _PATH = rf"\.?+{_CHARS}[\w.~+,=@!-]*+(?:/\.?+{_CHARS}[\w.~+,=@!-]*+)*+/?+"
 
 _LABEL = r"[a-z0-9]++(?:-[a-z0-9]++)*+"
 _PLAIN = re.compile(
-    rf"(?:(https?://(?:{_LABEL}\.)++[a-z]{{2,63}})?+/|((?:\.\./)++|(?=\.?+{_CHARS})))"
-    rf"({_PATH})?+(\?[\w.~+,=@!&/:-]++)?+(?:#[!-~]*+)?+",
+    rf"(?:(https?://(?:{_LABEL}\.)++[a-z]{{2,63}})?+/|(?:\./)?+((?:\.\./)++|(?=\.?+{_CHARS})))"
+    rf"({_PATH})?+(\?[\w.~+,=@!&/:-]++)?+",
     re.ASCII,
 )
 """Groups: origin, steps up (None after a slash in front), path, query."""
@@ -36,11 +37,24 @@ _PLAIN_FOLDER = re.compile(rf"https?://[^/]++/(?:{_PATH})?+", re.ASCII)
 _ABSOLUTE = ("/", "http://", "https://")
 """References that begin so mean the same on every page of an origin."""
 
+_MEANS_THE_SAME = re.compile(r"[^\0- ?:][^:]*+\Z|(?:mailto|javascript|tel|data):")
+"""Relative ones that do not depend on which page of a folder they stand on, as `?q=1` or an empty one would."""
 
-@lru_cache(maxsize=MAX_ORIGINS)
-def _known_on(_origin: str, _rules: tuple[str, ...]) -> dict[str, str]:
-    """Return what is known of an origin's references, to be added to: the pages of a site repeat their menus."""
+Known = dict[str, str | None]
+
+
+@lru_cache(maxsize=2 * MAX_FOLDERS)
+def _known_in(_folder: str, _rules: tuple[str, ...]) -> Known:
+    """Return what is known of a folder's (or an origin's) references, to be added to: a site repeats its menus."""
     return {}
+
+
+def _remember(known: Known, reference: str, url: str | None) -> None:
+    if len(reference) > MAX_KNOWN_CHARS:
+        return
+    if len(known) >= MAX_KNOWN:
+        known.clear()
+    known[reference] = url
 
 
 class Base:
@@ -52,7 +66,7 @@ class Base:
         # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
         self._origin = url[: url.find("/", 8) + 1] or url
         self._folder = url.partition("?")[0].rpartition("/")[0] + "/"
-        self._known = _known_on(self._origin, rules)
+        self._known = _known_in(self._folder, rules)
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
         self._places: dict[str | None, str] = {None: self._origin}
         """What stands before a plain path, by the steps up to it."""
@@ -61,15 +75,36 @@ class Base:
 
     def resolve(self, reference: str) -> str | None:
         """Return the canonical URL a reference means here, or None if it is not one we crawl."""
-        url = self._known.get(reference)
-        if url is not None:
-            return url
-        url = self._put_together(reference) or resolve(reference, self.url, self._rules)
-        if url is not None and reference.startswith(_ABSOLUTE) and len(reference) <= MAX_KNOWN_CHARS:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[reference] = url
+        if len(reference) > MAX_REFERENCE_CHARS:
+            return None
+        reference = reference.partition("#")[0]
+        if not reference:
+            return self._itself
+        try:
+            return self._known[reference]
+        except KeyError:
+            return self._look_up(reference)
+
+    @cached_property
+    def _itself(self) -> str | None:
+        """What `#top` means, which a table of contents says a hundred times."""
+        return resolve("", self.url, self._rules)
+
+    def _look_up(self, reference: str) -> str | None:
+        """Return what a reference without fragment means, and remember it where that is the same for other pages."""
+        if reference.startswith(_ABSOLUTE):
+            on_origin = _known_in(self._origin, self._rules)
+            url = on_origin[reference] if reference in on_origin else self._resolved(reference)
+            _remember(on_origin, reference, url)
+        else:
+            url = self._resolved(reference)
+            if not _MEANS_THE_SAME.match(reference):
+                return url
+        _remember(self._known, reference, url)
         return url
+
+    def _resolved(self, reference: str) -> str | None:
+        return self._put_together(reference) or resolve(reference, self.url, self._rules)
 
     def _put_together(self, reference: str) -> str:
         """Return the URL of a plain reference, an empty text for any other."""

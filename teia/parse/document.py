@@ -9,7 +9,7 @@ from resiliparse.parse.html import HTMLTree
 
 from teia.config import LimitSettings
 from teia.parse import encoding, mime
-from teia.parse.bounds import bounded
+from teia.parse.bounds import bounded, is_modest
 from teia.parse.headers import Head
 from teia.records import Link
 from teia.urls import DEFAULT_RULES
@@ -86,7 +86,10 @@ class Document:
         return encoding.to_text(self.payload, self.charset)
 
     @cached_property
-    def _bounded(self) -> tuple[str, tuple[str, ...]]:
+    def _bounded(self) -> tuple[str | bytes, tuple[str, ...]]:
+        """Markup that any parser can take, as bytes where they are the UTF-8 that the parser wants anyway."""
+        if self.charset == "utf-8" and is_modest(self.payload) and _is_plain_utf8(self.payload):
+            return self.payload, ()
         return bounded(self.markup)
 
     @property
@@ -97,4 +100,15 @@ class Document:
     @cached_property
     def tree(self) -> HTMLTree:
         """The document as a browser builds it (lexbor), parsed once for all processors."""
-        return HTMLTree.parse(self._bounded[0])
+        markup = self._bounded[0]
+        return HTMLTree.parse(markup) if isinstance(markup, str) else HTMLTree.parse_from_bytes(markup, "utf-8")
+
+
+def _is_plain_utf8(data: bytes) -> bool:
+    """Whether bytes are valid UTF-8 without a mark in front, so that they need no decoding."""
+    if data.isascii():
+        return True
+    try:
+        return not data.decode("utf-8").startswith("\ufeff")
+    except UnicodeDecodeError:
+        return False

@@ -23,6 +23,9 @@ _LATIN = [
 ]  # fmt: skip
 """The detector's languages that are written in Latin letters."""
 
+_COMMON = ["de", "en", "es", "fr", "id", "it", "nl", "pl", "pt", "sv", "tr", "vi"]
+"""Most pages in Latin letters are in one of these, and most that declare a language are in it."""
+
 _TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_,;\s]|\Z)")
 
 
@@ -40,11 +43,19 @@ def language_of(text: str, declared: str = "") -> str:
     # The beginning of a page is its menu; a quarter into it we are among sentences.
     start = max(0, min(len(text) // 4, len(text) - SAMPLE_CHARS))
     sample = text[start : start + SAMPLE_CHARS]
-    results: list[tuple[str, int]] = detect_fast(sample, n_results=CLOSE_RESULTS, langs=_candidates(sample))
-    if not results or said in {found for found, _ in results}:
+    candidates = _candidates(sample)
+    if said and candidates is _LATIN and _best(sample, list({said, *_COMMON}))[0][:1] == [said]:
         return said
-    found, rank = results[0]
-    return said if found == "unknown" or rank > SURE_RANK else found
+    results, rank = _best(sample, candidates)
+    if not results or said in results:
+        return said
+    return said if results[0] == "unknown" or rank > SURE_RANK else results[0]
+
+
+def _best(sample: str, candidates: list[str] | None) -> tuple[list[str], int]:
+    """Return the best languages for a sample, and the rank of the first: smaller is surer."""
+    results: list[tuple[str, int]] = detect_fast(sample, n_results=CLOSE_RESULTS, langs=candidates)
+    return [language for language, _ in results], results[0][1] if results else 0
 
 
 def _candidates(sample: str) -> list[str] | None:

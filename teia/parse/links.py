@@ -7,7 +7,7 @@ Forms are never submitted. A link to the page itself (`#top`) is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from resiliparse.parse.html import DOMNode, HTMLTree
 
@@ -80,6 +80,11 @@ class LinkCollector:
         else:
             self.is_full = True
 
+    def would_learn(self, url: str) -> bool:
+        """Whether another anchor with this URL could add anything to what is known of it."""
+        known = self._anchors.get(url)
+        return known is None or known.nofollow or not known.text
+
     def _takes_room(self, *, is_requisite: bool) -> bool:
         if (self._room_for_requisites if is_requisite else self._room_for_ways) <= 0:
             self.is_full = True
@@ -124,37 +129,40 @@ def _add_refresh(value: str, links: LinkCollector) -> None:
 
 # ---- elements -------------------------------------------------------------------------------------------------------
 
-_WAYS = "[href],frame,iframe,meta"
+WAYS = "[href],frame,iframe,meta"
 """More than is needed, because each attribute that a selector names costs as much as another search."""
 
+_RARE_WAYS = frozenset({"area", "meta", "frame", "iframe"})
 _REQUISITES = (
     "img,source,input[src],image,use,video,audio,track[src],embed[src],object[data],script[src],link[href],style,"
     "[style],[background]"
 )
 
 
-def add_tree_links(tree: HTMLTree, links: LinkCollector) -> str:
-    """Take the links of a page; return its canonical URL, if it names one."""
-    document = tree.document
-    base = document.query_selector("base[href]")
-    if base is not None:
-        links.set_base(base.getattr("href", ""))
-    canonical = _add_ways(document, links)
+def add_element_links(tree: HTMLTree, elements: Sequence[DOMNode], tags: Sequence[str], links: LinkCollector) -> str:
+    """Take the links of a page; return its canonical URL, if it names one.
+
+    `elements` are those of the tree that `WAYS` selects, among others, and `tags` their names.
+    """
+    if "base" in tags:
+        base = tree.document.query_selector("base[href]")
+        if base is not None:
+            links.set_base(base.getattr("href", ""))
+    canonical = _add_ways(elements, tags, links)
     if links.options.want_requisites:
-        for element in document.query_selector_all(_REQUISITES):
+        for element in tree.document.query_selector_all(_REQUISITES):
             _add_requisites(element, links)
     return canonical
 
 
-def _add_ways(document: DOMNode, links: LinkCollector) -> str:
+def _add_ways(elements: Sequence[DOMNode], tags: Sequence[str], links: LinkCollector) -> str:
     canonical = ""
     # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
     chars_left = 1_000_000
-    for element in document.query_selector_all(_WAYS):
-        tag = element.tag
+    for element, tag in zip(elements, tags, strict=True):
         if tag == "a":
             url = links.resolved(element.getattr("href", ""))
-            if url is not None and url != links.url:
+            if url is not None and url != links.url and links.would_learn(url):
                 written = element.text if chars_left > 0 else ""
                 chars_left -= len(written)
                 text = one_line(written, MAX_ANCHOR_CHARS) or _pictured(element)
@@ -163,7 +171,7 @@ def _add_ways(document: DOMNode, links: LinkCollector) -> str:
         elif tag == "link":
             named = _add_link_element(element, links)
             canonical = canonical or named
-        else:
+        elif tag in _RARE_WAYS:
             _add_rare_way(tag, element, links)
     return canonical
 

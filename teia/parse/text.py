@@ -15,7 +15,12 @@ import numpy.typing as npt
 _ACCENT_RANGES = ((0x0300, 0x036F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE20, 0xFE2F))
 _ACCENTS = re.compile(f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _ACCENT_RANGES)}]+")
 _BLANK = ord(" ")
-_KEPT, _ACCENT, _OTHER = range(3)
+_WITH_CASE_OR_PARTS = ((0, 0x33FF), (0xA000, 0xABFF), (0xF900, 0xFFFF))
+"""Where letters have case or come apart; between lie Chinese, Korean, halves of pairs and what is private."""
+
+_KEPT, _ACCENT, _MARK, _OTHER = range(4)
+"""A UTF-16 unit is folded; dropped; kept, though its place among other marks may have to be settled; unknown here."""
+
 Units = npt.NDArray[np.uint16]
 
 
@@ -32,13 +37,24 @@ def normalised(text: str) -> str:
     if text.isascii():
         octets = np.frombuffer(text.encode("ascii").translate(_FOLDED_ASCII), dtype=np.uint8)
         return _collapsed(octets).decode("ascii").strip(" ")
-    text = unicodedata.normalize("NFKD", text)
+    folded = _folded_units(text, _ACCENT)
+    if folded is None:
+        text = unicodedata.normalize("NFKD", text)
+        folded = _folded_units(text, _MARK)
+    if folded is None:
+        return normalised_plainly(text)
+    return _collapsed(folded).decode("utf-16-le", "surrogatepass").strip(" ")
+
+
+def _folded_units(text: str, worst: int) -> Units | None:
+    """Return the text's units without accents and case; None if there are worse kinds of them than `worst`."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
     kinds = _KINDS[units]
-    if kinds.max() == _OTHER:
-        return normalised_plainly(text)
-    folded: Units = _FOLDED[units[kinds == _KEPT]]
-    return _collapsed(folded).decode("utf-16-le", "surrogatepass").strip(" ")
+    found = kinds.max()
+    if found > worst:
+        return None
+    folded: Units = _FOLDED[units if found == _KEPT else units[kinds != _ACCENT]]
+    return folded
 
 
 def normalised_plainly(text: str) -> str:
@@ -65,21 +81,33 @@ def _folded(unit: int) -> int:
     char = chr(unit)
     if char.isspace():
         return _BLANK
+    if unicodedata.decomposition(char):
+        char = _ACCENTS.sub("", unicodedata.normalize("NFKD", char))
     folded = char.casefold()
-    return ord(folded) if len(folded) == 1 else 0
+    return ord(folded) if len(folded) == 1 and folded <= "\uffff" else 0
+
+
+def _all_folded() -> Units:
+    units = np.arange(0x10000, dtype=np.uint16)
+    for first, last in _WITH_CASE_OR_PARTS:
+        units[first : last + 1] = [_folded(unit) for unit in range(first, last + 1)]
+    units[0xAC00:0xD7A4] = 0  # Korean syllables come apart by a rule
+    return units
 
 
 def _kinds_of(folded: Units) -> npt.NDArray[np.uint8]:
     kinds = np.full(folded.size, _KEPT, dtype=np.uint8)
     kinds[folded == 0] = _OTHER
-    # Letters with case lie behind these halves of a pair; those that hold signs, pictures and Chinese have none.
-    kinds[0xD800:0xE000] = _KEPT
+    for first, last in _WITH_CASE_OR_PARTS:
+        kinds[[unit for unit in range(first, last + 1) if unicodedata.combining(chr(unit))]] = _MARK
+    # Halves of a pair: what it decomposes to is not known here. Letters with case lie behind the five.
+    kinds[0xD800:0xE000] = _MARK
     kinds[[0xD801, 0xD803, 0xD806, 0xD81B, 0xD83A]] = _OTHER
     for first, last in _ACCENT_RANGES:
         kinds[first : last + 1] = _ACCENT
     return kinds
 
 
-_FOLDED: Units = np.fromiter(map(_folded, range(0x10000)), dtype=np.uint16, count=0x10000)
+_FOLDED = _all_folded()
 _KINDS = _kinds_of(_FOLDED)
 _FOLDED_ASCII = bytes([*_FOLDED[:0x80].tolist(), *range(0x80, 0x100)])

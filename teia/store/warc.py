@@ -205,19 +205,23 @@ def metadata_member(url: str, time_s: float, block: bytes, answer_id: str) -> by
     return _member("metadata", header_url(url), iso_utc(time_s), _FIELDS, block, concurrent)[1]
 
 
-def page_members(fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_of: RevisitOf | None = None) -> Members:
+def page_members(
+    fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_of: RevisitOf | None = None, sha256: str = ""
+) -> Members:
     """Return the records of one answer.
 
     `dechunked` is the body without its chunks, as received otherwise. A revisit is written only if it is true: the
     answer is a 304, or its payload has the digest of `revisit_of`. Without a readable head there is no answer to
     store, and only request and metadata are written. The metadata record is left out when there is nothing to say.
+    `sha256` is that of `dechunked` where somebody knows it already.
     """
     url, date = header_url(fetched.url), iso_utc(fetched.started_s)
     head = final_head(fetched.head)
     parts: list[tuple[str, bytes]] = []
     answer_id, payload_digest, concurrent = "", "", ""
     if head is not None:
-        kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of)
+        known = f"sha256:{sha256}" if sha256 else ""
+        kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of, known)
         concurrent = f"WARC-Concurrent-To: {answer_id}\r\n"
     if fetched.request_head:
         parts.append(
@@ -240,13 +244,13 @@ def page_members(fetched: Fetched, dechunked: bytes, metadata: Fields, revisit_o
 
 
 def _answer(
-    fetched: Fetched, url: str, date: str, head: Head, body: bytes, revisit_of: RevisitOf | None
+    fetched: Fetched, url: str, date: str, head: Head, body: bytes, revisit_of: RevisitOf | None, digest: str
 ) -> tuple[str, str, str, bytes]:
     """Return kind, id, payload digest and member of the response or revisit."""
     address = f"WARC-IP-Address: {header_value(fetched.address)}\r\n" if fetched.address else ""
     if revisit_of is not None and fetched.status == 304:
         return _revisit(NOT_MODIFIED, url, date, head, revisit_of, address)
-    payload_digest = digest_of(body) if body else _NO_PAYLOAD
+    payload_digest = (digest or digest_of(body)) if body else _NO_PAYLOAD
     if revisit_of is not None and body and payload_digest == revisit_of.payload_digest and not fetched.truncated:
         return _revisit(IDENTICAL, url, date, head, revisit_of, address)
     extra = f"{address}WARC-Payload-Digest: {payload_digest}\r\n"

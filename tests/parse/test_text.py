@@ -34,6 +34,12 @@ def test_arrays_and_the_plain_way_agree(text: str) -> None:
     assert normalised(text) == normalised_plainly(text)
 
 
+def test_arrays_and_the_plain_way_agree_on_every_character() -> None:
+    for code in range(1, 0x30000):
+        text = f"A{chr(code)}b{chr(code)} é"
+        assert normalised(text) == normalised_plainly(text), hex(code)
+
+
 def test_one_line_collapses_and_cuts() -> None:
     assert one_line(" a \n b\t c ", 4) == "a b "
     assert one_line("x" * 10_000, 5) == "xxxxx"
