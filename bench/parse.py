@@ -24,7 +24,7 @@ from teia.crawl.job import read
 from teia.crawl.meaning import reading_of
 from teia.crawl.messages import Task, encode
 from teia.parse.decode import decode
-from teia.parse.document import Document, Options
+from teia.parse.document import Document, Findings, Options
 from teia.parse.encoding import determine
 from teia.parse.fingerprint import fingerprints
 from teia.parse.headers import parse_head
@@ -32,6 +32,8 @@ from teia.parse.html import read_html
 from teia.parse.language import language_of
 from teia.parse.parsing import parse_document
 from teia.parse.pool import ChildLimits, ChildPool, Lost
+from teia.parse.scan import is_compiled, scan
+from teia.parse.tree import TreeExtract
 
 URL = "http://bench.test/section/page.html"
 VARIANTS = 500
@@ -103,15 +105,24 @@ def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     return {
         "decode (chunks, gzip)": lambda: decode(head.headers, next(wire), options.limits),
         "encoding": lambda: determine(next(page), "", is_html=True),
-        "parse (lexbor)": lambda: HTMLTree.parse(next(markup)),
+        "scan": lambda: scan(next(page), want_text=True),
+        "scan without text": lambda: scan(next(page), want_text=False),
+        "tree (lexbor)": lambda: HTMLTree.parse(next(markup)),
+        "html": lambda: read_html(Document(URL, head, next(page), options)),
         "html without text": lambda: read_html(Document(URL, head, next(page), without_text)),
-        "html, all of it": lambda: read_html(Document(URL, head, next(page), options)),
+        "html through a tree": lambda: through_a_tree(Document(URL, head, next(page), options)),
         "language": lambda: language_of(next(text), "en"),
         "fingerprints": lambda: fingerprints(next(page), next(text)),
         "parse_document": lambda: parse_document(URL, raw, next(wire), options),
         "parse_document, requisites": lambda: parse_document(URL, raw, next(wire), with_requisites),
         "the whole job of a child": lambda: read(next(task)),
     }
+
+
+def through_a_tree(document: Document) -> Findings:
+    """The long way, which pages go that the scanner does not take."""
+    document.__dict__["extract"] = TreeExtract(document.tree, want_text=document.options.want_text)
+    return read_html(document)
 
 
 def task_of(url: str, head: bytes, body: bytes) -> bytes:
@@ -154,7 +165,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=100, help="pages per round")
     arguments = parser.parse_args()
     pages = [make_page(seed=seed) for seed in range(VARIANTS)]
-    print(f"page: {len(pages[0])} bytes, {pages[0].count(b'<a ')} links")
+    print(f"page: {len(pages[0])} bytes, {pages[0].count(b'<a ')} links; compiled: {'yes' if is_compiled() else 'no'}")
     for name, work in stages(pages).items():
         print(f"{name:28s} {microseconds(work, arguments.pages):7.0f} us")
     cpu_us, wall_us = asyncio.run(transport(20 * arguments.pages))

@@ -20,11 +20,17 @@ find_python() {
     die "Python 3.11 or newer is needed; install it, or name it in TEIA_PYTHON"
 }
 
+# made_from: all that an environment depends on.
+made_from() {
+    cat "$root/pyproject.toml" "$root/setup.py" "$root/scripts/constraints.txt"
+    find "$root/teia" '(' -name '*.pyx' -o -name '*.pxi' ')' -print0 | LC_ALL=C sort -z | xargs -0 cat
+}
+
 # make_environment EXTRAS: .venv with teia and these extras, made anew when what it was made from has changed.
 make_environment() {
     local extras="$1" python stamp wanted
     stamp="$venv/.made-for-$extras"
-    wanted="$(cat "$root/pyproject.toml" "$root/scripts/constraints.txt" | sha256sum | cut -d' ' -f1)"
+    wanted="$(made_from | sha256sum | cut -d' ' -f1)"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
@@ -35,9 +41,13 @@ make_environment() {
         "$python" -m venv --clear "$venv" ||
             die "could not make a virtual environment; on Debian: apt-get install python3-venv"
     fi
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --constraint "$root/scripts/constraints.txt" --editable "$root[$extras]" ||
+    # As variables the constraints hold for what is needed to build, too.
+    PIP_CONSTRAINT="$root/scripts/constraints.txt" PIP_BUILD_CONSTRAINT="$root/scripts/constraints.txt" \
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[$extras]" ||
         die "could not install the Python packages; the lines above say why"
+    (cd "$root" && "$venv/bin/python" -c 'import teia.lib._words, teia.parse.scan._scan') 2>/dev/null ||
+        say "teia: could not compile, so pages are read the slow way; on Debian: apt-get install gcc python3-dev" \
+            "and remove $venv"
     printf '%s' "$wanted" >"$stamp"
 }
 

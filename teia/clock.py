@@ -89,7 +89,7 @@ class VirtualClock:
 
 def iso_utc(unix_s: float) -> str:
     """ISO 8601 in UTC with `Z`, to the microsecond: the way every time appears in our JSON."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def from_iso(text: str) -> float:

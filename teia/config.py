@@ -68,9 +68,41 @@ class CollectionSettings:
     name: str = setting("main", "name of the collection, and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
     seeds: tuple[str, ...] = setting((), "URLs to begin with")
     order: str = setting(
-        "breadth", "which new URL of a host comes first (A6)", choices=("breadth", "depth", "backlinks")
+        "breadth",
+        "which new URL of a host comes first (A6)",
+        choices=("breadth", "depth", "backlinks", "pagerank", "focused", "sydney"),
     )
     cells: int = setting(4, "parts the collection is split into; fixed when it is made", at_least=1, at_most=SLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class FocusSettings:
+    """What a focused crawl looks for, where `collection.order` is `focused` (A6; see orders.md)."""
+
+    words: tuple[str, ...] = setting((), "words of the topic")
+    examples: tuple[str, ...] = setting(
+        (), "pages of the topic: files, folders, patterns, or URLs the collection holds; they need `others` beside them"
+    )
+    others: tuple[str, ...] = setting(
+        (), "pages of other topics, the same; NAME=PATH makes them a kind of which is learnt where it leads"
+    )
+    mode: str = setting(
+        "soft",
+        "soft: links of relevant pages are taken first; hard: links of others are not taken",
+        choices=("soft", "hard"),
+    )
+    tunnel: int = setting(1, "irrelevant pages in a row through which hard focus goes on", at_least=0, at_most=100)
+    threshold: float = setting(0.5, "score from which a page is relevant", at_least=0.01, at_most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SydneySettings:
+    """The Sydney strategy, where `collection.order` is `sydney` (A6; see orders.md)."""
+
+    links: int = setting(
+        12, "new links of a page to one host that go ahead; the others wait until the host has no more", at_least=1
+    )
+    seed: int = setting(1, "what decides which of them go ahead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +130,15 @@ class CourtesySettings:
         3_600.0, "a host that asks for a longer Crawl-delay is parked", unit="s", at_least=1
     )
     retry_wait_s: float = setting(30.0, "first wait before a failed URL is tried again; doubles", unit="s", at_least=0)
+    shared_sites: int = setting(
+        8, "registered domains at one address that share one rest; with more it is divided (sharing.py)", at_least=1
+    )
+    shared_rest_s: float = setting(
+        1.0, "shortest rest of an address that many sites share, if the delay is longer", unit="s", at_least=0.05
+    )
+    cdn_nets: tuple[str, ...] = setting(
+        (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s"
+    )
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
     user_agent: str = setting(
         "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+"
@@ -115,6 +156,10 @@ class LimitSettings:
     seconds: float = setting(0.0, "time before the crawl stops; 0: as long as it takes", unit="s", at_least=0)
     pages_per_host: int = setting(1_000_000, "requests to one host", at_least=1)
     pages_per_site: int = setting(2_000_000, "requests to one registered domain", at_least=1)
+    bytes_per_host: int = setting(50 * 2**30, "received from one host", unit="bytes", at_least=1024)
+    bytes_per_site: int = setting(100 * 2**30, "received from one registered domain", unit="bytes", at_least=1024)
+    failures_per_host: int = setting(12, "failures in a row after which a host is given up for the run", at_least=1)
+    failures_per_site: int = setting(200, "the same for all hosts of a registered domain together", at_least=1)
     body_bytes: int = setting(10 * 2**20, "body on the wire", unit="bytes", at_least=1024)
     decoded_bytes: int = setting(32 * 2**20, "body after decompression", unit="bytes", at_least=1024)
     decoded_ratio: int = setting(200, "decompressed to compressed, after the first MiB", at_least=2)
@@ -165,6 +210,13 @@ class ArchiveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The search index."""
+
+    enabled: bool = setting(True, "whether pages are put into the search index")
+
+
+@dataclass(frozen=True, slots=True)
 class CommitSettings:
     """Group commit."""
 
@@ -173,17 +225,38 @@ class CommitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SitesSettings:
+    """Names that are one site, and pages that are not there (A7; see sites.md)."""
+
+    aliases: bool = setting(True, "whether two names of one site are recognised and crawled as one")
+    alias_pages: int = setting(
+        3, "different pages that both names must show alike, robots.txt being the same too", at_least=2, at_most=32
+    )
+    alias_check_s: float = setting(
+        604_800.0, "after so long an alias that is still linked to is looked at again", unit="s", at_least=0
+    )
+    probe_after_pages: int = setting(
+        20, "known URLs of a host before it is asked for one that cannot exist, to find soft 404s; 0: never", at_least=0
+    )
+    traps: bool = setting(False, "whether kinds of URLs that have no end are found by their pages and parked (T9)")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole tree; one section per stage."""
 
     collection: CollectionSettings = field(default_factory=CollectionSettings)
+    focus: FocusSettings = field(default_factory=FocusSettings)
+    sydney: SydneySettings = field(default_factory=SydneySettings)
     scope: ScopeSettings = field(default_factory=ScopeSettings)
     courtesy: CourtesySettings = field(default_factory=CourtesySettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     parse: ParseSettings = field(default_factory=ParseSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
     commit: CommitSettings = field(default_factory=CommitSettings)
+    sites: SitesSettings = field(default_factory=SitesSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +279,16 @@ def to_toml(config: Config) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them, but for DEL."""
+    text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")
+
+
+def value_of(tree: Any, key: str) -> Any:
+    """Value of a dotted key in a tree of sections."""
+    for name in key.split("."):
+        tree = getattr(tree, name)
+    return tree
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -327,10 +408,9 @@ def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _nearest(key: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if not close:
-        last = key.rpartition(".")[2]
-        close = [each for each in known if each.rpartition(".")[2] == last][:1]
+    last = key.rpartition(".")[2]
+    close = [each for each in known if each.rpartition(".")[2] == last][:1]
+    close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"
 
 
@@ -363,7 +443,18 @@ def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
             raise ConfigError(f"{key} = {value!r}: must be at least {low}{unit}")
         if high is not None and value > high:
             raise ConfigError(f"{key} = {value!r}: must be at most {high}{unit}")
+    if isinstance(value, str) and not _is_unicode(value):
+        raise ConfigError(f"{key} = {value!a}: must be valid UTF-8")
     if allowed.get("choices") and value not in allowed["choices"]:
         raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(allowed['choices'])}")
     if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
         raise ConfigError(f"{key} = {value!r}: must look like {allowed['matches']}")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: bytes of a command line that are no UTF-8 arrive as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +36,8 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family in the form Prometheus' client library wants."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # only when somebody scrapes
+
         for each in fields(self):
             if each.name == "outcomes":
                 continue
@@ -44,12 +47,16 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return the text a Prometheus server reads at /metrics."""
+        from prometheus_client import CollectorRegistry, generate_latest
+
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)
 
 
 def _labelled(name: str, meaning: str, label: str, values: Counter[str]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
     family = CounterMetricFamily(name, meaning, labels=[label])
     for value, count in sorted(values.items()):
         family.add_metric([value], count)

@@ -59,6 +59,8 @@ class Outcome(StrEnum):
     REDIRECT_LOOP = "redirect_loop"
     TRAP = "trap"
     BUDGET = "budget"
+    ALIAS = "alias"
+    SOFT_404 = "soft_404"
     PARSE_FAILED = "parse_failed"
     GONE = "gone"
     SYSTEM = "system"
@@ -101,7 +103,10 @@ class LinkKind(Enum):
     @property
     def is_requisite(self) -> bool:
         """Whether it is part of showing the page (T12) rather than a way to another one."""
-        return self in {LinkKind.IMAGE, LinkKind.STYLE, LinkKind.SCRIPT, LinkKind.MEDIA}
+        return self._value_ in _REQUISITES  # a member's own hash takes longer, and a page has a hundred links
+
+
+_REQUISITES = frozenset(kind.value for kind in (LinkKind.IMAGE, LinkKind.STYLE, LinkKind.SCRIPT, LinkKind.MEDIA))
 
 
 class Link(NamedTuple):

@@ -266,7 +266,10 @@ def host_of(url: str) -> str:
 
 # ---- host, site, slot, cell -----------------------------------------------------------------------------------------
 
-_SUFFIXES = PublicSuffixList()
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    """The public suffix list, read when it is first asked for: parse children never do."""
+    return PublicSuffixList()
 
 
 def is_address(host: str) -> bool:
@@ -287,7 +290,7 @@ def site_of(host: str) -> str:
     if is_address(host):
         return host
     name = host.rpartition("..")[2].removeprefix(".")
-    return _SUFFIXES.privatesuffix(name) or name
+    return _suffixes().privatesuffix(name) or name
 
 
 @lru_cache(maxsize=65_536)

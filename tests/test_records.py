@@ -33,7 +33,8 @@ def test_a_link_cannot_be_changed_either() -> None:
 def test_outcome_names_are_the_published_ones() -> None:
     assert {str(outcome) for outcome in Outcome} == {
         "robots", "robots_unreachable", "out_of_scope", "forbidden_type", "too_large", "timeout", "dns", "connect",
-        "tls", "bad_answer", "blocked_address", "redirect_loop", "trap", "budget", "parse_failed", "gone", "system",
+        "tls", "bad_answer", "blocked_address", "redirect_loop", "trap", "budget", "alias", "soft_404",
+        "parse_failed", "gone", "system",
     }  # fmt: skip
 
 

@@ -48,10 +48,10 @@ def ours() -> list[Contender]:
         "--delay", "0", "--per-host", str(AT_ONCE), "--allow-net", "127.0.0.0/8",
         "--scope", rf"and(host:127.0.0.1, regex:{PAGES})",
     )  # fmt: skip
-    links_only = {"TEIA_PARSE_TEXT": "false", "TEIA_ARCHIVE_ANSWERS": "false"}
+    archive = {"TEIA_PARSE_TEXT": "false", "TEIA_INDEX_ENABLED": "false"}
     return [
-        Contender("teia", LINKS, command, links_only),
-        Contender("teia", ARCHIVE, command, {"TEIA_PARSE_TEXT": "false"}),
+        Contender("teia", LINKS, command, {**archive, "TEIA_ARCHIVE_ANSWERS": "false"}),
+        Contender("teia", ARCHIVE, command, archive),
         Contender("teia", PRODUCT, command),
     ]
 

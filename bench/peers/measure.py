@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from teia.errors import LabError
@@ -26,11 +26,12 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: time from its start to its end, processor time, memory at its largest."""
+    """What a command took: time from its start to its end, processor time, memory at its largest; and what it said."""
 
     seconds: float
     cpu_s: float
     peak_rss_bytes: int
+    last_words: str = ""
 
 
 def measure(
@@ -51,10 +52,11 @@ def measure(
         finally:
             _end(process.pid)
         process.returncode = status  # reaped by _watch
+        said.seek(max(0, said.seek(0, os.SEEK_END) - 4_000))
+        last_words = said.read().decode("utf-8", "replace")
         if status not in exits:
-            said.seek(max(0, said.tell() - 2_000))
-            raise LabError(f"{' '.join(command[:3])}: exit status {status}: {said.read().decode('utf-8', 'replace')}")
-        return cost
+            raise LabError(f"{' '.join(command[:3])}: exit status {status}: {last_words}")
+        return replace(cost, last_words=last_words)
 
 
 def _watch(pid: int, began: float, limit_s: float) -> tuple[Cost, int]:

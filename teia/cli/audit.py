@@ -11,10 +11,11 @@ from teia.cli.output import print_json, result_console
 from teia.crawl.audit import PolitenessAudit
 from teia.crawl.collections import choose, saved
 from teia.crawl.reading import audit_archives, audit_of
+from teia.crawl.reindexing import audit_index
 from teia.store.audit import Audit
 from teia.store.root import open_root
 
-app = typer.Typer(help="Check politeness and archive, record by record.", no_args_is_help=True)
+app = typer.Typer(help="Check politeness, archive and index, record by record.", no_args_is_help=True)
 
 
 @app.command()
@@ -30,6 +31,13 @@ def archive(data: Data, collection: Collection = None, as_json: AsJson = False) 
     """Read every record of the archive: whole, one per gzip member, with the digests it claims."""
     root = open_root(data)
     _report("records", audit_archives(root, choose(root, collection)), as_json)
+
+
+@app.command()
+def index(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Compare the search index with the pages that belong into it."""
+    root = open_root(data)
+    _report("pages", audit_index(root, choose(root, collection)), as_json)
 
 
 def _report(what: str, audit: PolitenessAudit | Audit, as_json: bool) -> None:

@@ -1,4 +1,7 @@
-"""`teia bench`: timed runs on this machine. They are no part of the package and need a checkout and `scripts/peers`."""
+"""`teia bench`: timed runs on this machine. They are no part of the package and need a checkout.
+
+What is compared with other people's crawlers needs `scripts/peers` too.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ from teia.errors import MissingComponent
 
 ALL_PEERS = "scrapy,crawlee,spider-rs,wget2"
 
-app = typer.Typer(help="Measure teia on this machine, beside the crawlers people would use instead.")
+app = typer.Typer(help="Measure teia on this machine: the crawl beside other crawlers, indexing, searches.")
 
 Peers = Annotated[str, typer.Option(metavar="NAME,NAME", help="Whom to compare with; empty: nobody.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often everybody crawls the site.")]
-
-
-@app.callback()
-def _bench() -> None:
-    """Keep `crawl` a command of its own: typer makes an application with one command into that command."""
+Pages = Annotated[int, typer.Option(min=100, max=10_000_000, help="Pages of lab text.")]
+Seed = Annotated[int, typer.Option(min=0, help="What chance is drawn from.")]
+Each = Annotated[int, typer.Option(min=1, help="Searches of each kind of query.")]
+Cold = Annotated[int, typer.Option(min=0, help="Cold searches of each kind, a process each; 0: none.")]
+Semantics = Annotated[bool, typer.Option("--semantics", help="Train a semantic model and rank with it.")]
 
 
 @app.command("crawl")
@@ -38,10 +41,54 @@ def crawl(peers: Peers = ALL_PEERS, rounds: Rounds = 3, as_json: AsJson = False)
         print_json(result)
 
 
+@app.command("index")
+def index(pages: Pages = 10_000, rounds: Rounds = 3, seed: Seed = 1, as_json: AsJson = False) -> None:
+    """Index lab text, as the indexer does it and by tantivy alone, and compare."""
+    console = progress_console()
+    result = _from_checkout("bench.index").measure(pages, seed, rounds=rounds, say=console.print)
+    table = Table("indexer", "pages", "pages/s", "text MB/s", "CPU ms/page", "disk B/page", "+MB", box=None)
+    for row in result["rows"]:
+        table.add_row(
+            row["name"],
+            f"{row['n']:,}",
+            f"{row['pages_per_s']:,.0f}",
+            f"{row['text_mb_per_s']:.1f}",
+            f"{row['cpu_ms_per_page']:.2f}",
+            f"{row['disk_bytes_per_page']:,}",
+            f"{row['rss_growth_mb']}",
+        )
+    result_console().print(table)
+    result_console().print(f"teia takes {result['ratio']:g}x the time and {result['cpu_ratio']:g}x the processor time")
+    if as_json:
+        print_json(result)
+
+
+@app.command("search")
+def search(
+    pages: Pages = 20_000,
+    each: Each = 20,
+    cold: Cold = 1,
+    semantics: Semantics = False,
+    seed: Seed = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Index lab text once, kept in the checkout's .cache, and time searches of every kind.
+
+    The queries of F11's table 26 are among them.
+    """
+    console = progress_console()
+    result = _from_checkout("bench.search").measure(
+        pages, seed, each=each, cold=cold, semantics=semantics, say=console.print
+    )
+    _print_searches(result)
+    if as_json:
+        print_json(result)
+
+
 def _from_checkout(module: str) -> Any:
     root = Path(__file__).resolve().parents[2]
     if not (root / "bench" / "peers").is_dir():
-        raise MissingComponent("teia bench: runs from a checkout of the repository only: scripts/teia bench crawl")
+        raise MissingComponent("teia bench: runs from a checkout of the repository only, as scripts/teia bench")
     sys.path.insert(0, str(root))
     return import_module(module)
 
@@ -67,3 +114,33 @@ def _print_table(result: dict[str, Any]) -> None:
         for words, paths in only.items():
             if paths:
                 console.print(f"{title}: {words}: {' '.join(paths)}")
+
+
+def _print_searches(result: dict[str, Any]) -> None:
+    table = Table("query", "words", "found", "median ms", "95% ms", "max ms", "95% CPU ms", "ours", "cold ms", box=None)
+    for row in (*result["rows"], {"kind": "all", "words": "", "cold_ms": None} | result["all"]):
+        table.add_row(
+            row["kind"],
+            row["words"],
+            f"{row['total_p50']:,.0f}",
+            f"{row['p50_ms']:.1f}",
+            f"{row['p95_ms']:.1f}",
+            f"{row['max_ms']:.1f}",
+            f"{row['cpu_p95_ms']:.1f}",
+            f"+{100 * row['own']:.0f}%",
+            "" if row["cold_ms"] is None else f"{row['cold_ms']:.0f}",
+        )
+    paper = Table("F11's query", "found", "published s", "s", "published again s", "again s", "cold s", box=None)
+    for row in result["table_26"]:
+        paper.add_row(
+            row["query"],
+            f"{row['found']:,}",
+            f"{row['published_s']:g}",
+            f"{row['s']:.4f}",
+            f"{row['published_again_s']:g}",
+            f"{row['again_s']:.4f}",
+            "" if row["cold_s"] is None else f"{row['cold_s']:.3f}",
+        )
+    console = result_console()
+    console.print(table)
+    console.print(paper)

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from teia.cli.output import print_json, result_console
-from teia.config import Config, Effective, keys_of, load, toml_value
+from teia.config import Config, Effective, keys_of, load, toml_value, value_of
 
 
 def config(
@@ -52,13 +52,6 @@ def as_records(effective: Effective) -> dict[str, dict[str, Any]]:
         }
         for key, each in keys_of(Config).items()
     }
-
-
-def value_of(tree: Any, key: str) -> Any:
-    """Value of a dotted key in a tree of sections."""
-    for name in key.split("."):
-        tree = getattr(tree, name)
-    return tree
 
 
 def as_table(effective: Effective) -> Table:

@@ -31,7 +31,10 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 
 def current_account(root: Root, name: str) -> dict[str, Any]:
     """What the running crawler last said; without one, what is on disk."""
-    control = Control(root.path / "control.sqlite")
+    try:
+        control = Control(root.path / "control.sqlite")
+    except StoreError:  # a folder that nobody may write in is crawled by nobody
+        return account_at_rest(root, name)
     try:
         run = control.run(name)
         return dict(run.account) if run is not None and run.account else account_at_rest(root, name)

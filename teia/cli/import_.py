@@ -16,7 +16,7 @@ from teia.clock import WallClock
 from teia.crawl.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.crawl.import_warc import hosts_of_archives, import_warc
 from teia.crawl.importing import Imported, Target, collection_for, open_target
-from teia.store.durable import disk_errors
+from teia.durable import disk_errors
 from teia.store.root import open_root
 
 app = typer.Typer(help="Take in archives, lists and logs from elsewhere.", no_args_is_help=True)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from teia.clock import Clock
+from teia.crawl.companion import Companion
 from teia.crawl.engine import Crawler
 from teia.crawl.summary import Summary, summarize
 
@@ -26,11 +27,23 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
-                console.print(one_line(summarize(crawl, clock.ticks_s() - began)))
+                console.print(one_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(as_table(crawler, clock.ticks_s() - began), refresh=True)
             await asyncio.sleep(REFRESH_S)
+
+
+async def finish_index(companion: Companion, console: Console) -> None:
+    """Wait for the index, saying how much is left of it."""
+    finishing = asyncio.create_task(companion.finish())
+    with console.status("indexing") as status:
+        while not finishing.done():
+            status.update(f"indexing, {companion.behind:,} pages left")
+            await asyncio.wait([finishing], timeout=REFRESH_S)
+    await finishing
+    if companion.error:
+        console.print(f"[red]not everything is indexed:[/red] {escape(companion.error)}")
 
 
 def one_line(now: Summary) -> str:
@@ -58,7 +71,7 @@ def _add_crawl(table: Table, now: Summary) -> None:
     table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
     table.add_row("answers", *_two_parts(now.outcomes))
     if now.paused_why:
-        table.add_row("[red]paused[/red]", now.paused_why)
+        table.add_row("[red]paused[/red]", escape(now.paused_why))
 
 
 def eta(now: Summary) -> str:
@@ -87,12 +100,13 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
     console.print(f"  answers: {outcomes}")
     console.print(f"  {account['urls_known']:,} URLs known, {account['urls_queued']:,} still queued")
     console.print(
-        f"  {account['archive_records']:,} archive records, {account['politeness_violations']} politeness violations"
+        f"  {account['archive_records']:,} archive records, {account['indexed']:,} pages indexed,"
+        f" {account['politeness_violations']} politeness violations"
     )
     if account["paused_why"]:
-        console.print(f"  [red]paused:[/red] {account['paused_why']}")
+        console.print(f"  [red]paused:[/red] {escape(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):
-        console.print(f"  [red]seed failed:[/red] {escape(failed)}")
+        console.print(f"  [red]seed failed:[/red] {escape(failed)}", soft_wrap=True)
 
 
 _ENDS = {

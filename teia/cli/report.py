@@ -36,7 +36,7 @@ Top = Annotated[
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage or hosts.
+    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage, hosts or traps.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """

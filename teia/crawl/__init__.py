@@ -7,10 +7,18 @@ commit.py    the group commit, where a visit becomes true
 job.py       what a parse child does with an answer
 robots.py    the robots.txt of every origin being visited
 judge.py     what an answer means for its URL
-cells.py, logrows.py, messages.py, visits.py     the small things between them
+focus.py     how relevant a page is to a focused crawl; learning.py and hints.py belong to it (docs/orders.md)
+aliases.py   names that are one site (A7); likeness.py is what pages say of it, naming.py what the loop makes of it
+soft404.py   probes, and pages that look like their answer (docs/sites.md)
+authority.py new PageRank for the queues of a crawl by it
+meaning.py   what a configuration means; edits.py, changing.py and reporting.py change it while it runs
+depths.py    links of pages that turned out to be nearer to a seed than when they were read (T1)
+closing.py   CDXJ beside every closed WARC file
+cells.py, descriptors.py, logrows.py, messages.py, space.py, visits.py     the small things between them
 
-lookup.py    a collection opened to be read; pageview.py, tracing.py, graph.py and exporting.py stand on it
+lookup.py    a collection opened to be read; pageview.py, tracing.py, names.py, graph.py, exporting.py stand on it
 importing.py what came from elsewhere; import_warc.py, import_lists.py, captures.py
+searching.py a collection opened to be searched
 embedding.py the crawler as a part of another program (docs/embedding.md)
 
 `teia.crawl` is also the function of that name: `teia.crawl(["https://example.org/"], data="archive")` calls
@@ -25,6 +33,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from teia.crawl.summary import Summary
+
+JOB = "teia.crawl.job:read"
+"""What parse children do. Named here, where nothing is imported, so that they can be started before anything else."""
 
 
 class CallablePackage(ModuleType):

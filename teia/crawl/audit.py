@@ -1,16 +1,24 @@
 """`teia audit politeness`: the fetch log replayed, looking for requests that came too early or should not have come.
 
 The log is what every request did, by the calendar, with the rest that courtesy demanded before it. A request is early
-if it began sooner than that after the last answer of its host had ended, or sooner than the collection's delay after
-the last answer of its address. A page is unasked for if no robots.txt of its host had been fetched before it. The audit
-trusts no counter of the crawler; the lab's own log is the second opinion (tests/system).
+if it began sooner than that after the last answer of its host had ended, or sooner than our own delay after the last
+answer of its address. A page is unasked for if no robots.txt of its host had been fetched before it. The audit trusts
+no counter of the crawler; the lab's own log is the second opinion (tests/system).
+
+Our own delay may have been changed. A shorter one holds from a place's next answer on, so of the delays that were in
+force between two requests the shortest is what they owe each other. Nothing is owed while several requests at once were
+allowed. An address that many sites share owes less (frontier/sharing.py): they are counted in the log as it goes on,
+and what the ledger knows of the address, from other collections and earlier runs, is added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from teia.config import CourtesySettings
+from teia.frontier.ledger import InForce
+from teia.frontier.sharing import OF_A_CDN, Networks
 from teia.store.sql import FetchLog
 
 TOLERANCE_S = 0.002
@@ -31,12 +39,21 @@ class PolitenessAudit:
     details: tuple[str, ...]
 
 
-def audit_politeness(log: FetchLog, courtesy: CourtesySettings) -> PolitenessAudit:
-    """Check every request of a fetch log."""
+def audit_politeness(
+    log: FetchLog,
+    courtesy: CourtesySettings,
+    history: Sequence[InForce] = (),
+    shared: Mapping[str, int] | None = None,
+) -> PolitenessAudit:
+    """Check every request of a fetch log.
+
+    `history` is which delay was in force since when, `shared` how many sites share an address, if that is known.
+    """
+    sites = _sites_by_address(log, courtesy, shared or {})
     checked = int(log.query(f"SELECT count(*) FROM {_OURS}").rows[0][0])  # noqa: S608  # our own text
     complaints: list[str] = []
     violations = 0
-    for what, sql in _questions(courtesy):
+    for what, sql in _questions(courtesy, history or [InForce(0.0, courtesy.delay_s, courtesy.per_host)], sites):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
         if number:
@@ -45,24 +62,71 @@ def audit_politeness(log: FetchLog, courtesy: CourtesySettings) -> PolitenessAud
     return PolitenessAudit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 
-def _questions(courtesy: CourtesySettings) -> list[tuple[str, str]]:
+def _sites_by_address(log: FetchLog, courtesy: CourtesySettings, shared: Mapping[str, int]) -> dict[str, int]:
+    """What is known of addresses beside the log: those in a named network, and those that the ledger knows."""
+    networks = Networks(courtesy.cdn_nets)
+    rows = log.query(f"SELECT DISTINCT address FROM {_OURS} WHERE address IS NOT NULL").rows  # noqa: S608  # our own text
+    sites = {address: OF_A_CDN if address in networks else shared.get(address, 0) for (address,) in rows}
+    return {address: number for address, number in sites.items() if number > courtesy.shared_sites}
+
+
+def _questions(
+    courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int]
+) -> list[tuple[str, str]]:
     """What is asked of the log; each question selects (url, started, note) of the requests that broke a rule."""
-    questions = []
-    if courtesy.per_host == 1:
-        questions.append(("early for its host", _early("host", "rest_s")))
-        questions.append(("early for its address", _early("address", str(float(courtesy.delay_s)))))
+    owed = _owed(history)
+    questions = [
+        ("early for its host", _early("host", f"CASE WHEN {owed} IS NOT NULL THEN rest_s END")),
+        ("early for its address", _early("address", _divided(owed, courtesy), sites)),
+    ]
     if courtesy.robots:
         questions.append(("before robots.txt", _UNASKED))
     return questions
 
 
-def _early(place: str, rest: str) -> str:
+def _owed(history: Sequence[InForce]) -> str:
+    """The rest that two requests to one address owe each other, by `before` and `started`; NULL where nothing is."""
+    ends = [*(each.since_s for each in history[1:]), None]
+    if len(history) == 1:
+        return str(float(history[0].delay_s)) if history[0].per_host == 1 else "NULL::DOUBLE"
+    cases = [
+        f"CASE WHEN {_overlaps(each.since_s if number else None, end)} THEN {float(each.delay_s)} END"
+        for number, (each, end) in enumerate(zip(history, ends, strict=True))
+        if each.per_host == 1
+    ]
+    several = [
+        _overlaps(each.since_s if number else None, end)
+        for number, (each, end) in enumerate(zip(history, ends, strict=True))
+        if each.per_host > 1
+    ]
+    least = f"least({', '.join(cases)})" if cases else "NULL::DOUBLE"
+    return f"CASE WHEN NOT ({' OR '.join(several) or 'false'}) THEN {least} END"
+
+
+def _overlaps(since_s: float | None, until_s: float | None) -> str:
+    """Whether the time between two requests touches an interval; None is without end."""
+    parts = [] if since_s is None else [f"epoch(started) >= {since_s:.6f}"]
+    parts += [] if until_s is None else [f"epoch(before) <= {until_s:.6f}"]
+    return " AND ".join(parts) or "true"
+
+
+def _divided(owed: str, courtesy: CourtesySettings) -> str:
+    """What an address owes that `sites` registered domains share: sharing.shared_rest_s, in SQL."""
+    shared = f"greatest({float(courtesy.shared_rest_s)}, ({owed}) * {courtesy.shared_sites} / sites)"
+    return f"(CASE WHEN sites <= {courtesy.shared_sites} THEN {owed} ELSE least({owed}, {shared}) END)"
+
+
+def _early(place: str, rest: str, sites: Mapping[str, int] | None = None) -> str:
     gap = "date_diff('microsecond', before, started) / 1e6"
+    known = " ".join(f"WHEN '{address}' THEN {number}" for address, number in (sites or {}).items())
+    known = f"CASE {place} {known} ELSE 0 END" if known else "0"
+    is_first = f"(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1)::INT"
+    earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     return f"""
         SELECT url, started, round({gap}, 3)::VARCHAR || ' s of ' || round({rest}, 3)::VARCHAR || ' s' AS note
-        FROM (SELECT *, max(ended) OVER (PARTITION BY {place} ORDER BY started, ended
-                                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-              FROM {_OURS} WHERE {place} IS NOT NULL)
+        FROM (SELECT *, max(ended) OVER {earlier} AS before,
+                     greatest({known}, coalesce(sum(is_first) OVER {earlier}, 0)) AS sites
+              FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL))
         WHERE before IS NOT NULL AND {rest} IS NOT NULL AND {gap} < {rest} - {TOLERANCE_S}
         ORDER BY started
     """  # noqa: S608  # our own text

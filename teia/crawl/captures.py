@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teia.crawl.links import field_of
+from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
+from teia.frontier.soft404 import probe_path
 from teia.records import Fetched
-from teia.store.durable import disk_errors
 from teia.store.reader import Damage, Record, record_of, split_head, walk_file
 from teia.urls import canonicalize, split
 
@@ -119,10 +120,10 @@ class PageAnswer:
 
 
 def page_answer(capture: Capture, url_rules: tuple[str, ...], max_body_bytes: int) -> PageAnswer | None:
-    """The page a capture holds; None if it holds none: other protocols, answers to a POST, robots.txt, no head."""
+    """The page a capture holds; None if it holds none: other protocols, a POST, robots.txt, a probe, no head."""
     answer, request = capture.answer, capture.of_kind("request")
     url = canonicalize(capture.url, url_rules)
-    if answer is None or url is None or split(url).path == "/robots.txt":
+    if answer is None or url is None or split(url).path in {"/robots.txt", probe_path(split(url).host)}:
         return None
     if not answer.headers.get("content-type", "").lower().startswith("application/http"):
         return None

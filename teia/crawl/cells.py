@@ -8,10 +8,14 @@ stored (tests/system/test_kill.py).
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import suppress
 
 from teia.clock import Clock
 from teia.frontier.cell import FrontierCell
 from teia.frontier.order import Order
+from teia.frontier.reorder import put_in_order
+from teia.index.handover import Handover
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder
 
@@ -23,8 +27,10 @@ class Cell:
         self.number = folder.number
         self.folder = folder
         self.frontier = FrontierCell(folder.frontier, order)
+        put_in_order(self.frontier)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self.archive = self._open_archive()
+        self.handover = Handover(folder.handover)
         with self.frontier.transaction():
             note_position(self.frontier, self.archive.position)
 
@@ -36,7 +42,13 @@ class Cell:
         self.archive.close()
         self.archive = self._open_archive()
 
+    def give_room_back(self) -> None:
+        """Bring SQLite's log into the database and cut it to nothing: it may be 128 MB. As far as there is room."""
+        with suppress(sqlite3.Error):
+            self.frontier.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
+        self.handover.close()
         self.archive.close()
         self.frontier.close()
 
@@ -50,7 +62,14 @@ def committed_position(frontier: FrontierCell) -> Position | None:
     return Position(file, offset)
 
 
-def note_position(frontier: FrontierCell, position: Position) -> None:
-    """Commit a position; inside a transaction of the frontier."""
+def note_position(frontier: FrontierCell, position: Position, new_records: int = 0) -> None:
+    """Commit a position and count the records that lie before it; inside a transaction of the frontier."""
     value = json.dumps([position.file, position.offset])
-    frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('archive', ?)", (value,))
+    rows = [("archive", value), ("records", stored_records(frontier) + new_records)]
+    frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def stored_records(frontier: FrontierCell) -> int:
+    """How many records the archive holds, the one at the head of each file left out."""
+    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'records'").fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,19 +1,29 @@
 """Collections in a data folder: made, found, configured.
 
 A collection's durable configuration is its `teia.toml`, written when it is made from whatever was set then. Later runs
-read it as their file; flags of a later run hold for that run alone.
+read it as their file; flags of a later run hold for that run alone. Seeds are the exception: one that a later run names
+is added to the file, because the pages found from it are there to stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from teia.config import Config, Effective, load, to_toml
+from teia.config import Config, Effective, flatten, load, read_tree, to_toml, toml_value, value_of
+from teia.crawl.edits import Edit, Operator, changed_keys, edited
+from teia.crawl.learning import check_examples
 from teia.crawl.meaning import check
 from teia.errors import ConfigError, UsageError
-from teia.store.root import Root
+from teia.frontier.rulelists import with_whole_path
+from teia.lib.tomledit import with_value
+from teia.store.root import CollectionFolder, Root
+
+SEEDS = "collection.seeds"
+RULE_LISTS = ("scope.include", "scope.exclude")
 
 
 def choose(root: Root, name: str | None) -> str:
@@ -36,19 +46,35 @@ def configure(
     wanted = name or (load(file, environ, flags).config.collection.name if file else None)
     names = root.collections()
     wanted = wanted or (names[0] if len(names) == 1 else "main")
+    flags = {**flags, **{key: _with_paths(flags.get(key), Path.cwd()) for key in RULE_LISTS}}
     if wanted in names:
         if file is not None:
             raise UsageError(
                 f"{wanted!r} exists and has its own settings in {root.collection(wanted).config};"
                 " edit that file, or give a new --name"
             )
-        return load(root.collection(wanted).config, environ, flags)
+        with root.collection(wanted).editing():
+            amend(root, wanted, [Edit(SEEDS, Operator.ADD, seed) for seed in flags.get(SEEDS) or ()])
+        return load(root.collection(wanted).config, environ, {**flags, SEEDS: None})
     effective = load(file, environ, {**flags, "collection.name": wanted})
     if not effective.config.collection.seeds:
         raise UsageError("a new collection needs at least one SEED, like https://example.org/")
-    check(effective.config)
-    root.create_collection(wanted, to_toml(effective.config), effective.config.collection.cells)
-    return effective
+    config = _with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
+    check(config)
+    check_examples(config)
+    root.create_collection(wanted, to_toml(config), config.collection.cells)
+    return Effective(config, effective.origins)
+
+
+def _with_whole_paths(config: Config, base: Path) -> Config:
+    scope = config.scope
+    include, exclude = (tuple(_with_paths(rules, base)) for rules in (scope.include, scope.exclude))
+    return replace(config, scope=replace(scope, include=include, exclude=exclude))
+
+
+def _with_paths(rules: Any, base: Path) -> Any:
+    """Rules with the whole path of every list, so that it does not matter where a later command is called."""
+    return [with_whole_path(rule, base) for rule in rules] if rules else rules
 
 
 def configure_all(
@@ -67,3 +93,27 @@ def saved(root: Root, name: str) -> Effective:
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file; was {root.path} copied whole?")
     return load(path)
+
+
+def amend(root: Root, name: str, edits: Sequence[Edit]) -> tuple[Config, Config]:
+    """Make edits in a collection's file; returns the settings before and after. Whoever calls it holds `editing`."""
+    folder, before = root.collection(name), saved(root, name).config
+    after = edited(before, edits)
+    if edits:
+        check(after)
+    if after != before:
+        folder.write_config(_text(folder, before, after))
+    return before, after
+
+
+def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
+    """The file with the new values in it; written anew where a person's way of writing is too free for that."""
+    text = folder.config.read_text("utf-8")
+    for key in changed_keys(before, after):
+        table, _, name = key.rpartition(".")
+        text = with_value(text, table, name, toml_value(value_of(after, key)))
+    try:
+        says = read_tree(Config, flatten(tomllib.loads(text)))
+    except (tomllib.TOMLDecodeError, ConfigError):
+        return to_toml(after)
+    return text if says == after else to_toml(after)

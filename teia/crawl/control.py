@@ -3,6 +3,13 @@
 Another terminal (`teia pause`) or the web interface writes a row into `commands`; the crawler looks there every 200 ms
 and marks what it did. Once a second it writes each collection's account into `runs`, so that a reader needs neither a
 socket nor the crawler's attention. A run whose process is gone is over, whatever the row says.
+
+A change of settings (edits.py) is a row of `changes`. Whoever asks for it writes the collection's teia.toml first. The
+crawler takes up the rows that came after it read its own settings, and answers each. So a change is never only here:
+what a death leaves unanswered is in the file.
+
+On a full disk the crawler goes on listening and telling as well as it can: what is in the log of this file is brought
+into it, and the log's room is used again.
 """
 
 from __future__ import annotations
@@ -10,21 +17,29 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from teia.errors import CorruptFile, StoreError
+from teia.errors import DiskFull
+from teia.frontier.database import sqlite_errors
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
+KEPT_S = 86_400.0
+"""How long an answered change is remembered."""
 
 _DDL = """
 CREATE TABLE IF NOT EXISTS commands (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, command TEXT NOT NULL,
     asked_s REAL NOT NULL, done_s REAL
+);
+CREATE TABLE IF NOT EXISTS changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, edits TEXT NOT NULL, asked_s REAL NOT NULL,
+    answer TEXT
 );
 CREATE TABLE IF NOT EXISTS runs (
     collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
@@ -67,15 +82,11 @@ class Control:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with sqlite_errors(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_DDL)
-        except sqlite3.OperationalError as error:
-            raise StoreError(f"{path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise CorruptFile(path, str(error)) from error
 
     def close(self) -> None:
         self._db.close()
@@ -85,7 +96,7 @@ class Control:
     def ask(self, collection: str, command: Command, now_s: float) -> int:
         """Write a command; returns its number, for `is_done`."""
         sql = "INSERT INTO commands (collection, command, asked_s) VALUES (?, ?, ?)"
-        return int(self._db.execute(sql, (collection, str(command), now_s)).lastrowid or 0)
+        return self._write(sql, (collection, str(command), now_s))
 
     def is_done(self, number: int) -> bool:
         row = self._db.execute("SELECT done_s FROM commands WHERE id = ?", (number,)).fetchone()
@@ -101,24 +112,64 @@ class Control:
         run = Run(name, pid, started_s, updated_s, json.loads(account))
         return run if run.is_alive else None
 
+    def ask_change(self, collection: str, edits: str, now_s: float) -> int:
+        """Write a change that is already in the collection's file; returns its number, for `answer`."""
+        self._write("DELETE FROM changes WHERE asked_s < ?", (now_s - KEPT_S,))
+        sql = "INSERT INTO changes (collection, edits, asked_s) VALUES (?, ?, ?)"
+        return self._write(sql, (collection, edits, now_s))
+
+    def answer(self, number: int) -> str | None:
+        """What the crawler said to a change; None as long as it has said nothing."""
+        row = self._db.execute("SELECT answer FROM changes WHERE id = ?", (number,)).fetchone()
+        return None if row is None else row[0]
+
     # -- the crawler ---------------------------------------------------------------------------------------
+
+    def last_change(self) -> int:
+        """The number of the newest change. Asked before the settings are read: later ones are not in them for sure."""
+        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def changes(self, collection: str, since: int) -> list[tuple[int, str]]:
+        """Return (number, edits) of the changes after `since` that have no answer."""
+        sql = "SELECT id, edits FROM changes WHERE collection = ? AND id > ? AND answer IS NULL ORDER BY id"
+        return self._db.execute(sql, (collection, since)).fetchall()
+
+    def answer_change(self, number: int, answer: str) -> None:
+        self._write("UPDATE changes SET answer = ? WHERE id = ?", (answer, number))
 
     def begin(self, collection: str, now_s: float) -> None:
         """Announce a crawl; commands that an earlier one never saw are no longer meant."""
-        self._db.execute("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
+        self._write("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
         row = (collection, os.getpid(), now_s, now_s, "{}")
-        self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
 
     def account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
         sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"
-        self._db.execute(sql, (now_s, json.dumps(account), collection))
+        self._write(sql, (now_s, json.dumps(account), collection))
 
     def take(self, collection: str, now_s: float) -> list[Command]:
-        """Return the commands not yet carried out, marked as done: carrying them out cannot fail."""
+        """Return the commands not yet carried out, marked as done: carrying them out cannot fail.
+
+        Where even a mark finds no room they come again, which does no harm.
+        """
         sql = "SELECT id, command FROM commands WHERE collection = ? AND done_s IS NULL ORDER BY id"
         rows = self._db.execute(sql, (collection,)).fetchall()
-        self._db.executemany("UPDATE commands SET done_s = ? WHERE id = ?", [(now_s, number) for number, _ in rows])
+        for number, _ in rows:
+            with suppress(DiskFull):
+                self._write("UPDATE commands SET done_s = ? WHERE id = ?", (now_s, number))
         return [Command(command) for _, command in rows]
 
     def end(self, collection: str) -> None:
-        self._db.execute("DELETE FROM runs WHERE collection = ?", (collection,))
+        self._write("DELETE FROM runs WHERE collection = ?", (collection,))
+
+    def _write(self, sql: str, values: Sequence[object]) -> int:
+        """Write one statement; returns the number of the row it made."""
+        with sqlite_errors(self.path):
+            try:
+                return int(self._db.execute(sql, values).lastrowid or 0)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                    raise
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                return int(self._db.execute(sql, values).lastrowid or 0)

@@ -13,13 +13,22 @@ from enum import StrEnum
 
 from teia.clock import Clock
 from teia.config import Config
+from teia.crawl.aliases import AliasBook
+from teia.crawl.budgets import Budgets
 from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.learning import with_focus
+from teia.crawl.meaning import Meaning
+from teia.crawl.messages import decode_reading
+from teia.crawl.naming import Names
+from teia.crawl.soft404 import PROBE, take_up
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Found, tail_of
-from teia.frontier.ledger import Rest
+from teia.frontier.ledger import InForce, Rest
+from teia.frontier.order import order_named
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
-from teia.frontier.schema import BY_SEED, BY_SITEMAP
+from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
+from teia.frontier.sharing import KEPT_FROM
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
@@ -27,11 +36,6 @@ MAX_FAILED_SEEDS = 5
 REFILL_AT_MOST = 512
 REFILLS_PER_GROUP = 512
 """So many buffers are filled with one commit: after a restart all hosts are hungry, and pages must not wait for all."""
-
-SLOW_DOWN_AFTER_FAILURES = 5
-DEAD_AFTER_FAILURES = 12
-HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
-"""Outcomes that speak of the host rather than of one page. The rest of a failing host doubles, then it is given up."""
 
 REFILL_PAUSE_S = 0.02
 """Buffers are filled at most so often when there is nothing else to commit."""
@@ -62,20 +66,28 @@ class Counts:
     archive_records: int = 0
     urls_new: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    failed_seeds: list[str] = field(default_factory=list)
+    failed_seeds: dict[str, str] = field(default_factory=dict)
 
 
 class Crawl:
     """One collection under way; see the module's text."""
 
     def __init__(
-        self, number: int, name: str, config: Config, committer: Committer, starts: tuple[int, ...], reading: bytes
+        self,
+        number: int,
+        name: str,
+        config: Config,
+        committer: Committer,
+        starts: tuple[int, ...],
+        reading: bytes,
+        meaning: Meaning,
     ) -> None:
         self.number = number
         self.name = name
         self.config = config
         self.committer = committer
         self.reading = reading
+        self.meaning = meaning
         self.state = State.RUNNING
         self.paused_why = ""
         self.waits_for_space = False
@@ -87,10 +99,14 @@ class Crawl:
         self._group: Group | None = None
         self._seeds: list[Found] = []
         self._hungry: dict[HostQueue, None] = {}
+        self._held_back: set[HostQueue] = set()
         self._rests: dict[tuple[str, str], Rest] = {}
         self._held: list[HostQueue] = []
         self._parked: list[tuple[HostQueue, str]] = []
-        self.site_requests: Counter[str] = Counter()
+        self.budgets = Budgets()
+        self._must_judge = True
+        self._must_spread = False
+        self._courtesy: InForce | None = None
         self._later: list[tuple[float, int, HostQueue]] = []
         self._order = itertools.count()
         self._open = 0
@@ -98,6 +114,8 @@ class Crawl:
         self._began = 0.0
         self._last_group = 0.0
         self._oldest = 0.0
+        self._restless = order_named(config.collection.order).restless
+        self.names = Names(None)
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -114,7 +132,19 @@ class Crawl:
         for reference in sitemaps:
             url = resolve(reference, f"{origin}/")
             if url is not None and split(url).host == split(f"{origin}/").host:
-                self._seeds.append(_found(url, 1, BY_SITEMAP))
+                self._seeds.append(_found(url, 1, BY_SITEMAP | AS_SITEMAP))
+
+    def reconfigure(self, config: Config, meaning: Meaning, courtesy: InForce, schedule: Schedule) -> None:
+        """Go by other settings from now on. What they let in again is found by the next commits."""
+        self.add_seeds([seed for seed in meaning.seeds if seed not in self.meaning.seeds])
+        self.config, self.meaning = config, meaning
+        self.reading = with_focus(meaning.reading, decode_reading(self.reading).focus)
+        self._must_judge, self._courtesy = True, courtesy
+        for queue in self.queues.values():
+            if queue.parked:
+                queue.parked = ""
+                schedule.wake(queue)
+        self._release_held(schedule)
 
     def pause(self, why: str, *, for_space: bool = False) -> None:
         """Start nothing new. A pause for want of disk space ends by itself when there is some."""
@@ -144,6 +174,7 @@ class Crawl:
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._later
+        waits = waits or self._must_judge or self._must_spread
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
 
     # -- visits --------------------------------------------------------------------------------------------
@@ -165,17 +196,41 @@ class Crawl:
             schedule.wake(queue)
 
     def refusal(self, queue: HostQueue, item: Queued) -> tuple[Outcome, str] | None:
-        """Why a URL is settled without being asked for: its host or site has had its share, or its host is dead."""
-        limits = self.config.limits
+        """Why a URL is settled without being asked for: out of scope, its host or site had its share, or is dead."""
         if item.purpose == "robots":
             return None
-        if queue.requests >= limits.pages_per_host:
-            return Outcome.BUDGET, f"{limits.pages_per_host} requests to one host"
-        if self.site_requests[site_of(queue.host)] >= limits.pages_per_site:
-            return Outcome.BUDGET, f"{limits.pages_per_site} requests to one registered domain"
-        if queue.failures >= DEAD_AFTER_FAILURES:
-            return queue.last_failure, f"{queue.failures} failures of its host in a row"
-        return None
+        if item.purpose == PROBE and not self.holds(item.url):
+            return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+        if self.names.is_elsewhere(queue, item):
+            return Outcome.ALIAS, f"{queue.host} is another name of {queue.alias_of}"
+        try:
+            if item.purpose == "page" and not self.meaning.admits(item.url, item.depth, item.found_by):
+                return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+        except Exception as error:  # noqa: BLE001  # a rule that is a function of the user's own
+            return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
+        spent = self.spent(queue)
+        if spent:
+            return Outcome.BUDGET, spent
+        failed = self.budgets.failed(queue, self.config.limits)
+        return (queue.last_failure, failed) if failed else None
+
+    def spent(self, queue: HostQueue) -> str:
+        """Which budget a host has used up, its own or its site's; empty if none."""
+        return self.budgets.spent(queue, self.config.limits)
+
+    def holds(self, url: str) -> bool:
+        """Whether a URL is in scope, whoever names it."""
+        try:
+            return self.meaning.scope.holds(url)
+        except Exception:  # noqa: BLE001  # a rule that is a function of the user's own
+            return False
+
+    def know_aliases(self) -> None:
+        """Recognise names that are one site; after everything is opened and before hosts are made."""
+        frontiers = [cell.frontier for cell in self.committer.cells]
+        courtesy, sites = self.config.courtesy, self.config.sites
+        book = AliasBook(frontiers, self._starts, sites, self.holds, obeys_robots=courtesy.robots)
+        self.committer.aliases, self.names = book, Names(book)
 
     def park(self, queue: HostQueue, why: str) -> None:
         """Leave a host alone for this run; its URLs stay queued and say why."""
@@ -183,21 +238,8 @@ class Crawl:
         self._parked.append((queue, why))
 
     def note_answer(self, visit: Visit, now: float) -> None:
-        """Keep account of a host: its share, and how often in a row it did not answer; then it gets a longer rest."""
-        queue, fetched = visit.queue, visit.fetched
-        assert fetched is not None
-        queue.requests += 1
-        self.site_requests[site_of(queue.host)] += 1
-        if fetched.status or fetched.outcome not in HOST_FAILURES:
-            queue.failures = 0
-            return
-        if visit.item.failures:
-            return  # a page that failed before says nothing new of its host
-        queue.failures += 1
-        queue.last_failure = Outcome(fetched.outcome)
-        if queue.failures >= SLOW_DOWN_AFTER_FAILURES:
-            doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, 10)
-            queue.hold_until = now + self.config.courtesy.retry_wait_s * 2.0**doublings
+        """Keep account of a host: what it costs, and how often in a row it did not answer."""
+        self.budgets.count(visit, now, self.config.courtesy.retry_wait_s)
 
     def started(self, visit: Visit) -> None:
         self._open += 1
@@ -229,8 +271,9 @@ class Crawl:
         queue = self.queues.get(name)
         if queue is None:
             cell = cell_of(slot_of(site_of(name)), self._starts)
-            server = schedule.politeness.server(name)
-            queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server)
+            main = self.names.main_of(name)
+            server = schedule.politeness.server(main or name)  # two names of one site are one server
+            queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
         elif host_id:
             queue.host_id = host_id
         return queue
@@ -261,7 +304,12 @@ class Crawl:
         nothing_else_is_under_way = self._open == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
-        return bool(self._hungry or self._seeds or self._parked) and now - self._last_group >= REFILL_PAUSE_S
+        waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
+        return bool(waits) and now - self._last_group >= REFILL_PAUSE_S
+
+    @property
+    def _must_rank(self) -> bool:
+        return self.committer.authority is not None and self.committer.authority.is_behind
 
     @property
     def has_uncommitted(self) -> bool:
@@ -272,13 +320,21 @@ class Crawl:
         self._last_group = now
         if self._group is None:
             self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
-            self._group.parked = self._parked
+            self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self.uncommitted, self._seeds, self._rests, self._parked = [], [], {}, []
+            self._courtesy = None
         chosen = list(itertools.islice(self._hungry, REFILLS_PER_GROUP))
         for queue in chosen:
             del self._hungry[queue]
-        self._group.refills = [(queue, queue.refill, frozenset(queue.loaded)) for queue in chosen]
+        self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
+        self._group.meaning, self._group.must_judge = self.meaning, self._must_judge
         return self._group
+
+    def _in_use(self, queue: HostQueue) -> frozenset[int]:
+        """The URLs that are not to be read into a buffer again; where the order is restless, what it holds may be."""
+        if not self._restless:
+            return frozenset(queue.loaded)
+        return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
 
     def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
         """Take the result of a commit: forget the visits, note new work, fill buffers."""
@@ -289,22 +345,59 @@ class Crawl:
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+            if visit.queue in self._held_back:
+                self._held_back.remove(visit.queue)
+                self._look_now(visit.queue)
         self._group = None
+        self._must_judge = self._must_judge and done.judged_by != self.meaning.mark
+        self._must_spread = done.some_came_nearer
         self._release_held(schedule)
         self.counts.urls_new += done.new_urls
         self.counts.archive_records += done.records
+        self.names.take(done.names, done.checks, self.queues, schedule.politeness)
+        for queue, found in done.probes:
+            take_up(queue, found, clock.now_s())
+        for queue, requests, received in done.spent:
+            queue.requests = max(queue.requests, requests)
+            queue.received_bytes = max(queue.received_bytes, received)
+        for name, patterns in done.shunned.items():
+            self._put_back(self.queues[name], patterns)
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
+            if self._restless:
+                self._hungry[queue] = None
             self.notice_hunger(queue)
         for queue, items, due_s in done.refilled:
             self._fill(queue, items, due_s, schedule, clock)
+        for queue in done.held:
+            if queue.loaded:
+                self._held_back.add(queue)
+            else:
+                self._look_now(queue)
+        if done.given_up:
+            self.counts.outcomes[Outcome.TRAP] += done.given_up
+
+    def _put_back(self, queue: HostQueue, patterns: set[int]) -> None:
+        """Forget URLs of patterns that may not go any more; they wait on disk."""
+        shunned = {item.key for item in queue.buffer if item.lane == LANE_NEW and abs(item.pattern) in patterns}
+        queue.buffer[:] = [item for item in queue.buffer if item.key not in shunned]
+        queue.loaded -= shunned
+        self._look_now(queue)
+
+    def _look_now(self, queue: HostQueue) -> None:
+        queue.exhausted = False
+        self.notice_hunger(queue)
 
     def _fill(
         self, queue: HostQueue, items: list[Queued], due_s: float | None, schedule: Schedule, clock: Clock
     ) -> None:
+        was_empty = not queue.buffer
+        if self._restless:
+            queue.loaded.difference_update(item.key for item in queue.buffer)
+            queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
-        if not queue.buffer and len(fresh) == queue.refill:
+        if was_empty and len(fresh) == queue.refill:
             queue.refill = min(REFILL_AT_MOST, queue.refill * 2)
         else:
             queue.exhausted = len(items) < queue.refill
@@ -320,10 +413,11 @@ class Crawl:
 
     def _count(self, visit: Visit) -> None:
         counts = self.counts
-        if visit.item.purpose != "robots":
+        if visit.item.purpose == "page":
             counts.outcomes[visit.outcome] += 1
-            if visit.item.depth == 0 and not visit.outcome.isdigit() and len(counts.failed_seeds) < MAX_FAILED_SEEDS:
-                counts.failed_seeds.append(f"{visit.item.url}: {visit.outcome}{visit.detail and f' ({visit.detail})'}")
+            is_failure = not visit.outcome.isdigit() and visit.outcome != Outcome.ALIAS
+            if visit.item.depth == 0:
+                self._count_seed(visit, is_failure)
         if visit.fetched is not None:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
@@ -331,10 +425,19 @@ class Crawl:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
 
+    def _count_seed(self, visit: Visit, is_failure: bool) -> None:
+        """Remember why a seed failed, by its last try."""
+        failed, url = self.counts.failed_seeds, visit.item.url
+        if not is_failure:
+            failed.pop(url, None)
+        elif url in failed or len(failed) < MAX_FAILED_SEEDS:
+            failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"
+
 
 def rest_of(kind: str, place: Place, now: float, now_s: float) -> Rest:
     """A place's rest as the ledger writes it: by the calendar."""
-    return Rest(kind, place.name, now_s + place.ready_at - now, place.last_rest_s)
+    sites = place.site_count if place.site_count >= KEPT_FROM else 0
+    return Rest(kind, place.name, now_s + place.ready_at - now, place.last_rest_s, sites)
 
 
 def _found(url: str, depth: int, by: int) -> Found:

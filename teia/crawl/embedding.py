@@ -27,15 +27,19 @@ from teia.clock import WallClock
 from teia.config import Config
 from teia.crawl.audit import PolitenessAudit
 from teia.crawl.collections import choose, configure, saved
+from teia.crawl.edits import FLAGS
 from teia.crawl.engine import Crawler
 from teia.crawl.graph import edges
 from teia.crawl.lookup import Lookup
 from teia.crawl.opening import open_crawler
 from teia.crawl.pageview import PageView, page_view
 from teia.crawl.reading import account_at_rest, audit_archives, audit_of, fetch_log, known_urls
-from teia.crawl.reporting import listen
+from teia.crawl.reporting import last_change, listen
+from teia.crawl.searching import CollectionSearch
 from teia.crawl.summary import Summary, summarize
 from teia.errors import UsageError
+from teia.search.results import Results
+from teia.search.searching import Options
 from teia.store.audit import Audit
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
@@ -43,24 +47,6 @@ from teia.store.sql import Rows
 
 Progress = Callable[[Summary], object]
 PROGRESS_S = 0.5
-
-FLAGS = {
-    "cells": "collection.cells",
-    "order": "collection.order",
-    "max_pages": "limits.pages",
-    "max_seconds": "limits.seconds",
-    "max_depth": "scope.max_depth",
-    "scope": "scope.include",
-    "exclude": "scope.exclude",
-    "delay": "courtesy.delay_s",
-    "per_host": "courtesy.per_host",
-    "max_hosts": "courtesy.max_hosts",
-    "requisites": "archive.requisites",
-    "resolve": "fetch.resolve",
-    "dns": "fetch.dns",
-    "allow_net": "fetch.allow_nets",
-}
-"""The flags of `teia crawl` by which settings are called here too; every other setting goes by its section."""
 
 
 # ---- crawling -------------------------------------------------------------------------------------------------------
@@ -98,12 +84,13 @@ async def crawl_async(
     """The same for a program with an event loop. Cancelled, it commits what it has read before it ends."""
     root = open_root(Path(data), create=True)
     with root.locked():
+        since = last_change(root)
         flags = flags_of(seeds, settings)
         wanted = configure(root, name, None if config is None else Path(config), {}, flags).config
         clock = WallClock()
         began = clock.ticks_s()
         async with open_crawler(root, [wanted], clock, seed=int(clock.now_s())) as crawler:
-            beside = [asyncio.create_task(listen(crawler, root, clock))]
+            beside = [asyncio.create_task(listen(crawler, root, clock, since))]
             if on_progress is not None:
                 beside.append(asyncio.create_task(_tell(crawler, clock, on_progress)))
             await _run(crawler, beside)
@@ -173,6 +160,7 @@ class Collection:
         self.name = choose(self._root, name)
         self._lookup = Lookup(self._root, self.name)
         self._clock = WallClock()
+        self._search: CollectionSearch | None = None
 
     @property
     def settings(self) -> Config:
@@ -210,6 +198,22 @@ class Collection:
         """The link graph, as (source, target)."""
         return edges(self._lookup)
 
+    def search(self, text: str, n: int = 10, offset: int = 0, **how: Any) -> Results:
+        """Search the pages, as `teia search` does; whatever is typed is answered.
+
+        `how` are fields of `teia.search.searching.Options`: `explain=True`, `facets=True`, `language="pt"`, ….
+        """
+        return self._opened_search().search(text, n, offset, Options(**how))
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Pages that speak of what a page speaks of."""
+        return self._opened_search().similar(url, n)
+
+    def _opened_search(self) -> CollectionSearch:
+        if self._search is None:
+            self._search = CollectionSearch(self._root, [self.name], self._clock)
+        return self._search
+
     def sql(self, query: str) -> Rows:
         """Ask the fetch log; see docs/formats.md for its columns."""
         with fetch_log(self._root, self.name) as log:
@@ -226,6 +230,8 @@ class Collection:
         return audit_archives(self._root, self.name)
 
     def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
         self._lookup.close()
 
     def __enter__(self) -> Self:

@@ -22,18 +22,22 @@ from enum import Enum
 from functools import partial
 
 from teia.clock import Clock
+from teia.config import Config
 from teia.crawl.commit import Committed
 from teia.crawl.control import Command
 from teia.crawl.crawl import Crawl
 from teia.crawl.judge import retry_after_s, task_for, verdict_of
+from teia.crawl.meaning import Meaning
 from teia.crawl.messages import decode_result, encode
 from teia.crawl.robots import RobotsBook
+from teia.crawl.soft404 import note_answer, send_probe, wants_probe
 from teia.crawl.space import DiskSpace
 from teia.crawl.visits import Visit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
+from teia.frontier.ledger import InForce
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.metrics import Metrics
 from teia.parse.pool import ChildPool, Lost
@@ -48,6 +52,8 @@ GRACE_S = 5.0
 """How long a stop waits for requests that are under way."""
 DISK_RETRY_S = 5.0
 DISK_LOOK_S = 1.0
+FORGET_EVERY_S = 60.0
+"""How often hosts that have rested are dropped from memory; there may be 100,000 of them."""
 
 
 class Permission(Enum):
@@ -73,6 +79,7 @@ class Crawler:
         metrics: Metrics,
         chance: random.Random,
         disk: DiskSpace,
+        at_once: int = MAX_IN_FLIGHT,
     ) -> None:
         self.crawls = crawls
         self.metrics = metrics
@@ -84,7 +91,9 @@ class Crawler:
         self._clock = clock
         self._chance = chance
         self._disk = disk
+        self._at_once = at_once
         self._look_at_disk = 0.0
+        self._forget_at = 0.0
         self._stopping = False
         self._resolving: set[asyncio.Task[None]] = set()
         self._failure: TeiaError | None = None
@@ -126,6 +135,9 @@ class Crawler:
         if now >= self._look_at_disk:
             self._look_at_disk = now + DISK_LOOK_S
             self._mind_the_disk()
+        if now >= self._forget_at:
+            self._forget_at = now + FORGET_EVERY_S
+            self._schedule.politeness.forget_rested(now)
         self._dispatch(now)
         for crawl in self.crawls:
             crawl.wake_due(now)
@@ -152,6 +164,19 @@ class Crawler:
             else:
                 crawl.end()
 
+    def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
+        """Let one crawl go by other settings; those that crawls have in common are the first one's."""
+        shared = config if crawl.number == 0 else self.crawls[0].config
+        courtesy = InForce(self._clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host)
+        crawl.reconfigure(config, meaning, courtesy, self._schedule)
+        self._schedule.take(shared.courtesy)
+        self._robots.take(shared.courtesy, shared.limits)
+        self._disk.low_bytes = shared.limits.disk_free_bytes
+        for queue in crawl.queues.values():
+            if queue.errands and meaning.blocks(f"http://{queue.host}/"):
+                self._robots.awaited.difference_update(errand.origin for errand in queue.errands)
+                queue.errands.clear()
+
     def _dispatch(self, now: float) -> None:
         while self._has_room():
             queue = self._schedule.next_host(now)
@@ -163,7 +188,7 @@ class Crawler:
         parse = self.crawls[0].config.parse
         return (
             not self._stopping
-            and self._fetcher.in_flight < MAX_IN_FLIGHT
+            and self._fetcher.in_flight < self._at_once
             and self._pool.waiting < parse.waiting_pages
             and self._pool.waiting_bytes < parse.waiting_bytes
             and sum(len(crawl.uncommitted) for crawl in self.crawls) < MAX_UNCOMMITTED
@@ -179,6 +204,9 @@ class Crawler:
             item = queue.head
             if item is None:
                 break
+            if item.purpose == "robots" and not item.hops and crawl.spent(queue):
+                self._forgo_robots(queue)
+                continue
             if not crawl.may_start(item):
                 crawl.hold(queue)
                 held = True
@@ -186,6 +214,9 @@ class Crawler:
             refusal = crawl.refusal(queue, item)
             if refusal is not None:
                 self._refuse(crawl, queue, *refusal)
+                continue
+            if wants_probe(queue, item, crawl.config.sites.probe_after_pages):
+                send_probe(queue, item)
                 continue
             parts = split(item.url)
             permission = self._permission(crawl, queue, item, parts)
@@ -219,7 +250,7 @@ class Crawler:
             if origin in self._robots.awaited:
                 return Permission.LATER
             self._robots.awaited.add(origin)
-            queue.errands.append(self._robots.errand(origin, item))
+            queue.errands.insert(0, self._robots.errand(origin, item))
         elif self._asks_for_too_much(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
             return Permission.LATER
@@ -231,6 +262,13 @@ class Crawler:
         else:
             return Permission.GO
         return Permission.SETTLED
+
+    def _forgo_robots(self, queue: HostQueue) -> None:
+        """Leave a robots.txt unasked: its host or site has had its share, so no page would follow it."""
+        self._robots.awaited.discard(queue.take().origin)
+        for each in self.crawls:
+            if queue.host in each.queues and each.queues[queue.host] is not queue:
+                self._schedule.wake(each.queues[queue.host])
 
     def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
         """Settle the head without a request."""
@@ -325,13 +363,19 @@ class Crawler:
         visit.detail = visit.detail or visit.fetched.detail
         if visit.item.purpose == "robots":
             self._read_robots(crawl, visit)
+        else:
+            note_answer(visit, self._clock.now_s())
         self._conclude(crawl, visit)
 
     def _read_robots(self, crawl: Crawl, visit: Visit) -> None:
         assert visit.fetched is not None
         assert visit.result is not None
-        if visit.result.redirect_to and visit.item.hops < crawl.config.limits.redirects:
-            crawl.run_errand(self._robots.next_hop(visit.item, visit.result.redirect_to), self._schedule)
+        to = visit.result.redirect_to
+        if to and crawl.meaning.blocks(to):
+            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it is at {to}, which is excluded"
+            self._learn_robots(crawl, visit, 0, b"")
+        elif to and visit.item.hops < crawl.config.limits.redirects:
+            crawl.run_errand(self._robots.next_hop(visit.item, to), self._schedule)
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 

@@ -1,26 +1,38 @@
 """The link graph of a collection: who links to whom, as the last good copy of each page says (F5).
 
-Read from the archive, page after page in the order in which copies lie there, so memory does not grow with the
-collection. Links to what a page needs to be shown (images, styles) are not edges, nor are links of a page to itself.
+The whole graph is read from the archive, page after page in the order in which copies lie there, so memory does not
+grow with the collection. Who links to one page is asked of the index, where there is one. Links to what a page needs to
+be shown (images, styles) are not edges, nor are links of a page to itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
+
 from teia.crawl.links import leads_to
 from teia.crawl.lookup import Lookup
+from teia.errors import CorruptFile
+from teia.graph.rankfile import RankFile
+from teia.index.cell import read_position
+from teia.index.relations import linking_pages
 from teia.records import Link
+from teia.urls import key_of
 
 SCANNED_FOR_LINKS_IN = 10_000
 """Pages looked through for links to one page, which takes about two seconds."""
 
+SHOWN_LINKS_IN = 1_000
+"""Linking pages listed of each cell, if the index is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinksIn:
-    """Pages that link to one page. `note` says when not all pages were looked at."""
+    """Pages that link to one page. `note` says when these are not all."""
 
     urls: tuple[str, ...]
     note: str = ""
@@ -38,8 +50,43 @@ def edges(lookup: Lookup) -> Iterator[tuple[str, str]]:
             yield source, target
 
 
-def links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS_IN) -> LinksIn:
-    """Look for pages that link to a URL."""
+def links_in(lookup: Lookup, url: str) -> LinksIn:
+    """Who links to a URL: by the index where there is one, otherwise by a look through the archive."""
+    return indexed_links_in(lookup, url) or archived_links_in(lookup, url)
+
+
+def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) -> LinksIn | None:
+    """The pages in the index that link to a URL, the most important first; None unless every cell has an index.
+
+    Pages that do not want to be found (noindex) are not in it.
+    """
+    parts = [linking_pages(folder.index, key_of(url), at_most) for folder in lookup.folders]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    pages, total = [page for part in known for page in part.pages], sum(part.total for part in known)
+    notes = []
+    if total > len(pages):
+        notes.append(f"links_in: {len(pages):,} of {total:,} pages are listed")
+    behind = sum(
+        frontier.last_change() - (read_position(folder.index) or 0)
+        for folder, frontier in zip(lookup.folders, lookup.cells, strict=True)
+    )
+    if behind > 0:
+        notes.append(f"links_in: pages still to be indexed: {behind:,}")
+    return LinksIn(_most_important_first(lookup, pages), "; ".join(notes))
+
+
+def _most_important_first(lookup: Lookup, pages: list[tuple[str, int]]) -> tuple[str, ...]:
+    ranks = RankFile(lookup.root.collection(lookup.name).ranks)
+    with suppress(CorruptFile):
+        ranks.reload()
+    scores = ranks.scores(np.array([key for _, key in pages], np.int64)).tolist()
+    return tuple(url for _, url in sorted((-score, url) for score, (url, _) in zip(scores, pages, strict=True)))
+
+
+def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS_IN) -> LinksIn:
+    """Look through the archive for pages that link to a URL."""
     pages = lookup.pages()
     found = [
         source

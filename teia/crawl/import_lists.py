@@ -26,12 +26,12 @@ from teia.crawl.captures import identity
 from teia.crawl.commit import Group
 from teia.crawl.importing import Imported, ImportedVisit, Target, mark_of, note_mark
 from teia.crawl.logrows import roll_out, write_log
+from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.frontier.cell import Found, tail_of
 from teia.frontier.retry import Verdict
 from teia.frontier.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
 from teia.records import Outcome
-from teia.store.durable import disk_errors
 from teia.store.fetchlog import SCHEMA, FetchRow, is_readable
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 

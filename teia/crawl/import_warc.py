@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from isal import igzip_lib
 
+from teia.crawl import JOB
 from teia.crawl.captures import Capture, PageAnswer, captures, check_readable, identity, page_answer
 from teia.crawl.commit import Group
 from teia.crawl.importing import IMPORTED, KEPT, Imported, ImportedVisit, Target, host_of, mark_of
@@ -22,7 +23,6 @@ from teia.crawl.judge import task_for
 from teia.crawl.links import field_of
 from teia.crawl.lookup import SAME_TIME_S
 from teia.crawl.messages import Result, decode_result, encode
-from teia.crawl.opening import JOB
 from teia.frontier.retry import verdict
 from teia.frontier.schedule import Queued
 from teia.parse.pool import ChildLimits, ChildPool, Lost

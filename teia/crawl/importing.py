@@ -23,7 +23,7 @@ from teia.clock import Clock
 from teia.config import Config, load, to_toml
 from teia.crawl.cells import Cell, note_position
 from teia.crawl.collections import saved
-from teia.crawl.commit import Committed, Committer, answer_place, page_row
+from teia.crawl.commit import Committed, Committer, Spot, answer_place, page_row, repeats_earlier
 from teia.crawl.opening import open_crawls
 from teia.crawl.visits import Visit
 from teia.errors import UsageError
@@ -88,7 +88,7 @@ class ImportCommitter(Committer):
     def _record(
         self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
     ) -> None:
-        links: dict[int, dict[int, Found]] = defaultdict(dict)
+        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
         for visit in visits:
             assert isinstance(visit, ImportedVisit)
             if visit.item.purpose == IMPORTED:
@@ -101,7 +101,7 @@ class ImportCommitter(Committer):
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
             mail.delivered(cell.frontier, self._delivered.pop(cell.number))
-        note_position(cell.frontier, cell.archive.position)
+        note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 
     def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
         """Make a URL known, and what came of it."""
@@ -113,7 +113,8 @@ class ImportCommitter(Committer):
         host_id = cell.frontier.host_id(host, now_s)
         again_s = now_s + visit.verdict.wait_s
         archived = answer_place(visit, places)
-        settled = Settled(host_id, item, visit.outcome, visit.verdict.state, time_s, again_s, page_row(visit), archived)
+        outcome, state, repeats = visit.outcome, visit.verdict.state, repeats_earlier(visit)
+        settled = Settled(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
         cell.frontier.settle(settled, host)
 
 

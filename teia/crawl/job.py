@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from teia.config import LimitSettings
-from teia.crawl.links import MAX_OUTLINKS, outlink_line
-from teia.crawl.messages import FoundLink, Reading, Result, Task, decode_reading, decode_task, encode
-from teia.frontier.cell import tail_of
-from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
+from teia.crawl.entries import entry_of
+from teia.crawl.focus import Lens, judge, lens_of
+from teia.crawl.links import FOUND_BY, MAX_OUTLINKS, outlink_line
+from teia.crawl.messages import FoundLink, Judged, Reading, Result, Task, decode_reading, decode_task, encode
+from teia.frontier.cell import NOT_MODIFIED, tail_of
+from teia.frontier.order import NO_KIND, TOP_SCORE, Hint
+from teia.frontier.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.scope import Scope, compile_scope
 from teia.frontier.traps import trap_of
+from teia.index.entry import encoded
+from teia.lib.outline import outline
 from teia.parse.decode import decode
 from teia.parse.document import Options
 from teia.parse.headers import Headers, parse_head
@@ -30,13 +35,6 @@ from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, key_of, resolve
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-FOUND_BY = {
-    LinkKind.SITEMAP: BY_SITEMAP,
-    LinkKind.FEED: BY_FEED,
-    LinkKind.REDIRECT: BY_REDIRECT,
-    **{kind: BY_REQUISITE for kind in LinkKind if kind.is_requisite},
-}
-"""How a URL was found, by where it stood; everywhere else it is a link."""
 
 MAX_READINGS = 16
 MAX_PLACES = 4_096
@@ -57,7 +55,8 @@ class Compiled:
     limits: LimitSettings
     options: Options
     processors: Processors
-    place_of: Callable[[str], Place | Refusal]
+    place_of: Callable[[str], Place | Refusal | str]
+    lens: Lens | None
 
 
 @lru_cache(maxsize=MAX_READINGS)
@@ -67,7 +66,8 @@ def _compiled(settings: bytes) -> Compiled:
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
-    return Compiled(reading, scope, limits, options, with_users(reading.processors), place_of)
+    processors = with_users(reading.processors)
+    return Compiled(reading, scope, limits, options, processors, place_of, lens_of(reading.focus))
 
 
 def read(payload: bytes) -> bytes:
@@ -76,6 +76,8 @@ def read(payload: bytes) -> bytes:
     how = _compiled(task.settings)
     if task.purpose == "page":
         return encode(_read_page(task, how))
+    if task.purpose == "entry":
+        return encode(_read_entry(task, how))
     head = parse_head(task.head)
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
@@ -87,21 +89,39 @@ def read(payload: bytes) -> bytes:
 
 
 def _read_page(task: Task, how: Compiled) -> Result:
-    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors)
+    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
     redirect_to = _redirect(task, parsed.head.headers)
     outcome = _outcome(task, how, parsed, redirect_to)
     chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
+    judged = None if how.lens is None else _judged(task, how.lens, parsed.page, chosen, redirect_to)
     members = NOT_KEPT
     if how.reading.archive:
         about = _about(task, parsed.page, redirect_to)
+        if judged is not None and judged.kind != NO_KIND:
+            about["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
         if how.reading.processors:
             about = {**parsed.page.metadata, **about}  # what the user's own processors found is among it (A15)
         decoded = parsed.decoded
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
         members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
-    return _result(
-        task, outcome, parsed.page, parsed.head.headers, members, redirect_to, b"", len(parsed.decoded.payload), chosen
-    )
+    size = len(parsed.decoded.payload)
+    entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
+    headers = parsed.head.headers
+    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry)
+
+
+def _read_entry(task: Task, how: Compiled) -> Result:
+    """Read a page out of the archive again, for the index alone."""
+    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
+    entry = _entry(task, how, parsed.page)
+    return _result(task, task.outcome, parsed.page, parsed.head.headers, NOT_KEPT, "", b"", 0, entry=entry)
+
+
+def _entry(task: Task, how: Compiled, page: Page) -> bytes:
+    if not 200 <= task.status < 300:
+        return b""
+    entry = entry_of(page, task.started_s, obeys=how.reading.obey_robots)
+    return b"" if entry is None else encoded(entry)
 
 
 # ---- what it means --------------------------------------------------------------------------------------------------
@@ -135,6 +155,7 @@ class Chosen:
     seen: int = 0
     out_of_scope: int = 0
     unindexable: int = 0
+    traps: dict[str, int] = field(default_factory=dict)
 
 
 def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_to: str) -> Chosen:
@@ -148,18 +169,34 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
+    are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     for url, named in _merged(links, obeys=obeys).items():
         place, is_deep = how.place_of(url), too_deep
         if named.by & BY_REQUISITE:
-            place, is_deep = _requisite_place(url, how.limits), False
+            place, is_deep = _requisite_place(url, how), False
         if place is Refusal.UNINDEXABLE:
             chosen.unindexable += named.times
+        elif isinstance(place, str):
+            chosen.out_of_scope += named.times
+            chosen.traps[place] = chosen.traps.get(place, 0) + named.times
         elif place is Refusal.OUT_OF_SCOPE or is_deep:
             chosen.out_of_scope += named.times
         else:
             in_links = 0 if named.by == BY_SITEMAP else named.times  # a sitemap names pages, it does not link to them
-            chosen.links.append(FoundLink(place.host, place.key, place.tail, in_links, named.text, named.by))
+            by = named.by | are_sitemaps
+            chosen.links.append(FoundLink(place.host, place.key, place.tail, in_links, named.text, by))
     return chosen
+
+
+def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str) -> Judged | None:
+    """What a focused crawl thinks of a page; what it leaves out is out of scope. A 304 says nothing new."""
+    if task.status == NOT_MODIFIED:
+        return None
+    named = sum(link.count for link in chosen.links)
+    way = Hint(task.score, task.off_topic)
+    judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    chosen.out_of_scope += named - sum(link.count for link in chosen.links)
+    return judged
 
 
 class Named(NamedTuple):
@@ -203,18 +240,22 @@ class Place(NamedTuple):
     tail: str
 
 
-def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal:
+def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal | str:
+    """Where a URL lives, why it is not followed, or which trap it looks like."""
     if not _is_wanted_type(url, scope):
         return Refusal.UNINDEXABLE
-    if not scope.holds(url) or trap_of(url, limits) is not None:
+    if not scope.holds(url):
         return Refusal.OUT_OF_SCOPE
+    trap = trap_of(url, limits)
+    if trap is not None:
+        return trap
     host = host_of(url)
     return Place(host, key_of(url), tail_of(url, host))
 
 
-def _requisite_place(url: str, limits: LimitSettings) -> Place | Refusal:
-    """What a page needs to be shown is fetched wherever it lies, one hop further than links (T12)."""
-    if trap_of(url, limits) is not None:
+def _requisite_place(url: str, how: Compiled) -> Place | Refusal | str:
+    """What a page needs to be shown is fetched wherever it lies, one hop further than links (T12), if not excluded."""
+    if how.scope.excludes(url) or trap_of(url, how.limits) is not None:
         return Refusal.OUT_OF_SCOPE
     host = host_of(url)
     return Place(host, key_of(url), tail_of(url, host))
@@ -263,6 +304,8 @@ def _about(task: Task, page: Page, redirect_to: str) -> dict[str, str | tuple[st
     }
     if page.language:
         about["language"] = page.language
+    if page.nofollow:
+        about["robots"] = "nofollow"
     if redirect_to:
         about["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
     elif page.links:
@@ -280,6 +323,8 @@ def _result(
     payload: bytes,
     payload_bytes: int,
     chosen: Chosen | None = None,
+    judged: Judged | None = None,
+    entry: bytes = b"",
 ) -> Result:
     chosen = chosen or Chosen([])
     return Result(
@@ -306,4 +351,8 @@ def _result(
         members.lengths,
         members.kinds,
         members.payload_digest,
+        judged,
+        outline(page.text),
+        chosen.traps,
+        entry,
     )

@@ -9,9 +9,10 @@ from email.utils import parsedate_to_datetime
 from teia.config import Config
 from teia.crawl.messages import Task
 from teia.crawl.visits import Visit
+from teia.frontier.order import NO_HINT
 from teia.frontier.retry import Verdict, verdict
 from teia.frontier.schedule import Queued
-from teia.frontier.schema import STATE_QUEUED
+from teia.frontier.schema import AS_SITEMAP, STATE_QUEUED
 from teia.records import Fetched
 
 MAX_RETRY_AFTER_S = 86_400.0
@@ -37,6 +38,7 @@ def retry_after_s(fetched: Fetched, now_s: float) -> float:
 
 def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Task:
     """What a child is asked: `page` (read and store), `robots` (return the body and store) or `store` alone."""
+    hint = item.hint or NO_HINT
     return Task(
         reading,
         purpose,
@@ -54,7 +56,10 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
         item.depth,
         item.hops,
         item.digest,
-        item.visited_s,
+        item.copied_s,
+        score=hint.score,
+        off_topic=hint.off_topic,
+        as_sitemap=bool(item.found_by & AS_SITEMAP),
     )
 
 

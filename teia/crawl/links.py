@@ -10,7 +10,16 @@ from the page.
 
 from __future__ import annotations
 
+from teia.frontier.schema import BY_FEED, BY_REDIRECT, BY_REQUISITE, BY_SITEMAP
 from teia.records import Link, LinkKind
+
+FOUND_BY = {
+    LinkKind.SITEMAP: BY_SITEMAP,
+    LinkKind.FEED: BY_FEED,
+    LinkKind.REDIRECT: BY_REDIRECT,
+    **{kind: BY_REQUISITE for kind in LinkKind if kind.is_requisite},
+}
+"""How a URL was found, by where it stood; everywhere else it is a link."""
 
 MAX_OUTLINKS = 6_000
 """Of one page; `limits.links_per_page` cannot make it more, so that a metadata record stays small."""

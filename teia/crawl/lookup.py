@@ -17,7 +17,7 @@ from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell import FrontierCell, url_from
 from teia.frontier.schema import STATE_NAMES
 from teia.records import Link
-from teia.store.reader import ArchiveReader, StoredAnswer
+from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
 
@@ -66,6 +66,7 @@ class UrlEntry:
     failures: int
     lane: int
     rank: int
+    pattern: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Lookup:
         key = key_of(url)
         place = (slot_of(site_of(host)), row[0], key)
         sql = """
-            SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank
+            SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank, pattern
             FROM urls WHERE slot = ? AND host_id = ? AND key = ?
         """
         known = db.execute(sql, place).fetchone()
@@ -188,6 +189,10 @@ class Lookup:
         except CorruptFile:
             return b""
         return record.block if record.kind == "metadata" else b""
+
+    def record(self, number: int, file: str, offset: int) -> Record:
+        """A record of a cell's archive."""
+        return self._readers[number].read(file, offset)
 
     def links(self, number: int, page: PageEntry) -> tuple[Link, ...]:
         """The links of a stored copy."""

@@ -1,19 +1,128 @@
-"""What a configuration means: everything that can be wrong in it is found here, before anything is made or opened."""
+"""What a configuration means: everything that can be wrong in it is found here, before anything is made or opened.
+
+A list of rules is a file of the user's, who may change or remove it at any time. A crawl reads it once and keeps a copy
+with the collection, under the digest of what it says. Parse children read the copy: they may be started at any time,
+and all must judge alike.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from teia import __version__
 from teia.config import Config, CourtesySettings
+from teia.crawl.learning import check_focus
 from teia.crawl.messages import Reading, encode
+from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
 from teia.frontier.order import order_named
-from teia.frontier.scope import compile_scope, seeds_scope
-from teia.parse.processors import with_users
-from teia.urls import from_user
+from teia.frontier.reconsider import Judged
+from teia.frontier.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
+from teia.frontier.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
+from teia.frontier.sharing import Networks
+from teia.records import Outcome
+from teia.urls import from_user, resolve
+
+ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
+"""Ways to find a URL that need no rule of `scope.include`: somebody named it, or a page cannot be shown without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A configuration as a running crawl uses it.
+
+    `mark` stands for all that decides whether a URL may be asked for: with another mark, URLs that were refused are
+    looked at again (frontier/reconsider.py).
+    """
+
+    config: Config
+    seeds: tuple[str, ...]
+    scope: Scope
+    reading: bytes
+    mark: str
+
+    def admits(self, url: str, depth: int, found_by: int) -> bool:
+        """Whether a URL of the frontier belongs to the collection as it is configured now."""
+        if found_by & ASKED_FOR:
+            return not self.scope.excludes(url)
+        return depth <= self.config.scope.max_depth and self.scope.holds(url)
+
+    def wants_link(self, url: str, depth: int, found_by: int) -> bool:
+        """The same for a link that is about to be followed; a rule of the user's own that fails wants nothing."""
+        try:
+            return self.admits(url, depth, found_by)
+        except Exception:  # noqa: BLE001  # a function of the user's own
+            return False
+
+    def blocks(self, url: str) -> bool:
+        """Whether the host of a URL is excluded as a whole: then not even its robots.txt is asked for."""
+        try:
+            return self.scope.excludes(resolve("/", url) or url)
+        except Exception:  # noqa: BLE001  # a rule that is a function of the user's own
+            return False
+
+    def wants(self, judged: Judged) -> bool:
+        """Whether a URL that waits, or that was refused, may be asked for."""
+        has_budget = judged.requests < self.config.limits.pages_per_host
+        may_come_back = has_budget or judged.outcome != Outcome.BUDGET
+        return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
+
+
+def meaning_of(config: Config, lists_folder: Path) -> Meaning:
+    """Work out what a configuration means, and copy its lists of rules into the folder."""
+    scope, seeds = config.scope, seeds_of(config)
+    include = scope.include or tuple(seeds_scope(seeds))
+    lists = _read_lists((*include, *scope.exclude))
+    compiled = compile_scope(include, scope.exclude, types=scope.types, queries=scope.queries, lists=lists)
+    copies = {path: lists_folder / f"{_digest(rules)}.rules" for path, rules in lists.items()}
+    _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
+    as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
+    reading = _encoded(replace(config, scope=as_copied))
+    return Meaning(config, tuple(seeds), compiled, reading, _mark(config, include, copies))
+
+
+def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
+    names = {path: Path(copy.name) for path, copy in copies.items()}
+    rules = [_renamed(each, names) for each in (include, config.scope.exclude)]
+    other = replace(config.scope, include=(), exclude=())
+    limits = config.limits
+    budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
+    return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets])])
+
+
+def _read_lists(rules: Iterable[str]) -> Lists:
+    return {path: canonical_list(path) for path in dict.fromkeys(map(list_of, rules)) if path}
+
+
+def _keep_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
+    """Write the copies that are not there. Old ones stay: a child may be about to read one."""
+    for path, rules in copies.items():
+        if not path.exists():
+            with disk_errors(folder, "created"):
+                folder.mkdir(exist_ok=True)
+            write_atomically(path, "\n".join(rules).encode())
+
+
+def remove_old_copies(folder: Path, meaning: Meaning) -> None:
+    """Remove the copies that nobody reads any more; before children are started."""
+    with disk_errors(folder, "read"):
+        for path in folder.glob("*.rules") if folder.is_dir() else ():
+            if path.name.encode() not in meaning.reading:
+                path.unlink()
+
+
+def _renamed(rules: Sequence[str], copies: dict[str, Path]) -> tuple[str, ...]:
+    return tuple(f"{COPIED}{copies[path]}" if (path := list_of(rule)) else rule for rule in rules)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def user_agent(courtesy: CourtesySettings) -> str:
@@ -37,10 +146,15 @@ def reading_of(config: Config) -> bytes:
     scope = config.scope
     include = scope.include or tuple(seeds_scope(seeds_of(config)))
     compile_scope(include, scope.exclude, types=scope.types)
-    with_users(config.parse.processors)
+    return _encoded(replace(config, scope=replace(scope, include=include)))
+
+
+def _encoded(config: Config) -> bytes:
+    scope = config.scope
+    _check_processors(config.parse.processors)
     return encode(
         Reading(
-            include,
+            scope.include,
             scope.exclude,
             scope.types,
             scope.queries,
@@ -53,13 +167,25 @@ def reading_of(config: Config) -> bytes:
             config.parse.text,
             config.archive.answers,
             config.parse.processors,
+            index=config.index.enabled,
         )
     )
 
 
+def _check_processors(names: Sequence[str]) -> None:
+    """Import what the configuration names; the libraries that parse pages are loaded here for nothing else."""
+    if names:
+        from teia.parse.processors import with_users
+
+        with_users(names)
+
+
 def check(config: Config) -> None:
     """Raise ConfigError for a setting whose text means nothing: a seed, a rule, an order, a network, an override."""
+    seeds_of(config)
     reading_of(config)
     order_named(config.collection.order)
+    check_focus(config)
     AddressGuard(config.fetch.allow_nets)
+    Networks(config.courtesy.cdn_nets)
     Overrides.parse(config.fetch.resolve)

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
+from teia.frontier.order import TOP_SCORE
+
 
 class Task(msgspec.Struct, array_like=True, frozen=True):
-    """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once."""
+    """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once.
+
+    `score` and `off_topic` are the URL's hint (frontier/order.py); they matter where pages are judged by a `Focus`.
+    """
 
     settings: bytes
     purpose: str
@@ -30,6 +35,9 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     hops: int
     earlier_digest: str = ""
     earlier_s: float = 0.0
+    score: int = TOP_SCORE
+    off_topic: int = 0
+    as_sitemap: bool = False
 
 
 class Reading(msgspec.Struct, array_like=True, frozen=True):
@@ -48,6 +56,19 @@ class Reading(msgspec.Struct, array_like=True, frozen=True):
     text: bool = True
     archive: bool = True
     processors: tuple[str, ...] = ()
+    focus: Focus | None = None
+    index: bool = False
+
+
+class Focus(msgspec.Struct, array_like=True, frozen=True):
+    """What a focused crawl looks for: a `TopicModel` (lib/topic.py) in plain parts, and how to go by it."""
+
+    classes: tuple[str, ...]
+    rest: tuple[int, ...]
+    weights: dict[str, tuple[int, ...]]
+    hard: bool
+    tunnel: int
+    threshold: int
 
 
 class FoundLink(msgspec.Struct, array_like=True, frozen=True):
@@ -61,8 +82,26 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True):
     by: int
 
 
+class Judged(msgspec.Struct, array_like=True, frozen=True):
+    """What a focused crawl thinks of a page: relevance and kind, and of its links, in their order, the scores.
+
+    `off_topic` is how many irrelevant pages in a row lead to the links; `depends`: with fewer, something else could
+    become of them. A page that is only on the way to another (a redirect) has no `kind`.
+    """
+
+    relevance: int
+    kind: int
+    off_topic: int
+    depends: bool
+    scores: list[int]
+
+
 class Result(msgspec.Struct, array_like=True, frozen=True):
-    """What a child found. `digest` and `text_digest` are sha256; `members` are the archive's records, in a row."""
+    """What a child found. `digest` and `text_digest` are sha256; `members` are the archive's records, in a row.
+
+    `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
+    `entry` is what the index is to know of the page (index/entry.py).
+    """
 
     outcome: str
     media_type: str
@@ -87,6 +126,10 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     lengths: tuple[int, ...]
     kinds: tuple[str, ...]
     payload_digest: str
+    judged: Judged | None = None
+    outline: int = 0
+    traps: dict[str, int] = {}
+    entry: bytes = b""
 
 
 encode = msgspec.msgpack.Encoder().encode

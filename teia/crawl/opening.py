@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 from teia.clock import Clock
 from teia.config import Config
+from teia.crawl import JOB
+from teia.crawl.authority import Authority
 from teia.crawl.cells import Cell
+from teia.crawl.closing import indexing
 from teia.crawl.commit import Committed, Committer
 from teia.crawl.crawl import Crawl, rest_of
+from teia.crawl.descriptors import PER_CHILD, open_now, raise_limit, share_out
 from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
+from teia.crawl.hints import agree_on_kinds
+from teia.crawl.learning import focus_of, with_focus
 from teia.crawl.logrows import roll_out
-from teia.crawl.meaning import reading_of, seeds_of, user_agent
+from teia.crawl.meaning import meaning_of, remove_old_copies, user_agent
 from teia.crawl.robots import RobotsBook
 from teia.crawl.space import DiskSpace
 from teia.fetch.curl import CurlFetcher
@@ -27,18 +32,16 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
-from teia.frontier.ledger import Ledger, Rest
-from teia.frontier.order import order_named
+from teia.frontier.ledger import InForce, Ledger, Rest
+from teia.frontier.order import order_named, pagerank
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import Schedule
+from teia.frontier.watch import Watch
 from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
+from teia.parse.spawn import ZygoteProcess
 from teia.store.root import CollectionFolder, Root
-from teia.urls import cell_starts, site_of
-
-JOB = "teia.crawl.job:read"
-DESCRIPTORS = 65_536
-
+from teia.urls import cell_starts
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 
@@ -50,19 +53,34 @@ def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Cl
         crawls = []
         for number, config in enumerate(configs):
             folder = root.collection(config.collection.name)
+            focus = focus_of(root, config, clock)
             cells = [stack.enter_context(_opened_cell(folder, each.number, config, clock)) for each in folder.cells()]
             starts = cell_starts(len(cells))
             committer = Committer(cells, starts, ledger, clock)
-            crawl = Crawl(number, folder.name, config, committer, starts, reading_of(config))
-            crawl.add_seeds(seeds_of(config))
+            if config.collection.order == pagerank.name:
+                committer.authority = Authority(folder.ranks, cells, clock)
+            if focus is not None:
+                agree_on_kinds(cells, focus)
+            meaning = meaning_of(config, folder.lists)
+            remove_old_copies(folder.lists, meaning)
+            reading = with_focus(meaning.reading, focus)
+            crawl = Crawl(number, folder.name, config, committer, starts, reading, meaning)
+            crawl.add_seeds(list(meaning.seeds))
+            if config.sites.aliases:
+                crawl.know_aliases()
             crawls.append(crawl)
         yield crawls
+        for crawl in crawls:
+            if crawl.committer.aliases is not None:
+                crawl.committer.aliases.close()
 
 
 @contextmanager
 def _opened_cell(folder: CollectionFolder, number: int, config: Config, clock: Clock) -> Iterator[Cell]:
-    order = order_named(config.collection.order)
+    order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder.cells()[number], folder.name, order, config.archive.file_bytes, clock)
+    if config.sites.traps:
+        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
     try:
         yield cell
         roll_out(cell.frontier, cell.folder.log, at_least=1)
@@ -83,11 +101,12 @@ def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: 
         rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
         place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
         place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
+    for address, sites in ledger.shared().items():
+        politeness.address(address).known_sites = sites
     for crawl in crawls:
         crawl.committer.deliver(Committed())
         for cell in crawl.committer.cells:
-            for host, requests in cell.frontier.requests_so_far():
-                crawl.site_requests[site_of(host)] += requests
+            crawl.budgets.recall(cell.frontier)
             for host_id, host, address, requests in cell.frontier.hosts_with_work():
                 queue = crawl.host(host, host_id, schedule)
                 queue.requests = requests
@@ -111,39 +130,49 @@ def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
 
 
 @asynccontextmanager
-async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed: int) -> AsyncIterator[Crawler]:
+async def open_crawler(
+    root: Root, configs: Sequence[Config], clock: Clock, seed: int, zygote: ZygoteProcess | None = None
+) -> AsyncIterator[Crawler]:
     """Yield a crawler for collections of a root, which the caller has locked. They share courtesy and fetcher.
 
     What concerns the machine rather than a collection (resolver, networks, parse children, courtesy) is taken from the
-    first configuration.
+    first configuration. A `zygote` that was started before for `JOB` is taken over.
     """
     shared = configs[0]
-    _raise_descriptor_limit()
+    descriptors = raise_limit()
     ledger = Ledger(root.path / "ledger.sqlite")
     is_clean = False
     try:
         with open_crawls(root, configs, ledger, clock) as crawls:
             schedule = Schedule(Politeness(shared.courtesy), shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock)
+            ledger.note_courtesy(InForce(clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host))
             guard = AddressGuard(shared.fetch.allow_nets)
             resolver = CaresResolver(clock, shared.fetch.dns or None)
+            children = shared.parse.children or os.cpu_count() or 1
+            used = open_now() + PER_CHILD * children
+            sockets = share_out(descriptors, used, MAX_IN_FLIGHT, shared.fetch.keep_alive)
             fetcher = CurlFetcher(
                 guard,
                 shared.limits,
                 clock,
                 user_agent(shared.courtesy),
-                keep_alive=shared.fetch.keep_alive,
-                concurrency=MAX_IN_FLIGHT,
+                keep_alive=sockets.keep_alive,
+                concurrency=sockets.at_once,
             )
-            children = shared.parse.children or os.cpu_count() or 1
-            pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock)
+            pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock, zygote)
             await pool.start()
             destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
             robots = RobotsBook(shared.courtesy, shared.limits)
             disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
             chance = random.Random(seed)
             try:
-                yield Crawler(crawls, schedule, fetcher, destinations, pool, robots, clock, Metrics(), chance, disk)
+                cells = [cell for crawl in crawls for cell in crawl.committer.cells]
+                async with indexing(cells, clock):
+                    metrics, at_once = Metrics(), sockets.at_once
+                    yield Crawler(
+                        crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, chance, disk, at_once
+                    )
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
                 if is_clean:
                     ledger.write(running_rests(schedule.politeness, clock))
@@ -153,11 +182,3 @@ async def open_crawler(root: Root, configs: Sequence[Config], clock: Clock, seed
                 await pool.close()
     finally:
         ledger.close(clean=is_clean, now_s=clock.now_s())
-
-
-def _raise_descriptor_limit() -> None:
-    """A crawl of two thousand hosts needs more descriptors than a shell gives by default."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -9,6 +9,8 @@ from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawl.graph import links_in, targets
 from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.names import main_url, why_alias
+from teia.crawl.soft404 import soft_404_note
 from teia.crawl.waiting import why_unknown, why_waiting
 from teia.errors import StoreError
 from teia.frontier.schema import LANE_DUE
@@ -77,7 +79,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
         next_due=next_due(entry),
         fresh_probability=None,
         why_waiting=why_waiting(lookup, entry, clock.now_s()),
-        note=inward.note,
+        note="; ".join(filter(None, (soft_404_note(lookup.cells[entry.cell], entry), inward.note))),
     )
 
 
@@ -88,6 +90,9 @@ def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
         raise StoreError(f"{text!r} is not an http or https URL; write it like https://example.org/page")
     entry = lookup.find(url)
     if entry is None:
+        there = main_url(lookup, url)
+        if there is not None and lookup.find(there) is not None:
+            raise StoreError(f"{url} is not known in {lookup.name}: {why_alias(lookup, url)}")
         alike = suggestions(lookup, url)
         hint = (
             f"; did you mean {', '.join(alike)}"

@@ -12,9 +12,10 @@ from typing import Any
 from teia.clock import iso_utc
 from teia.config import CourtesySettings
 from teia.crawl.audit import PolitenessAudit, audit_politeness
-from teia.crawl.cells import committed_position
+from teia.crawl.cells import committed_position, stored_records
 from teia.crawl.logrows import log_part
 from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.ledger import courtesy_history, shared_addresses
 from teia.frontier.schema import STATE_NAMES
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
@@ -38,8 +39,10 @@ def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
 
 def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report what was impolite."""
+    ledger = root.path / "ledger.sqlite"
+    history, shared = courtesy_history(ledger), shared_addresses(ledger)
     with fetch_log(root, collection) as log:
-        return audit_politeness(log, courtesy)
+        return audit_politeness(log, courtesy, history, shared)
 
 
 def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
@@ -93,21 +96,24 @@ def audit_archives(root: Root, collection: str) -> Audit:
     return Audit(checked, violations, tuple(details))
 
 
+_PAGES = "kind NOT IN ('robots', 'probe')"
+
+
 def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
     """What a collection holds while nobody crawls it, under the keys of a crawl's summary."""
     with fetch_log(root, collection) as log:
         sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
         requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
-        stored = "kind <> 'robots' AND decoded_bytes > 0"
+        stored = f"{_PAGES} AND decoded_bytes > 0"
         (pages,) = log.query(f"SELECT count(*) FROM fetches WHERE {stored}").rows[0]  # noqa: S608  # our text
-        by_outcome = "SELECT outcome, count(*) AS n FROM fetches WHERE kind <> 'robots' GROUP BY 1 ORDER BY 2 DESC"
+        by_outcome = f"SELECT outcome, count(*) AS n FROM fetches WHERE {_PAGES} GROUP BY 1 ORDER BY 2 DESC"  # noqa: S608
         outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
         span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
         (seconds,) = log.query(span).rows[0]
-    known = queued = 0
+    known = queued = records = 0
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)
-        known, queued = known + cell.known, queued + cell.queued
+        known, queued, records = known + cell.known, queued + cell.queued, records + stored_records(cell)
         cell.close()
     return {
         "collection": collection,
@@ -122,7 +128,7 @@ def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
         "urls_queued": queued,
         "outcomes": outcomes,
         "links": int(links),
-        "archive_records": 0,
+        "archive_records": records,
         "indexed": 0,
         "politeness_violations": 0,
         "paused_why": "",

@@ -2,33 +2,88 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from contextlib import suppress
 from dataclasses import asdict
 
 from teia.clock import Clock
 from teia.crawl.control import ACCOUNT_S, POLL_S, Control
+from teia.crawl.crawl import Crawl
+from teia.crawl.edits import LIVE, SHARED, edited, from_json
 from teia.crawl.engine import Crawler
+from teia.crawl.meaning import meaning_of
 from teia.crawl.summary import summarize
+from teia.errors import DiskFull, TeiaError
 from teia.store.root import Root
 
 
-async def listen(crawler: Crawler, root: Root, clock: Clock) -> None:
-    """Obey commands and write accounts until cancelled; the runs end with it."""
+def last_change(root: Root) -> int:
+    """The newest change of settings, for `listen`. To be asked before a crawl reads its settings."""
+    control = Control(root.path / "control.sqlite")
+    try:
+        return control.last_change()
+    finally:
+        control.close()
+
+
+async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None:
+    """Obey commands and write accounts until cancelled; the runs end with it.
+
+    Changes after `since` may not be in the settings that the crawl was begun with, so they are taken up.
+    """
     control = Control(root.path / "control.sqlite")
     began = clock.ticks_s()
-    for crawl in crawler.crawls:
-        control.begin(crawl.name, clock.now_s())
     try:
+        for crawl in crawler.crawls:
+            await _begin(control, crawl.name, clock)
         accounts_at = began
         while True:
             for crawl in crawler.crawls:
                 crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
+                for number, edits in control.changes(crawl.name, since):
+                    answer = await _take_up(crawler, crawl, root, edits)
+                    with suppress(DiskFull):
+                        control.answer_change(number, answer)
             if clock.ticks_s() >= accounts_at:
                 accounts_at = clock.ticks_s() + ACCOUNT_S
-                for crawl in crawler.crawls:
-                    account = asdict(summarize(crawl, clock.ticks_s() - began))
-                    control.account(crawl.name, account, clock.now_s())
+                _tell(control, crawler, clock, began)
             await clock.sleep(POLL_S)
     finally:
         for crawl in crawler.crawls:
-            control.end(crawl.name)
+            with suppress(DiskFull):
+                control.end(crawl.name)
         control.close()
+
+
+async def _begin(control: Control, name: str, clock: Clock) -> None:
+    """Announce a crawl, as soon as there is room for a line."""
+    while True:
+        try:
+            control.begin(name, clock.now_s())
+        except DiskFull:
+            await clock.sleep(POLL_S)
+        else:
+            return
+
+
+def _tell(control: Control, crawler: Crawler, clock: Clock, began: float) -> None:
+    """Write every crawl's account; on a full disk the last one stands until there is room."""
+    for crawl in crawler.crawls:
+        account = asdict(summarize(crawl, clock.ticks_s() - began))
+        with suppress(DiskFull):
+            control.account(crawl.name, account, clock.now_s())
+
+
+async def _take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str) -> str:
+    """Make edits to the settings a crawl runs with, as far as it can do so now; returns the answer."""
+    wanted = from_json(edits)
+    live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
+    try:
+        config = edited(crawl.config, live)
+        # A long list of rules takes a second to read: not on the loop.
+        meaning = await asyncio.to_thread(meaning_of, config, root.collection(crawl.name).lists)
+    except TeiaError as error:
+        return json.dumps({"error": str(error)})
+    crawler.reconfigure(crawl, config, meaning)
+    return json.dumps({"now": [edit.key for edit in live]})

@@ -58,6 +58,10 @@ class RobotsBook:
         self.awaited: set[str] = set()
         """Origins whose robots.txt is on its way; their URLs wait for it."""
 
+    def take(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
+        """Go by other settings from now on; what is known was read by the old ones."""
+        self._courtesy, self._limits = courtesy, limits
+
     def known(self, origin: str, now_s: float) -> Known | None:
         """What holds for an origin now; None when the file must be fetched (again) first."""
         known = self._known.get(origin)

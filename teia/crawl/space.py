@@ -18,7 +18,7 @@ class DiskSpace:
 
     def __init__(self, folder: Path, low_bytes: int) -> None:
         self._folder = folder
-        self._low_bytes = low_bytes
+        self.low_bytes = low_bytes
 
     def complaint(self) -> str:
         """Say what is wrong, or nothing."""
@@ -33,4 +33,4 @@ class DiskSpace:
 
     def _free_and_low(self) -> tuple[int, float]:
         disk = os.statvfs(self._folder)
-        return disk.f_bavail * disk.f_frsize, min(self._low_bytes, LOW_SHARE * disk.f_blocks * disk.f_frsize)
+        return disk.f_bavail * disk.f_frsize, min(self.low_bytes, LOW_SHARE * disk.f_blocks * disk.f_frsize)

@@ -9,7 +9,11 @@ from teia.crawl.crawl import Crawl
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One crawl's account. `pages` are answers with a stored body; `indexed` waits for the index."""
+    """One crawl's account.
+
+    `pages` are answers with a stored body, `indexed` those that the index holds now. `seconds` ends when everything is
+    committed and handed to the indexer; that took `index_seconds` more to index the rest.
+    """
 
     collection: str
     state: str
@@ -28,6 +32,7 @@ class Summary:
     politeness_violations: int
     paused_why: str = ""
     failed_seeds: tuple[str, ...] = ()
+    index_seconds: float = 0.0
 
 
 def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
@@ -50,5 +55,5 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
         indexed=0,
         politeness_violations=politeness_violations,
         paused_why=crawl.paused_why,
-        failed_seeds=tuple(counts.failed_seeds),
+        failed_seeds=tuple(f"{url}: {why}" for url, why in counts.failed_seeds.items()),
     )

@@ -23,6 +23,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from teia.crawl.reports.source import OpenCell, log_parts, snapshot
+from teia.durable import disk_errors
+from teia.frontier.aliases import ALIAS
 from teia.frontier.cell import url_from
 from teia.frontier.schema import (
     BY_FEED,
@@ -36,7 +38,6 @@ from teia.frontier.schema import (
     STATE_NAMES,
     STATE_QUEUED,
 )
-from teia.store.durable import disk_errors
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of
@@ -69,7 +70,7 @@ HOSTS = pa.schema(
         ("host", pa.string()), ("site", pa.string()), ("cell", pa.int16()), ("found", _TIME),
         ("urls", pa.int64()), ("queued", pa.int64()), ("failed", pa.int64()), ("excluded", pa.int64()),
         ("requests", pa.int64()), ("bytes", pa.int64()), ("response_s", pa.float64()), ("address", pa.string()),
-        ("parked", pa.string()),
+        ("parked", pa.string()), ("alias_of", pa.string()),
     ]
 )  # fmt: skip
 
@@ -101,18 +102,19 @@ def _pages(cell: OpenCell) -> Rows:
 def _hosts(cell: OpenCell) -> Rows:
     sql = f"""
         SELECT h.name, h.found_s, n.urls, n.queued, n.failed, n.excluded, h.requests, h.bytes, h.response_s, h.address,
-            h.parked
-        FROM hosts AS h LEFT JOIN
+            h.parked, a.other
+        FROM hosts AS h
+        LEFT JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}
+        LEFT JOIN
             (SELECT host_id, count(*) AS urls, sum(state = {STATE_QUEUED}) AS queued,
                     sum(state = {STATE_FAILED}) AS failed, sum(state = {STATE_EXCLUDED}) AS excluded
              FROM urls GROUP BY host_id) AS n USING (host_id)
     """  # noqa: S608  # our own text
-    for host, found_s, urls, queued, failed, excluded, requests, received, response_s, address, parked in cell.rows(
-        sql
-    ):
+    for host, found_s, urls, queued, failed, excluded, requests, received, response_s, *rest in cell.rows(sql):
+        address, parked, alias_of = rest
         yield (
             *(host, site_of(host), cell.number, _time(found_s), urls or 0, queued or 0, failed or 0, excluded or 0),
-            *(requests, received, response_s, address or None, parked or None),
+            *(requests, received, response_s, address or None, parked or None, alias_of),
         )
 
 

@@ -16,6 +16,7 @@ from teia.crawl.graph import links_in, targets
 from teia.crawl.lookup import Lookup, PageEntry, UrlEntry
 from teia.crawl.pageview import next_due
 from teia.crawl.reading import fetch_log
+from teia.crawl.soft404 import soft_404_note
 from teia.crawl.waiting import why_waiting
 from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
 from teia.records import Role
@@ -134,6 +135,8 @@ def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) 
     why = why_waiting(lookup, entry, clock.now_s())
     due = next_due(entry)
     what = f"{entry.state}{f', {entry.outcome}' if entry.outcome else ''}{f': {why}' if why else ''}"
+    note = soft_404_note(lookup.cells[entry.cell], entry)
+    what += f": {note}" if note else ""
     if page is not None:
         what += f"; visits: {page.visits:,}, changes: {page.changes:,}"
     values = {"state": entry.state, "outcome": entry.outcome or None, "next_due": due, "why_waiting": why}

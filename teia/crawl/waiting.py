@@ -7,21 +7,26 @@ from urllib.parse import quote
 
 from teia.clock import iso_utc
 from teia.config import Config
+from teia.crawl.collections import saved
+from teia.crawl.edits import implied_scope
 from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.meaning import ASKED_FOR
+from teia.crawl.names import why_alias
+from teia.errors import ConfigError
 from teia.frontier.retry import RETRY_RULES
-from teia.frontier.schema import LANE_DUE, LANE_NEW
-from teia.frontier.scope import compile_scope, seeds_scope
+from teia.frontier.schema import LANE_DUE, LANE_LATER, LANE_NEW
+from teia.frontier.scope import why_out_of_scope
 from teia.frontier.traps import trap_of
 from teia.records import Outcome
-from teia.urls import from_user, site_of, slot_of
+from teia.urls import site_of, slot_of
 
 COUNTED_AHEAD = 100_000
 
 _EXCLUDED = {
     Outcome.ROBOTS: "robots.txt forbids it",
-    Outcome.OUT_OF_SCOPE: "it is out of scope",
     Outcome.TRAP: "it looks like a trap",
-    Outcome.BUDGET: "its host or site has used up its requests",
+    Outcome.BUDGET: "its host or site has used up its requests or bytes",
+    Outcome.ALIAS: "its host was taken for another name of a site; it is queued again",
     Outcome.BLOCKED_ADDRESS: "its host is at an address that may not be asked (--allow-net)",
     Outcome.FORBIDDEN_TYPE: "it is of a type that the collection does not keep",
 }
@@ -32,23 +37,55 @@ def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
     if entry.state == "done":
         return None
     if entry.state == "excluded":
+        if entry.outcome == Outcome.ALIAS and (of_main := why_alias(lookup, entry.url)) is not None:
+            return of_main
+        if entry.outcome == Outcome.OUT_OF_SCOPE:
+            return _left_out(lookup, entry) or "it was out of scope; the next crawl looks at it again"
+        if entry.outcome == Outcome.TRAP and (of_pattern := _doubt(lookup, entry)):
+            return f"it looks like a trap: {of_pattern}"
         return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
     if entry.state == "failed":
         tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
         return f"failed ({entry.outcome}), {_times(tries)}; not tried again"
-    reasons = [_retry(entry, now_s), _parked(lookup, entry), _rest(lookup, entry, now_s), _behind(lookup, entry)]
+    left_out = _left_out(lookup, entry)
+    if left_out:
+        return f"{left_out}; it will not be fetched"
+    reasons = [
+        _retry(entry, now_s),
+        _parked(lookup, entry),
+        _rest(lookup, entry, now_s),
+        _behind(lookup, entry),
+        _behind_all(lookup, entry),
+    ]
     return "; ".join(reason for reason in reasons if reason) or "next in line; waits for a crawl to run"
 
 
 def why_unknown(url: str, config: Config) -> str:
     """Say why a collection could not know a URL, where its rules say so."""
     scope = config.scope
-    seeds = [seed for text in config.collection.seeds if (seed := from_user(text)) is not None]
-    include = scope.include or tuple(seeds_scope(seeds))
-    if not compile_scope(include, scope.exclude, queries=scope.queries).holds(url):
-        return "it is out of scope"
+    include = scope.include or implied_scope(config.collection.seeds)
+    why = why_out_of_scope(url, include, scope.exclude, scope.queries)
+    if why:
+        return f"it is out of scope: {why}"
     trap = trap_of(url, config.limits)
     return f"it would be taken for a trap ({trap})" if trap else "no page that was read links to it"
+
+
+def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
+    """Why the collection's settings leave a URL out; nothing if they do not."""
+    config = saved(lookup.root, lookup.name).config
+    scope, is_asked_for = config.scope, entry.found_by & ASKED_FOR
+    include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
+    try:
+        why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_asked_for))
+    except ConfigError as error:
+        return f"whether it is in scope cannot be told: {error}"
+    if why:
+        return f"it is out of scope: {why}"
+    if not is_asked_for and entry.depth > scope.max_depth:
+        return f"it is out of scope: {entry.depth} hops from a seed are more than scope.max_depth = {scope.max_depth}"
+    language = entry.page.language if entry.page is not None and entry.outcome == Outcome.OUT_OF_SCOPE else ""
+    return f"it is out of scope: its language is {language}" if language else ""
 
 
 def _times(number: int) -> str:
@@ -83,6 +120,19 @@ def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
     finally:
         db.close()
     return f"its host rests until {iso_utc(row[0])}" if row and row[0] > now_s else ""
+
+
+def _behind_all(lookup: Lookup, entry: UrlEntry) -> str:
+    """Why a URL waits behind everything else of its host, if it does."""
+    return f"it may be a trap and comes last: {_doubt(lookup, entry)}" if entry.lane == LANE_LATER else ""
+
+
+def _doubt(lookup: Lookup, entry: UrlEntry) -> str:
+    """What is thought of URLs like this one: the reason, and what they look like (frontier/suspicion.py)."""
+    sql = "SELECT doubt, text FROM patterns WHERE slot = ? AND host_id = ? AND number = ?"
+    place = (slot_of(site_of(entry.host)), entry.host_id, abs(entry.pattern))
+    row = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    return "" if row is None or not row[0] else f"{row[0]} ({row[1]})"
 
 
 def _behind(lookup: Lookup, entry: UrlEntry) -> str:

@@ -8,9 +8,14 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
     politeness.py  when a server and an address may be asked again; one request at a time (A7, C2)
     ledger.py      the same on disk, shared by all collections, so that death does not shorten a rest
     schedule.py    the hosts with work, in memory: idle, resting, ready, fetching; who is next (KLWF, C1)
-    scope.py       which URLs belong to the collection (A8, C4)
-    order.py       in which order a host's new URLs are taken (A6)
+    scope.py       which URLs belong to the collection (A8, C4); rulelists.py matches thousands of names at once (A10)
+    reconsider.py  URLs that settings kept out, looked at again when the settings are others (A10)
+    nearer.py      pages whose links lie nearer to a seed than is known (T1)
+    order.py       in which order a host's new URLs are taken (A6); sydney.py, trails.py and tunnels.py are for some
+                   orders, reorder.py is for a collection whose order is changed, rerank.py for scores from outside
     traps.py       URL shapes that have no end (T9)
+    aliases.py     names that may be one site: samples, evidence, decisions (A7)
+    soft404.py     how a host answers for what does not exist
     retry.py       what each outcome means for the URL: done, gone, again later (C3)
 
 RAM stays flat: the schedule holds one small object per host with work and a short buffer of its next URLs; everything

@@ -13,13 +13,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from teia.frontier import nearer, trails
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
-from teia.frontier.order import Order, breadth, sequence_of
+from teia.frontier.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
     BY_LINK,
@@ -27,11 +29,17 @@ from teia.frontier.schema import (
     LANE_DUE,
     LANE_NEW,
     PRAGMAS,
+    STATE_DONE,
+    STATE_EXCLUDED,
     STATE_FAILED,
     STATE_QUEUED,
     VERSION,
 )
+from teia.frontier.sydney import sampled
 from teia.urls import site_of, slot_of
+
+if TYPE_CHECKING:
+    from teia.frontier.watch import Watch
 
 HOST_CACHE = 200_000
 NOT_MODIFIED = 304
@@ -39,7 +47,11 @@ NOT_MODIFIED = 304
 
 @dataclass(slots=True)
 class Found:
-    """A URL on its way into the cell: one or more links to it, merged."""
+    """A URL on its way into the cell: one or more links to it, merged. `hint` is for orders that want one.
+
+    `via` is the pattern (watch.py) of the page that names it, if that is of the same host; negative if several pages of
+    that pattern do, 0 if pages of different ones.
+    """
 
     host: str
     key: int
@@ -48,19 +60,22 @@ class Found:
     in_links: int = 1
     hops: int = 0
     by: int = BY_LINK
+    hint: Hint | None = None
+    via: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """Where a copy lies in the cell's archive."""
+class Archived(NamedTuple):
+    """Where a copy lies in the cell's archive; a tuple, as it goes into the tables."""
 
     file: str = ""
     offset: int = 0
     length: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PageRow:
+NOT_ARCHIVED = Archived()
+
+
+class PageRow(NamedTuple):
     """What a visit found, as the `pages` and `visits` tables keep it."""
 
     status: int
@@ -80,7 +95,10 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The end of one visit: what becomes of the URL (see retry.verdict) and what was found."""
+    """The end of one visit: what becomes of the URL (see retry.verdict) and what was found.
+
+    `repeats`: the archive holds a revisit record of it, which has no body; the copy lies where it did before.
+    """
 
     host_id: int
     queued: Queued
@@ -89,7 +107,8 @@ class Settled:
     time_s: float
     again_s: float = 0.0
     page: PageRow | None = None
-    archived: Archived = Archived()
+    archived: Archived = NOT_ARCHIVED
+    repeats: bool = False
 
 
 def tail_of(url: str, host: str) -> str:
@@ -111,6 +130,8 @@ class FrontierCell:
         self.order = order
         self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS)
         self._host_ids: dict[str, int] = {}
+        self.watch: Watch | None = None
+        """Who looks out for traps, where somebody does (watch.py)."""
         with sqlite_errors(path):
             self._sequence = self._meta("sequence", 0)
             self.known = self._meta("known", 0)
@@ -131,6 +152,8 @@ class FrontierCell:
         except BaseException as error:
             self._sequence, self.known, self.queued = counters
             self._host_ids.clear()
+            if self.watch is not None:
+                self.watch.forget()
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
@@ -152,10 +175,6 @@ class FrontierCell:
             self._host_ids.clear()
         self._host_ids[host] = int(row[0])
         return int(row[0])
-
-    def requests_so_far(self) -> list[tuple[str, int]]:
-        """Return (name, requests) of every host that was ever asked."""
-        return self.db.execute("SELECT name, requests FROM hosts WHERE requests > 0").fetchall()
 
     def hosts_with_work(self) -> list[tuple[int, str, str, int]]:
         """Return (host id, name, last address, requests so far) of every host that has something to fetch."""
@@ -196,29 +215,83 @@ class FrontierCell:
     def absorb(self, found: Iterable[Found], now_s: float) -> list[tuple[int, str]]:
         """Merge links into the cell; returns (host id, name) of hosts that got something new to fetch."""
         touched: dict[int, str] = {}
-        new_urls, new_queue, known, moved = [], [], [], []
+        new_urls, new_queue, known, moved, shorter = [], [], [], [], []
+        order = self.order
+        if order.sampled:
+            found = sampled(found, order.sampled, order.seed, lambda item: self._is_new_or_aside(item, now_s))
         look_up = (
-            "SELECT depth, state, in_links, hops, lane, rank, found_by FROM urls"
+            "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
             " WHERE slot = ? AND host_id = ? AND key = ?"
         )
-        for *place, sequence, item in self._in_order(found, now_s):
+        placed = self._in_order(found, now_s)
+        watch = self.watch
+        if watch is not None:
+            watch.begin(placed, now_s)
+        for *place, sequence, item in placed:
             row = self.db.execute(look_up, place).fetchone()
+            score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
-                rank = self.order(item.depth, item.in_links, sequence)
-                state = (STATE_QUEUED, int(now_s), item.hops, LANE_NEW, rank, item.by)
+                kept = watch.place(place[1], item) if watch is not None else (0, LANE_NEW, 0)
+                if kept is None:
+                    continue
+                pattern, lane, lag = kept
+                rank = order.rank(item.depth + lag, item.in_links, sequence, score)
+                state = (STATE_QUEUED, int(now_s), item.hops, lane, rank, item.by, pattern)
                 new_urls.append((*place, item.tail, item.depth, item.in_links, *state))
-                new_queue.append((*place[:2], LANE_NEW, rank, item.key))
+                new_queue.append((*place[:2], lane, rank, item.key))
                 touched[place[1]] = item.host
             else:
                 depth, in_links, rank = min(row[0], item.depth), row[2] + item.in_links, row[5]
-                if row[1] == STATE_QUEUED and row[4] == LANE_NEW:
-                    rank = min(rank, self.order(depth, in_links, sequence_of(rank)))
+                if depth < row[0] and row[1] == STATE_DONE and not order.keeps_trails:
+                    shorter.append(place)
+                if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed:
+                    rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
                     if rank < row[5]:
                         moved.append((rank, *place, row[5]))
+                        if order.restless:
+                            touched[place[1]] = item.host
+                if row[7] and row[1] == STATE_QUEUED and watch is not None:
+                    watch.meet(place[1], item, row[7])
                 known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *place))
         self._insert_new(new_urls, new_queue)
         self._renew(known, moved)
+        if watch is not None:
+            watch.placed()
+        nearer.note(self.db, shorter)
+        if order.keeps_trails:
+            touched.update(self._keep_trails(placed, now_s))
         return list(touched.items())
+
+    def _is_new_or_aside(self, item: Found, now_s: float) -> bool:
+        """Whether Sydney may still choose a URL: it was not visited and is not in the primary queue."""
+        place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
+        sql = "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        row = self.db.execute(sql, place).fetchone()
+        return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
+
+    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, Found]], now_s: float) -> dict[int, str]:
+        """Keep the links' hints; returns the hosts of pages that are visited again for what becomes of their links."""
+        again: dict[int, str] = {}
+        for *place, _, item in placed:
+            if trails.is_shorter_way(self.db, place, item.hint) and self._visit_again(place, now_s):
+                again[place[1]] = item.host
+        trails.keep(self.db, ((place, item.hint) for *place, _, item in placed))
+        return again
+
+    def note_read(self, host_id: int, host: str, item: Queued, read: trails.Read, now_s: float) -> bool:
+        """Keep what a settled page was; returns whether a shorter way, found meanwhile, puts it back into the queue."""
+        place = (slot_of(site_of(host)), host_id, item.key)
+        trails.note_read(self.db, place, read)
+        return trails.has_shorter_way(self.db, place, item.hint) and self._visit_again(place, now_s)
+
+    def _visit_again(self, place: Sequence[int], now_s: float) -> bool:
+        rank = int(now_s * 1000)
+        sql = "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND state = ?"
+        if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *place, STATE_DONE)).rowcount:
+            return False
+        slot, host_id, key = place
+        self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
+        return True
 
     def _in_order(self, found: Iterable[Found], now_s: float) -> list[tuple[int, int, int, int, Found]]:
         """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
@@ -233,8 +306,8 @@ class FrontierCell:
 
     def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
         self.db.executemany(
-            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank, found_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank, found_by,"
+            " pattern) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             new_urls,
         )
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(new_queue))
@@ -262,8 +335,10 @@ class FrontierCell:
             if len(taken) >= limit:
                 break
             sql = """
-                SELECT u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops,
-                       p.visits, p.etag, p.last_modified, p.payload_digest, p.last_visit_s
+                SELECT u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
+                       p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
+                       coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+                                 AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
                 FROM queue AS q
                 JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
                 LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
@@ -271,17 +346,16 @@ class FrontierCell:
                 ORDER BY q.rank, q.key LIMIT ?
             """
             rows = self.db.execute(sql, (slot, host_id, lane, before, limit + len(skip)))
-            for tail, key, rank, depth, found_s, failures, hops, *page in rows:
+            for tail, key, rank, depth, found_s, failures, hops, found_by, pattern, *page in rows:
                 if key in skip:
                     continue
                 since_s = rank / 1000 if lane == LANE_DUE else float(found_s)
-                known = page if page[0] is not None else (0, "", "", "", 0.0)
-                taken.append(
-                    Queued(url_from(host, tail), key, lane, rank, depth, since_s, known[0], failures, hops, *known[1:])
-                )
+                visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
+                place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
+                taken.append(Queued(url_from(host, tail), *place, *state, *copy))
                 if len(taken) >= limit:
                     break
-        return taken
+        return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
         """When the earliest URL of the DUE lane becomes due; None if there is none."""
@@ -296,7 +370,7 @@ class FrontierCell:
         slot, item = slot_of(site_of(host)), settled.queued
         place = (slot, settled.host_id, item.key)
         row = self.db.execute(
-            "SELECT lane, rank, state FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
+            "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
         ).fetchone()
         if row is None:
             return
@@ -313,6 +387,8 @@ class FrontierCell:
         )
         if settled.page is not None:
             self._record_page(slot, settled, settled.page)
+            if row[3] < item.depth and settled.state == STATE_DONE and not self.order.keeps_trails:
+                nearer.note(self.db, [place])
 
     def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
         sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
@@ -322,6 +398,18 @@ class FrontierCell:
         self.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, lane, rank, key))
         self.queued += 1
 
+    def requeue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        """Let a URL that was settled wait again, at the place it had; inside a transaction."""
+        sql = "UPDATE urls SET state = ?, outcome = '' WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (STATE_QUEUED, slot, host_id, key))
+        self._enter_queue(slot, host_id, key, lane=lane, rank=rank)
+
+    def withdraw(self, slot: int, host_id: int, key: int, outcome: str, *, lane: int, rank: int) -> None:
+        """Take a URL out of the queue without a visit; it remembers its place. Inside a transaction."""
+        self._leave_queue(slot, host_id, key, lane=lane, rank=rank)
+        sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
+
     def _record_page(self, slot: int, settled: Settled, page: PageRow) -> None:
         """Add a visit to the history, and let it renew what is known of the page.
 
@@ -330,8 +418,8 @@ class FrontierCell:
         does a visit that failed: the page of a 503 is in the history and in the archive, but the last good copy stays
         what is known.
         """
-        archived, place = astuple(settled.archived), (slot, settled.host_id, settled.queued.key)
-        sql = "SELECT digest, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        archived, place = settled.archived, (slot, settled.host_id, settled.queued.key)
+        sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
         before = self.db.execute(sql, place).fetchone()
         failed = settled.state in {STATE_QUEUED, STATE_FAILED}
         earlier = b"" if before is None else before[1] or before[0]
@@ -343,10 +431,10 @@ class FrontierCell:
             (*place, settled.time_s, settled.outcome, digest, changed, *archived),
         )
         if before is None:
-            page, archived = (PageRow(page.status), astuple(Archived())) if failed else (page, archived)
+            page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
             self.db.execute(
-                f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16})",  # noqa: S608  # only marks
-                (*place, settled.time_s, settled.time_s, *astuple(page), *archived),
+                f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
+                (*place, settled.time_s, settled.time_s, *page, *archived),
             )
             return
         self.db.execute(
@@ -355,6 +443,8 @@ class FrontierCell:
             (bool(changed), settled.time_s, *place),
         )
         if page.status != NOT_MODIFIED and not failed:
+            if settled.repeats:
+                archived = Archived(*before[2:])
             self.db.execute(
                 """
                 UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
@@ -363,10 +453,20 @@ class FrontierCell:
                     last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
                 WHERE slot = ? AND host_id = ? AND key = ?
                 """,
-                (*astuple(page), *archived, changed or not earlier, settled.time_s, *place),
+                (*page, *archived, changed or not earlier, settled.time_s, *place),
             )
 
     # -- small things --------------------------------------------------------------------------------------
+
+    def change_of(self, host_id: int, host: str, key: int) -> int:
+        """The number of a page's last change; 0 if it has none."""
+        sql = "SELECT change FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        row = self.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def last_change(self) -> int:
+        """How many changes there have been."""
+        return self._meta("changes", 0)
 
     def _meta(self, name: str, default: int) -> int:
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -377,6 +477,11 @@ class FrontierCell:
         self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
+def either(via: int, also: int) -> int:
+    """The `via` of a URL that two pages name."""
+    return -abs(via) if abs(via) == abs(also) else 0
+
+
 def _merged(found: Iterable[Found]) -> Iterable[Found]:
     """Return the links with one entry a URL; what the caller holds is not changed, for it may commit it again."""
     by_url: dict[tuple[str, int], Found] = {}
@@ -385,6 +490,7 @@ def _merged(found: Iterable[Found]) -> Iterable[Found]:
         if same is not None:
             depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
             in_links, by = same.in_links + item.in_links, same.by | item.by
-            item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by)
+            hint, via = better(same.hint, item.hint), either(same.via, item.via)
+            item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by, hint=hint, via=via)
         by_url[item.host, item.key] = item
     return by_url.values()

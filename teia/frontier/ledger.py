@@ -9,18 +9,27 @@ rest, and never beyond MAX_REST_S; one that was set forward while no crawler ran
 A crash of the machine, unlike one of the process, may lose what was not synced. So the two marks are synced, and so is
 a rest longer than LONG_REST_S: it was asked for (Retry-After) or is a back-off, and nothing else remembers it.
 Ordinary ones are not, because everything rests its full time after such a crash anyway.
+
+A place that has rested for long is forgotten, so that the file follows the hosts being visited and not all there ever
+were. Which delay was in force since when is kept beside: the audit of a crawl whose delay was changed needs it.
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from teia.frontier.database import open_database, sqlite_errors
+from teia.frontier.database import open_database, open_to_read, sqlite_errors
 
 VERSION = 1
 LONG_REST_S = 60.0
+MAX_HISTORY = 500
+FORGOTTEN_AFTER_S = 3_600.0
+"""A place that may be asked again since so long needs no entry; a request that a death cut off is younger."""
 
 _DDL = """
 CREATE TABLE places (
@@ -29,18 +38,34 @@ CREATE TABLE places (
 ) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+_SHARED = "CREATE TABLE IF NOT EXISTS shared (address TEXT PRIMARY KEY, sites INTEGER NOT NULL) WITHOUT ROWID"
+"""Made when it is missing: ledgers were written before there was one."""
+
 _SYNC = "PRAGMA synchronous = FULL"
 _DO_NOT_SYNC = "PRAGMA synchronous = NORMAL"
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """One place's entry: `kind` is `server` or `address`; `rest_s` is how long it rests after each answer."""
+    """One place's entry: `kind` is `server` or `address`; `rest_s` is how long it rests after each answer.
+
+    `sites` is how many registered domains share an address, where that is more than a few.
+    """
 
     kind: str
     name: str
     ready_at_s: float
     rest_s: float
+    sites: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """Our own courtesy from a time on: the delay, and how many requests at once."""
+
+    since_s: float
+    delay_s: float
+    per_host: int
 
 
 class Ledger:
@@ -51,6 +76,8 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = open_database(path, _DDL, VERSION, ("PRAGMA journal_mode = WAL", "PRAGMA busy_timeout = 10000"))
+        with sqlite_errors(path):
+            self._db.execute(_SHARED)
 
     def open(self) -> bool:
         """Mark the ledger as in use; returns whether the last user stopped cleanly."""
@@ -77,16 +104,37 @@ class Ledger:
 
     def write(self, rests: Iterable[Rest]) -> None:
         """Record rests in one transaction."""
+        rests = list(rests)
         rows = [(rest.kind, rest.name, rest.ready_at_s, rest.rest_s) for rest in rests]
+        shared = [(rest.name, rest.sites) for rest in rests if rest.sites]
         with sqlite_errors(self.path):
             self._db.execute(_SYNC if any(row[3] > LONG_REST_S for row in rows) else _DO_NOT_SYNC)
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?)", rows)
+                self._db.executemany("INSERT OR REPLACE INTO shared VALUES (?, ?)", shared)
                 self._db.execute("COMMIT")
             finally:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+
+    def shared(self) -> dict[str, int]:
+        """How many sites share an address, for those that many do; a fact about the address, so it is kept."""
+        with sqlite_errors(self.path):
+            return dict(self._db.execute("SELECT address, sites FROM shared"))
+
+    def forget_rested(self, now_s: float) -> None:
+        """Drop the places that have not rested for long."""
+        with sqlite_errors(self.path):
+            self._db.execute("DELETE FROM places WHERE ready_at_s < ?", (now_s - FORGOTTEN_AFTER_S,))
+
+    def note_courtesy(self, now: InForce) -> None:
+        """Remember which delay is in force from a time on."""
+        with sqlite_errors(self.path):
+            history = _history(self._db)
+            if not history or (history[-1].delay_s, history[-1].per_host) != (now.delay_s, now.per_host):
+                value = json.dumps([astuple(each) for each in (*history[-MAX_HISTORY:], now)])
+                self._db.execute("INSERT OR REPLACE INTO meta VALUES ('courtesy', ?)", (value,))
 
     def close(self, *, clean: bool, now_s: float) -> None:
         """Close the file; after a clean stop rests that are over are dropped and the rest are exact."""
@@ -97,3 +145,25 @@ class Ledger:
                     self._mark("closed")
         finally:
             self._db.close()
+
+
+def shared_addresses(path: Path) -> dict[str, int]:
+    """How many sites share an address, by a ledger that somebody else may be writing; empty if there is none."""
+    if not path.exists():
+        return {}
+    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
+        has_any = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'shared'").fetchone()
+        return dict(db.execute("SELECT address, sites FROM shared")) if has_any else {}
+
+
+def courtesy_history(path: Path) -> list[InForce]:
+    """Which delay was in force since when, by a ledger that somebody else may be writing; empty if there is none."""
+    if not path.exists():
+        return []
+    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
+        return _history(db)
+
+
+def _history(db: sqlite3.Connection) -> list[InForce]:
+    row = db.execute("SELECT value FROM meta WHERE name = 'courtesy'").fetchone()
+    return [] if row is None else [InForce(*each) for each in json.loads(row[0])]

@@ -14,14 +14,15 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.order import Hint
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[tuple[str, int, str, int, int, int, int]]).decode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, int, str, int, int, int, int, Hint | None]]).decode
 
 
 def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
     """Put links for another cell into the outbox; inside the sender's transaction."""
-    bulk = _encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by) for f in found])
+    bulk = _encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in found])
     cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, bulk))
 
 

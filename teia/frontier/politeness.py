@@ -10,7 +10,8 @@ hops and retries are requests like any other. With `delay_s = 0`, which a user s
 delay nor factor apply; what the server itself asks for (Crawl-delay, Retry-After) still does.
 
 Crawl-delay and Retry-After are the words of one server and rest it by name. The address rests for our own delay alone:
-where a thousand sites share an address, one of them in trouble must not silence the others for a day.
+where a thousand sites share an address, one of them in trouble must not silence the others for a day. And where that
+many do, the address rests less than a server would (sharing.py).
 
 Times are ticks of the clock, so a jump of the calendar shortens no rest. Invariant: a place with `busy > 0` is
 never ready to be asked beyond `per_host`, and `ready_at` only moves later
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from teia.config import CourtesySettings
+from teia.frontier.sharing import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
+from teia.urls import site_of
 
 MAX_BACK_OFF_S = 86_400.0
 FIRST_BACK_OFF_S = 60.0
@@ -32,7 +35,10 @@ _MAX_DOUBLINGS = 11
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Place:
-    """A server or an address: what rests. There is one object for each, so that all who hold it see the same."""
+    """A server or an address: what rests. There is one object for each, so that all who hold it see the same.
+
+    `sites` are the registered domains that were asked for at an address; `known_sites` is how many there were before.
+    """
 
     name: str
     ready_at: float = 0.0
@@ -44,6 +50,13 @@ class Place:
     last_rest_s: float = 0.0
     refusals: int = 0
     backs_off_until: float = float("-inf")
+    sites: set[str] | None = None
+    known_sites: int = 0
+
+    @property
+    def site_count(self) -> int:
+        """How many sites share an address, as far as is known."""
+        return max(self.known_sites, len(self.sites or ()))
 
     def free(self, now: float, at_once: int) -> bool:
         return self.busy < at_once and now >= self.ready_at
@@ -63,10 +76,23 @@ class Politeness:
     """
 
     courtesy: CourtesySettings
+    networks: Networks = field(init=False)
     servers: dict[str, Place] = field(default_factory=dict)
     addresses: dict[str, Place] = field(default_factory=dict)
     _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
     _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+
+    def __post_init__(self) -> None:
+        self.networks = Networks(self.courtesy.cdn_nets)
+
+    def take(self, courtesy: CourtesySettings) -> None:
+        """Go by another courtesy. A longer delay holds for rests that are running, a shorter one from the next on."""
+        self.courtesy = courtesy
+        self.networks = Networks(courtesy.cdn_nets)
+        for server in self.servers.values():
+            self._rest_from(server, server.last_end, self.rest_s(server))
+        for address in self.addresses.values():
+            self._rest_from(address, address.last_end, shared_rest_s(courtesy, self.sites_at(address)))
 
     def server(self, host: str) -> Place:
         place = self.servers.get(host)
@@ -87,6 +113,14 @@ class Politeness:
         self.addresses[address.name] = address
         server.busy += 1
         address.busy += 1
+        if address.sites is None:
+            address.sites = set()
+        if len(address.sites) < MAX_SITES:
+            address.sites.add(site_of(server.name))
+
+    def sites_at(self, address: Place) -> int:
+        """How many sites share an address; in a network of the operator's list, enough for any rule."""
+        return OF_A_CDN if address.name in self.networks else address.site_count
 
     def finished(
         self, server: Place, address: Place, started: float, ended: float, retry_after_s: float = 0.0
@@ -97,7 +131,7 @@ class Politeness:
         server.last_response_s = ended - started
         server.last_end = address.last_end = ended
         server.last_rest_s = max(self.rest_s(server), retry_after_s)
-        address.last_rest_s = self._own_rest_s(server)
+        address.last_rest_s = address_rest_s(self.courtesy, self.sites_at(address), server.last_response_s)
         server.ready_at = max(server.ready_at, ended + server.last_rest_s)
         address.ready_at = max(address.ready_at, ended + address.last_rest_s)
         return server.last_rest_s
@@ -156,8 +190,10 @@ class Politeness:
         place.ready_at = max(place.ready_at, now + rest_s)
 
     def forget_rested(self, now: float) -> None:
-        """Drop places that need no memory: not busy, rested, forgiven, and with no Crawl-delay to remember."""
+        """Drop places that need no memory: not busy, rested, forgiven, with no Crawl-delay and few sites to remember."""
+        few = self.courtesy.shared_sites
         for places in (self.servers, self.addresses):
             for name, place in list(places.items()):
-                if not place.busy and not place.crawl_delay_s and now > place.ready_at and place.forgiven(now):
+                is_plain = not place.crawl_delay_s and place.site_count <= few
+                if is_plain and not place.busy and now > place.ready_at and place.forgiven(now):
                     del places[name]

@@ -29,6 +29,7 @@ RETRY_RULES: dict[str, Rule] = {
     Outcome.BAD_ANSWER: Rule(2, 2),
     Outcome.SYSTEM: Rule(5, 1),
     Outcome.PARSE_FAILED: Rule(1, 0, STATE_DONE),
+    Outcome.SOFT_404: Rule(1, 0, STATE_DONE),
     Outcome.ROBOTS_UNREACHABLE: Rule(5, 32),
     "408": Rule(3, 1),
     "429": Rule(8, 2),
@@ -45,6 +46,7 @@ EXCLUDING = frozenset(
         Outcome.OUT_OF_SCOPE,
         Outcome.TRAP,
         Outcome.BUDGET,
+        Outcome.ALIAS,
         Outcome.BLOCKED_ADDRESS,
         Outcome.FORBIDDEN_TYPE,
     }

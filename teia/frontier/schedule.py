@@ -23,9 +23,15 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
+from teia.config import CourtesySettings
+from teia.frontier.order import Hint
 from teia.frontier.politeness import Place, Politeness
 from teia.records import Outcome
+
+if TYPE_CHECKING:
+    from teia.frontier.soft404 import NotFound
 
 
 class HostState(Enum):
@@ -38,7 +44,10 @@ class HostState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is when it came."""
+    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is when it came.
+
+    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
+    """
 
     url: str
     key: int
@@ -49,12 +58,15 @@ class Queued:
     visits: int = 0
     failures: int = 0
     hops: int = 0
+    found_by: int = 0
+    pattern: int = 0
     etag: str = ""
     last_modified: str = ""
     digest: str = ""
-    visited_s: float = 0.0
+    copied_s: float = 0.0
     purpose: str = "page"
     origin: str = ""
+    hint: Hint | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -62,10 +74,13 @@ class HostQueue:
     """The next URLs of one host in one collection.
 
     `loaded` are the keys in memory: in the buffer, under way or waiting for their commit. `exhausted`: the disk had no
-    more than these when it was last read. `errands` go before the buffer; they are robots.txt and its redirects.
-    `requests` counts all there ever were, `failures` those in a row; a `parked` host is left alone, and says why.
+    more than these when it was last read. `errands` go before the buffer: robots.txt and its redirects, a probe.
+    `requests` and `received_bytes` count all there ever were, `failures` those in a row; a `parked` host is left
+    alone, and says why.
     `buffer` and `errands` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts.
     `called_at` are the places in whose lines its turn has come.
+    `alias_of` is the main name of a host that is but another name of it (A7). `not_found` is how the host answers for
+    what does not exist, once it was `probed`; before, `repeats` counts pages in a row that equal the one before.
     """
 
     host: str
@@ -84,9 +99,15 @@ class HostQueue:
     hold_until: float = 0.0
     parked: str = ""
     requests: int = 0
+    received_bytes: int = 0
     failures: int = 0
     last_failure: Outcome = Outcome.CONNECT
     called_at: tuple[Place, ...] = ()
+    alias_of: str = ""
+    not_found: NotFound | None = None
+    probed: bool = False
+    repeats: int = 0
+    last_simhash: int = 0
 
     @property
     def head(self) -> Queued | None:
@@ -115,6 +136,11 @@ class Schedule:
         self._outside: list[tuple[float, int, HostQueue]] = []
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
+
+    def take(self, courtesy: CourtesySettings) -> None:
+        """Go by another courtesy from now on; rests that are running may grow, none is cut short."""
+        self.politeness.take(courtesy)
+        self._max_hosts, self._at_once = courtesy.max_hosts, courtesy.per_host
 
     # -- hosts come and go ---------------------------------------------------------------------------------
 

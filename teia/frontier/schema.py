@@ -6,18 +6,28 @@ name is stored once. Times are Unix seconds. `user_version` is the version of th
 
     urls    every URL ever seen: how deep it lies, how often it is linked to, what told us of it (`found_by`, the bits
             BY_…), what state it is in
-    queue   the URLs that wait, two lanes a host: NEW by the collection's order, DUE by time (retries, revisits);
+    queue   the URLs that wait, three lanes a host: NEW by the collection's order, DUE by time (retries, revisits),
+            LATER for what may be a trap (watch.py);
             `urls` holds each one's place too, so that it is found without a search through its host's queue
-    pages   what the last visits of a URL found; validators, digests, where the copy lies
+    pages   what the last visits of a URL found; validators, digests, where the copy lies. `change` numbers the pages
+            in the order in which they last became what they are, for the index to follow; `is_gone`: they left it
     visits  one row a visit: the history that change rates are learnt from
+    nearer  pages whose links lie nearer to a seed than is known (nearer.py)
     log     rows of the fetch log not yet rolled out to Parquet
     outbox  links for other cells, until those have them; `inbox` is how far each sender was heard
+    probes  how a host answers for what does not exist (soft404.py)
+    samples, aliases  some pages of each host, and which names are, or may be, one site (aliases.py)
+    patterns, texts, spellings  what kinds of URLs a host has and what they are worth (watch.py); a URL's `pattern` is
+            negative as long as only pages of that pattern name it
+    trails  only where the order is `focused`: what the pages that name a URL promise of it, and how relevant it was;
+            `rules` counts which kind of page led to which
 """
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 
+LANE_LATER = -2
 LANE_NEW = 0
 LANE_DUE = 1
 
@@ -34,6 +44,9 @@ BY_SEED = 8
 BY_REDIRECT = 16
 BY_REQUISITE = 32
 """Who told us of a URL; a URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
+
+AS_SITEMAP = 64
+"""Beside them: robots.txt or an index of sitemaps says that the URL is one, so it is read as one, text or XML."""
 
 DDL = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -64,6 +77,7 @@ CREATE TABLE urls (
     failures INTEGER NOT NULL DEFAULT 0,
     lane INTEGER NOT NULL, rank INTEGER NOT NULL,
     found_by INTEGER NOT NULL DEFAULT 0,
+    pattern INTEGER NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (slot, host_id, key)
 ) WITHOUT ROWID;
@@ -82,18 +96,82 @@ CREATE TABLE pages (
     redirect_to TEXT NOT NULL, canonical TEXT NOT NULL,
     noindex INTEGER NOT NULL, payload_digest TEXT NOT NULL,
     file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
+    change INTEGER NOT NULL DEFAULT 0, is_gone INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (slot, host_id, key)
 ) WITHOUT ROWID;
+CREATE INDEX pages_by_change ON pages (change);
 CREATE TABLE visits (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, time_s REAL NOT NULL,
     outcome TEXT NOT NULL, digest BLOB NOT NULL, changed INTEGER,
     file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
     PRIMARY KEY (slot, host_id, key, time_s)
 ) WITHOUT ROWID;
+CREATE TABLE nearer (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (slot, host_id, key)
+) WITHOUT ROWID;
 CREATE TABLE log (seq INTEGER PRIMARY KEY, row BLOB NOT NULL);
 CREATE TABLE outbox (seq INTEGER PRIMARY KEY, to_cell INTEGER NOT NULL, bulk BLOB NOT NULL);
 CREATE TABLE inbox (from_cell INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
+CREATE TABLE probes (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, url TEXT NOT NULL, time_s REAL NOT NULL, outcome TEXT NOT NULL,
+    text_digest BLOB NOT NULL, simhash INTEGER NOT NULL, title TEXT NOT NULL,
+    PRIMARY KEY (slot, host_id)
+) WITHOUT ROWID;
+CREATE TABLE samples (
+    slot INTEGER NOT NULL, sample INTEGER NOT NULL, host TEXT NOT NULL,
+    PRIMARY KEY (slot, sample)
+) WITHOUT ROWID;
+CREATE TABLE aliases (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, other TEXT NOT NULL, state INTEGER NOT NULL,
+    since_s REAL NOT NULL, checked_s REAL NOT NULL, checking_s REAL NOT NULL, evidence BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id, other)
+) WITHOUT ROWID;
+CREATE TABLE trails (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL,
+    score INTEGER NOT NULL, off_topic INTEGER NOT NULL, via INTEGER NOT NULL,
+    relevance INTEGER, kind INTEGER, depends INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (slot, host_id, key)
+) WITHOUT ROWID;
+CREATE TABLE patterns (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL,
+    mother INTEGER NOT NULL, standing INTEGER NOT NULL, doubt TEXT NOT NULL, credit REAL NOT NULL,
+    acquittals INTEGER NOT NULL, convictions INTEGER NOT NULL, refused INTEGER NOT NULL, given_up INTEGER NOT NULL,
+    counts BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id, number)
+) WITHOUT ROWID;
+CREATE TABLE texts (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, text INTEGER NOT NULL, pattern INTEGER NOT NULL,
+    PRIMARY KEY (slot, host_id, text)
+) WITHOUT ROWID;
+CREATE TABLE spellings (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, plain INTEGER NOT NULL, key INTEGER NOT NULL,
+    differs_in TEXT NOT NULL,
+    PRIMARY KEY (slot, host_id, plain)
+) WITHOUT ROWID;
+CREATE TABLE rules (
+    via INTEGER NOT NULL, kind INTEGER NOT NULL, seen INTEGER NOT NULL,
+    PRIMARY KEY (via, kind)
+) WITHOUT ROWID;
 """
+
+NEXT_CHANGE = """
+    INSERT INTO meta VALUES ('changes', 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    UPDATE pages SET change = (SELECT value FROM meta WHERE name = 'changes')
+    WHERE slot = NEW.slot AND host_id = NEW.host_id AND key = NEW.key;
+"""
+DDL += f"""
+CREATE TRIGGER page_is_new AFTER INSERT ON pages BEGIN {NEXT_CHANGE} END;
+CREATE TRIGGER page_is_other AFTER UPDATE OF status, digest, noindex, is_gone ON pages
+WHEN OLD.digest <> NEW.digest OR OLD.status <> NEW.status OR OLD.noindex <> NEW.noindex OR OLD.is_gone <> NEW.is_gone
+BEGIN {NEXT_CHANGE} END;
+CREATE TRIGGER page_is_gone AFTER UPDATE OF state ON urls WHEN NEW.state IN ({STATE_FAILED}, {STATE_EXCLUDED}) BEGIN
+    UPDATE pages SET is_gone = 1 WHERE slot = NEW.slot AND host_id = NEW.host_id AND key = NEW.key AND NOT is_gone;
+END;
+CREATE TRIGGER page_is_back AFTER UPDATE OF state ON urls WHEN NEW.state = {STATE_DONE} BEGIN
+    UPDATE pages SET is_gone = 0 WHERE slot = NEW.slot AND host_id = NEW.host_id AND key = NEW.key AND is_gone;
+END;
+"""  # noqa: S608  # only our own numbers
+"""Triggers, because a page leaves the index for many reasons, and whoever writes one must not have to think of it."""
 
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",

@@ -6,13 +6,13 @@ A rule is text, `KIND:VALUE`, so that it can stand in a file, on the command lin
     suffix:.br       hosts that end so                 prefix:URL    URLs that begin so
     regex:EXPR       URLs in which EXPR is found       query:no      URLs without a query
     type:text/html   answers of this media type        lang:pt       pages in this language
-    py:MODULE.NAME   a function of yours, url -> bool
+    py:MODULE.NAME   a function of yours, url -> bool  list:FILE     what the lines of a file say (rulelists.py)
 
 Repeated rules of a list are "or"; a URL is in scope if it matches the include list (or the list is empty) and nothing
 of the exclude list. Three kinds restrict rather than add when they stand alone in the include list: `query:no`, and
 `type:` and `lang:`, which cannot be told from a URL and so judge the answer; these two can be neither excluded nor
 composed. `not(RULE)`, `and(RULE, RULE…)` and `or(…)` compose; a comma in a regex inside them is no end of a rule if it
-stands in brackets or behind a backslash.
+stands in brackets or behind a backslash. A `list:` stands alone, in either of the two lists.
 
 Rules are written by operators, never by the web: an expression that backtracks for ever on a long URL, or a function
 that raises, is theirs to mend. The URLs they see are canonical and at most `limits.url_chars` long.
@@ -22,15 +22,25 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from teia.errors import ConfigError
+from teia.frontier.rulelists import RuleTable, read_list
 from teia.urls import canonicalize, host_of
 
 Test = Callable[[str], bool]
+Lists = Mapping[str, Sequence[str]]
+"""The rules of list files by path, in canonical form, for those who have read them already."""
+
+COPIED = "copied:"
+"""How a rule begins that names a copy of a list, in canonical form; nobody but us writes one."""
+
 ANSWER_KINDS = ("type", "lang")
+TABLE_FROM = 8
+"""So many hosts, domains and prefixes are matched faster together than one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +55,19 @@ class Scope:
 
     def holds(self, url: str) -> bool:
         """Whether a link to this URL is followed."""
-        if not self.queries and "?" in url:
+        if (not self.queries and "?" in url) or self.excludes(url):
             return False
-        # Plain loops: this runs for every new link of a crawl, and a generator costs more than the test.
-        for test in self.exclude:
-            if test(url):
-                return False
         for test in self.include:
             if test(url):
                 return True
         return not self.include
+
+    def excludes(self, url: str) -> bool:
+        """Whether a rule forbids this URL, whoever names it."""
+        for test in self.exclude:  # noqa: SIM110  # run for every new link; a generator costs more than the test
+            if test(url):
+                return True
+        return False
 
     def keeps_type(self, media_type: str) -> bool:
         return not self.media_types or media_type in self.media_types
@@ -64,15 +77,20 @@ class Scope:
 
 
 def compile_scope(
-    include: Sequence[str], exclude: Sequence[str] = (), *, types: Sequence[str] = (), queries: bool = True
+    include: Sequence[str],
+    exclude: Sequence[str] = (),
+    *,
+    types: Sequence[str] = (),
+    queries: bool = True,
+    lists: Lists | None = None,
 ) -> Scope:
-    """Compile the rules; a wrong one is named with what is allowed."""
+    """Compile the rules; a wrong one is named with what is allowed. Files of `lists` are not read again."""
     include = [rule.strip() for rule in include]
     of_urls = [rule for rule in include if not rule.startswith(("type:", "lang:")) and rule != "query:no"]
     try:
         return Scope(
-            tuple(_compile(rule) for rule in of_urls),
-            tuple(_compile(rule) for rule in exclude),
+            _compile_all(of_urls, lists or {}),
+            _compile_all(exclude, lists or {}),
             _values("type", include) | {each.lower() for each in types},
             _values("lang", include),
             queries and "query:no" not in include,
@@ -94,6 +112,70 @@ def seeds_scope(seeds: Sequence[str]) -> list[str]:
     return sorted({f"host:{host_of(seed)}" for seed in seeds})
 
 
+def list_of(rule: str) -> str:
+    """Return the path that a `list:` rule names; empty for other rules."""
+    return rule.strip().removeprefix("list:").strip() if rule.strip().startswith("list:") else ""
+
+
+def why_out_of_scope(url: str, include: Sequence[str], exclude: Sequence[str], queries: bool) -> str:
+    """Say which rule keeps a URL out, or nothing; for a person's question, not for every link."""
+    for rule in exclude:
+        if compile_scope((), (rule,)).excludes(url):
+            return f"{rule} excludes it"
+    scope = compile_scope(include, queries=queries)
+    if scope.holds(url):
+        return ""
+    return "it has a query" if not scope.queries and "?" in url else "it matches no rule of scope.include"
+
+
+def _compile_all(rules: Sequence[str], lists: Lists) -> tuple[Test, ...]:
+    """Compile rules that are "or"; many names among them become one table."""
+    tests: list[Test] = []
+    named = [rule for rule in map(str.strip, rules) if rule.startswith(_IN_TABLE)]
+    if len(named) >= TABLE_FROM:
+        tests += _compile_canonical([_canonical(rule) for rule in named])
+        rules = [rule for rule in rules if not rule.strip().startswith(_IN_TABLE)]
+    for rule in rules:
+        path = list_of(rule)
+        if path:
+            tests += _compile_canonical(lists[path] if path in lists else canonical_list(path))
+        elif rule.startswith(COPIED):
+            tests += _compile_canonical(Path(rule.removeprefix(COPIED)).read_text("utf-8").split("\n"))
+        else:
+            tests.append(_compile(rule))
+    return tuple(tests)
+
+
+def canonical_list(path: str) -> tuple[str, ...]:
+    """Read a list file; its names and URLs come back in canonical form, and a wrong rule is named with the file."""
+    rules = read_list(Path(path))
+    if any(list_of(rule) for rule in rules):
+        raise ConfigError(f"scope rule 'list:{path}': a list may not name another list")
+    try:
+        canonical = tuple(map(_canonical, rules))
+        _compile_canonical(canonical)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return canonical
+
+
+_IN_TABLE = ("host:", "domain:", "prefix:")
+
+
+def _canonical(rule: str) -> str:
+    kind, _, value = rule.partition(":")
+    if not rule.startswith(_IN_TABLE):
+        return rule
+    return f"{kind}:{_beginning(value) if kind == 'prefix' else _name(kind, value)}"
+
+
+def _compile_canonical(rules: Sequence[str]) -> tuple[Test, ...]:
+    """Compile the rules of a list: one table, and what does not fit into it. An empty list matches nothing."""
+    values = [[rule.partition(":")[2] for rule in rules if rule.startswith(kind)] for kind in _IN_TABLE]
+    others = [_compile(rule) for rule in rules if rule and not rule.startswith(_IN_TABLE)]
+    return (RuleTable(*values), *others)
+
+
 def _compile(rule: str) -> Test:
     rule = rule.strip()
     if match := re.fullmatch(r"(and|or|not)\((.*)\)", rule, re.DOTALL):
@@ -101,8 +183,10 @@ def _compile(rule: str) -> Test:
     kind, colon, value = rule.partition(":")
     if kind in ANSWER_KINDS:
         raise ConfigError(f"scope rule {rule!r}: {kind} must stand alone in the include list; it judges answers")
+    if kind == "list":
+        raise ConfigError(f"scope rule {rule!r}: list must stand alone and name a file")
     if not colon or kind not in _KINDS or not value:
-        kinds = ", ".join((*_KINDS, *ANSWER_KINDS))
+        kinds = ", ".join((*_KINDS, "list", *ANSWER_KINDS))
         raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE with KIND one of {kinds}")
     return _KINDS[kind](value)
 
@@ -136,8 +220,15 @@ _NOT_OF_A_NAME = re.compile(r"[\s/?#@(),\\]|:(?!.*\]$)")
 """What would make more than a host of `http://VALUE/`; colons stand in addresses alone."""
 
 
+_PLAIN_NAME = re.compile(r"(?!.*xn--)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}")
+"""Names that are canonical as they are, which most in a list are: they need no parser."""
+
+
 def _name(kind: str, value: str) -> str:
     """The canonical form of a host name or the end of one: lower case, `xn--` for other scripts, no dot behind."""
+    value = value.lstrip(".") if kind != "host" else value
+    if _PLAIN_NAME.fullmatch(value):
+        return value
     url = None if _NOT_OF_A_NAME.search(value) else canonicalize(f"http://{value.rstrip('.')}/")
     if url is None:
         raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, like example.org")
@@ -150,7 +241,7 @@ def _host(value: str) -> Test:
 
 
 def _domain(value: str) -> Test:
-    name = _name("domain", value.lstrip("."))
+    name = _name("domain", value)
     below = "." + name
 
     def test(url: str) -> bool:
@@ -162,14 +253,19 @@ def _domain(value: str) -> Test:
 
 def _suffix(value: str) -> Test:
     dot = "." if value.startswith(".") else ""
-    ending = dot + _name("suffix", value.lstrip("."))
+    ending = dot + _name("suffix", value)
     return lambda url: host_of(url).endswith(ending)
 
 
-def _prefix(value: str) -> Test:
+def _beginning(value: str) -> str:
     beginning = canonicalize(value)
     if beginning is None:
         raise ConfigError(f"scope rule 'prefix:{value}': must be an http or https URL")
+    return beginning
+
+
+def _prefix(value: str) -> Test:
+    beginning = _beginning(value)
     return lambda url: url.startswith(beginning)
 
 

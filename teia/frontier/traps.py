@@ -1,8 +1,8 @@
 """URL shapes that have no end (T9, A8).
 
 The rules are data: a name, which is shown to whoever asks why a URL was not fetched, and an expression over the path
-or the query. Limits on length, segments and depth come from the configuration; budgets per host and site, which
-stop the traps that no shape gives away, are counted by the frontier.
+or the query. Limits on length, segments and depth come from the configuration. Traps that no shape gives away are
+found by their pages (suspicion.py), and what even that lets pass is stopped by the budgets of host and site.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class TrapRule:
 TRAP_RULES = (
     TrapRule("a path segment three times in a row", re.compile(r"(/[^/?]+)\1{2}(?:/|\?|$)")),
     TrapRule("a pair of path segments three times in a row", re.compile(r"(/[^/?]+/[^/?]+)\1{2}(?:/|\?|$)")),
+    TrapRule("path segments that go round three times", re.compile(r"((?:/[^/?]+){3,5})\1{2}(?:/|\?|$)")),
     TrapRule("the same parameter more than eight times in a row", re.compile(r"[?&]([^=&]+)=[^&]*(?:&\1=[^&]*){8}")),
 )
 

@@ -21,4 +21,5 @@ a million pages need no memory, any instant can be asked for, and two worlds of 
     endless, regions                        a trap; distance
     world                                   all of it behind one method; begin here
     truth                                   what the world knows about itself, for measuring
+    corpus                                  its pages by the hundred thousand, with words as in real text, for search
 """

@@ -46,7 +46,8 @@ class Kind(StrEnum):
     FEED = "feed"
     IMAGE = "image"
     STYLE = "style"
-    CALENDAR = "calendar"  # the trap
+    CALENDAR = "calendar"  # a trap
+    PARK = "park"  # a page of a trap park that is the park's own
     NOWHERE = "nowhere"  # no such URL; answered 404
 
 

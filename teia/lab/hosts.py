@@ -50,6 +50,7 @@ class Host:
     queries: bool
     session: str  # "", "path" or "query"
     calendar: bool
+    park: bool
     extension: str
     canonical: bool
     robots: str  # none, some, closed or broken
@@ -60,6 +61,7 @@ class Host:
     gzip: bool
     chunked: bool
     server: str
+    soft_404: str  # "", plain or echo
     delay_s: float
 
     @property
@@ -101,7 +103,8 @@ def make_hosts(spec: WorldSpec, first_address: str = FIRST_ADDRESS) -> tuple[lis
     taken: set[str] = set()
     hosts: list[Host] = []
     for index, size in enumerate(sizes[: len(sizes) - mirrors]):
-        hosts.append(_make_host(spec, index, size, len(sizes) - mirrors, hosts, addresses, taken))
+        host = _make_host(spec, index, size, len(sizes) - mirrors, hosts, addresses, taken)
+        hosts.append(_with_park(host) if unit(spec.seed, "host", index, "park") < spec.urls.parks else host)
     originals = len(hosts)
     for copy in range(mirrors):
         hosts.append(_make_mirror(spec, hosts[originals - 1 - copy], len(hosts), next(addresses), taken))
@@ -165,6 +168,7 @@ def _make_host(
         queries=unit(*key, "queries") < spec.urls.queries,
         session=session,
         calendar=unit(*key, "calendar") < spec.urls.calendars,
+        park=False,
         extension=pick(EXTENSIONS, *key, "extension"),
         canonical=unit(*key, "canonical") < 0.5,
         robots=_robots(spec, key, is_leaf),
@@ -176,6 +180,7 @@ def _make_host(
         gzip=unit(*key, "gzip") < sites.gzip,
         chunked=unit(*key, "chunked") < sites.chunked,
         server=pick(SERVERS, *key, "server"),
+        soft_404=pick(("plain", "echo"), *key, "not found") if unit(*key, "soft 404") < sites.soft_404 else "",
         delay_s=_slowness(sites, key),
     )
 
@@ -198,6 +203,12 @@ def _make_mirror(spec: WorldSpec, original: Host, index: int, address: str, take
         chunked=unit(*key, "chunked") < spec.sites.chunked,
         delay_s=_slowness(spec.sites, key),
     )
+
+
+def _with_park(host: Host) -> Host:
+    """A host with a trap park: nothing but its links says which of its URLs are pages."""
+    plain = {"relative": False, "queries": False, "session": "", "sitemap": "none", "feed": "none"}
+    return replace(host, park=True, canonical=False, calendar=False, **plain)  # type: ignore[arg-type]  # of their types
 
 
 def _slowness(sites: SitesSpec, key: tuple[object, ...]) -> float:

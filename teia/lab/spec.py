@@ -41,6 +41,7 @@ class SitesSpec:
     latin1: float = share(0.2, "in ISO-8859-1 or windows-1252, told by header, meta or both; the others in UTF-8")
     gzip: float = share(0.5, "that compress when asked to")
     chunked: float = share(0.2, "that answer in chunks")
+    soft_404: float = share(0.0, "that answer 200 and a page for what does not exist; half of them name its path")
     slow: float = share(0.0, "that take `slow_s` more for every answer (A7)")
     slow_s: float = setting(5.0, "what a slow host adds", unit="s", at_least=0)
 
@@ -76,6 +77,7 @@ class UrlsSpec:
     queries: float = share(0.15, "whose pages are query URLs (C4)")
     sessions: float = share(0.04, "that put a session id into every link, another one each hour")
     calendars: float = share(0.0, "with a calendar without end, a trap (A8)")
+    parks: float = share(0.0, "with a trap park: every kind of trap, linked from every page (T9)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from teia.clock import iso_utc
+from teia.lab import park
 from teia.lab.change import PROCESS_NAMES
 from teia.lab.endless import find_month
 from teia.lab.faults import REDIRECTS, WITH_BODY, Kind
@@ -19,7 +20,7 @@ from teia.lab.hosts import Host
 from teia.lab.robots import Permission
 from teia.lab.urlspace import Place
 from teia.lab.world import World
-from teia.urls import canonicalize, split
+from teia.urls import canonicalize, resolve, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,10 @@ def _page_links(world: World, place: Place, root: bytes) -> tuple[list[bytes], l
     for link in found.outside:
         (shunned if link.nofollow else followed).append(world.roots[link.name] + link.space.path(link.slot))
     followed += [world.roots[partner] for partner in found.partners]
+    if space.host.park:
+        page = (root + place.path).decode()
+        entrances = [resolve(each.decode(), page) for each in park.entrances(space, slot)]
+        followed += [url.encode() for url in entrances if url]
     return followed, shunned
 
 

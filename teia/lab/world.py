@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 from isal import isal_zlib
 
+from teia.lab import park
 from teia.lab.beside import Beside
 from teia.lab.change import Changes, State
 from teia.lab.draws import bits64
@@ -21,6 +22,7 @@ from teia.lab.faults import REDIRECTS, WITH_BODY, Kind, Leaves, make_odds
 from teia.lab.hosts import FIRST_ADDRESS, DeadName, Host, make_hosts
 from teia.lab.links import LinkGraph
 from teia.lab.media import pdf
+from teia.lab.nowhere import not_found_page
 from teia.lab.pages import Frame, PageWriter, make_frame
 from teia.lab.prose import Library
 from teia.lab.regions import Regions
@@ -33,6 +35,7 @@ SESSION_S = 3_600.0
 AGAIN = b"again=1"
 """What a redirect that never ends adds to its URL, and takes away again."""
 
+_NOWHERE = frozenset({Kind.NOT_FOUND, Kind.NOWHERE})
 _PAGE, _PDF = Kind.PAGE, Kind.PDF  # looking a member up in its class is slow
 _GZIP_WBITS = 31
 _GZIP_LEVEL = 1
@@ -101,6 +104,8 @@ class World:
         slot = space.find(path)
         if slot is not None:
             return Place(space, space.kind(slot), path, slot)
+        if host.park and (found := park.trap_at(space, path)):
+            return Place(space, Kind.PARK if found.slot < 0 else space.kind(found.slot), path, found.slot)
         return Place(space, self._beside.kind(space, path), path)
 
     def _answer_at(self, place: Place, request: Request, now_s: float) -> Answer:
@@ -108,6 +113,12 @@ class World:
             return self._text(place, request, now_s)
         if place.kind in REDIRECTS or place.kind is Kind.CHOICES:
             return self._redirect(place)
+        if place.kind is Kind.PARK and (found := park.trap_at(place.space, place.path)):
+            body = park.park_page(place.space, self.frame(place.space), found.trap, place.path)
+            return Answer(200, self._html[place.space.host.index], body)
+        if place.kind in _NOWHERE and place.space.host.soft_404:
+            body = not_found_page(place.space, self.frame(place.space), place.path)
+            return Answer(200, self._html[place.space.host.index], body)
         if place.slot >= 0:
             return self._failures.answer(place.kind, place.space, place.slot)
         return self._beside.answer(place, now_s)
@@ -137,11 +148,21 @@ class World:
         session = self._session(host, now_s) if host.session else b""
         frame = self._frames.get(host.index) or self.frame(space)
         body = self._writer.write(space, frame, slot, state, session)
+        if host.park:
+            body = self._in_park(place, frame, body)
         headers = self._html[host.index] + told.headers
         if host.gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers += b"Content-Encoding: gzip\r\n"
             body = isal_zlib.compress(body, _GZIP_LEVEL, _GZIP_WBITS)
         return Answer(200, headers, body, chunked=host.chunked)
+
+    @staticmethod
+    def _in_park(place: Place, frame: Frame, body: bytes) -> bytes:
+        """A page of a host with a trap park: it leads into it, or all its links carry a session id."""
+        found = park.trap_at(place.space, place.path)
+        if found is not None and found.trap is park.Trap.SESSION:
+            body = park.in_session(body, place.space, place.path)
+        return park.with_entrances(body, place.space, frame, place.slot)
 
     def robots_txt(self, host: Host) -> str:
         """Return a host's robots.txt; empty where there is none, or none to be had."""

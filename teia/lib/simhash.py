@@ -1,8 +1,9 @@
 """64-bit simhash of a text over its word shingles (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-Alike texts get fingerprints that differ in few bits. Everything is done on arrays, because a Python loop over the words
-of an ordinary page would cost more than parsing it: the hash of a word is the difference of two running sums of a
-polynomial modulo 2^64, mixed afterwards, since the low bits of such a polynomial are weak on their own.
+Alike texts get fingerprints that differ in few bits. The hash of a word is a polynomial modulo 2^64, mixed afterwards,
+since the low bits of such a polynomial are weak on their own. A Python loop over the words of an ordinary page would
+cost more than parsing it, so there is a compiled one (_words.pyx). Without it everything is done on arrays, where a
+word's polynomial is the difference of two running sums.
 
 A word is a run of letters and digits; in scripts written without blanks (UTF-8 lead bytes E3 to E9) each character is
 one. The same text gives the same fingerprint on every machine and in every version: they are kept on disk.
@@ -12,6 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
+try:
+    from teia.lib._words import Simhash
+except ImportError:
+    Simhash = None  # type: ignore[assignment,misc]
 
 SHINGLE_WORDS = 3
 BLOCK_SHINGLES = 1 << 15
@@ -52,11 +58,19 @@ def _kinds() -> bytes:
 
 
 _KINDS = _kinds()
+_COMPILED = None if Simhash is None else Simhash(_KINDS, _BASE, _WORD_WEIGHTS)
 
 
-def simhash(text: str) -> int:
-    """Return the fingerprint of a text, 0 for one without words."""
-    words = _word_hashes(text.encode("utf-8", "replace")[:MAX_BYTES])
+def simhash(text: str | bytes) -> int:
+    """Return the fingerprint of a text (as octets: in UTF-8), 0 for one without words."""
+    octets = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    octets = octets[:MAX_BYTES]
+    return simhash_by_arrays(octets) if _COMPILED is None else _COMPILED.of(octets)
+
+
+def simhash_by_arrays(octets: bytes) -> int:
+    """Do the same without compiled code."""
+    words = _word_hashes(octets)
     if words.size == 0:
         return 0
     shingles = _shingle_hashes(words)

@@ -9,8 +9,11 @@ from resiliparse.parse.html import HTMLTree
 
 from teia.config import LimitSettings
 from teia.parse import encoding, mime
-from teia.parse.bounds import bounded, is_modest
+from teia.parse.bounds import bounded
+from teia.parse.extract import Extract
 from teia.parse.headers import Head
+from teia.parse.scan import is_plain, scan
+from teia.parse.tree import TreeExtract
 from teia.records import Link
 from teia.urls import DEFAULT_RULES
 
@@ -88,9 +91,19 @@ class Document:
     @cached_property
     def _bounded(self) -> tuple[str | bytes, tuple[str, ...]]:
         """Markup that any parser can take, as bytes where they are the UTF-8 that the parser wants anyway."""
-        if self.charset == "utf-8" and is_modest(self.payload) and _is_plain_utf8(self.payload):
+        if self.charset == "utf-8" and is_plain(self.payload):
             return self.payload, ()
         return bounded(self.markup)
+
+    @cached_property
+    def extract(self) -> Extract:
+        """What is looked at in a page: scanned if that is possible, else from the tree."""
+        want_text, scanned = self.options.want_text, None
+        if not self.options.want_requisites:
+            markup = self._bounded[0]
+            octets = markup if isinstance(markup, bytes) else markup.encode("utf-8", "replace")
+            scanned = scan(octets, want_text=want_text)
+        return scanned or TreeExtract(self.tree, want_text=want_text)
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -102,13 +115,3 @@ class Document:
         """The document as a browser builds it (lexbor), parsed once for all processors."""
         markup = self._bounded[0]
         return HTMLTree.parse(markup) if isinstance(markup, str) else HTMLTree.parse_from_bytes(markup, "utf-8")
-
-
-def _is_plain_utf8(data: bytes) -> bool:
-    """Whether bytes are valid UTF-8 without a mark in front, so that they need no decoding."""
-    if data.isascii():
-        return True
-    try:
-        return not data.decode("utf-8").startswith("\ufeff")
-    except UnicodeDecodeError:
-        return False

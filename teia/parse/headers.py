@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from dataclasses import dataclass
 
 _BLOCK_END = re.compile(rb"\r?\n\r?\n")
@@ -14,21 +14,31 @@ _STATUS_LINE = re.compile(r"HTTP/\d(?:\.\d)? +(\d{3})", re.IGNORECASE)
 class Headers:
     """Header fields in the order they came. Names are lower-case; values are Latin-1 text without blanks around."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("_values", "fields")
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         self.fields = tuple(fields)
+        self._values: dict[str, list[str]] = {}
+        for name, value in self.fields:
+            self._values.setdefault(name, []).append(value)
+
+    @property
+    def names(self) -> KeysView[str]:
+        return self._values.keys()
 
     def first(self, name: str) -> str:
         """Return the value of the first field of this (lower-case) name, or an empty text."""
-        return next((value for field, value in self.fields if field == name), "")
+        values = self._values.get(name)
+        return values[0] if values else ""
 
     def all(self, name: str) -> list[str]:
         """Return the values of every field of this name; many servers send one twice."""
-        return [value for field, value in self.fields if field == name]
+        return list(self._values.get(name, ()))
 
     def tokens(self, name: str) -> list[str]:
         """Return a comma-separated list, over all fields of this name, in lower case."""
+        if name not in self._values:
+            return []
         parts = (part.strip().lower() for value in self.all(name) for part in value.split(","))
         return [part for part in parts if part]
 

@@ -1,4 +1,4 @@
-"""The processor of web pages: one parse, then links, text, headings, metadata and what the page asks of crawlers.
+"""The processor of web pages: links, text, headings, metadata and what the page asks of crawlers.
 
 The text is all that a reader would see, in lines. resiliparse can also keep the main content alone; that costs
 twice as much and loses what its heuristics take for a menu, so ranking has to cope with menus instead
@@ -8,18 +8,16 @@ twice as much and loses what its heuristics take for a menu, so ranking has to c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-
-from resiliparse.extract.html2text import extract_plain_text
-from resiliparse.parse.html import DOMNode, HTMLTree
 
 from teia.clock import iso_utc
 from teia.parse.dates import parse_date
 from teia.parse.directives import Directives, from_words
 from teia.parse.document import Document, Findings
-from teia.parse.links import WAYS, LinkCollector, add_element_links
+from teia.parse.extract import Element
+from teia.parse.links import LinkCollector, add_requisites, add_ways
 from teia.parse.text import one_line
 
 MAX_TITLE_CHARS = 500
@@ -33,15 +31,6 @@ _PUBLISHED = (
 )  # fmt: skip
 _MODIFIED = ("article:modified_time", "datemodified", "dcterms.modified", "og:updated_time", "last-modified")
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
-_HEADINGS = frozenset({"h1", "h2", "h3"})
-_GLUED = frozenset({
-    "td", "th", "caption", "summary", "legend", "noscript", "object", "video", "audio", "canvas", "text", "title",
-})  # fmt: skip
-_PICTURES = frozenset({"img", "area", "input"})
-_LOOKED_AT = ",".join((WAYS, *sorted(_HEADINGS)))
-_LOOKED_AT_WITH_TEXT = ",".join((_LOOKED_AT, *sorted(_GLUED), "[alt]"))
-"""One search through the tree for all that is wanted of it costs a third of one for each."""
-
 _KEPT_PREFIXES = ("og:", "article:", "dc.", "dcterms.", "citation_", "geo.")
 _KEPT_NAMES = frozenset({"keywords", "generator", "rating"})
 
@@ -59,7 +48,7 @@ class MetaTags:
     def first_date(self, *names: str) -> str:
         """Return the first of these that is a date, in ISO 8601."""
         for name in names:
-            moment_s = parse_date(self.values.get(name, ""))
+            moment_s = parse_date(self.values[name]) if name in self.values else None
             if moment_s is not None and math.isfinite(moment_s):
                 return iso_utc(moment_s)
         return ""
@@ -71,19 +60,20 @@ class MetaTags:
 
 
 def read_html(document: Document) -> Findings:
-    """Find everything in a page. The tree is as a browser would build it, scripts not run."""
-    tree, want_text = document.tree, document.options.want_text
-    elements = tree.document.query_selector_all(_LOOKED_AT_WITH_TEXT if want_text else _LOOKED_AT)
-    tags = [element.tag for element in elements]
+    """Find everything in a page."""
+    extract = document.extract
     links = LinkCollector(document.url, document.options)
-    canonical = add_element_links(tree, elements, tags, links)
-    meta = read_meta((e for e, tag in zip(elements, tags, strict=True) if tag == "meta"), document.options.agent)
+    canonical = add_ways(extract, links)
+    if document.options.want_requisites:
+        add_requisites(document.tree, links)
+    metas = (element for element, tag in zip(extract.elements, extract.tags, strict=True) if tag == "meta")
+    meta = read_meta(metas, document.options.agent)
     modified = meta.first_date(*_MODIFIED)
     return Findings(
-        title=one_line(tree.title or meta.first("og:title"), MAX_TITLE_CHARS),
-        headings=read_headings(e for e, tag in zip(elements, tags, strict=True) if tag in _HEADINGS),
-        text=visible_text(tree, elements, tags) if want_text else "",
-        language=declared_language(tree, meta),
+        title=one_line(extract.title or meta.first("og:title"), MAX_TITLE_CHARS),
+        headings=read_headings(extract.headings),
+        text=extract.text,
+        language=extract.language or meta.first("content-language", "og:locale"),
         description=meta.first("description", "og:description", "dc.description"),
         canonical=canonical,
         author=meta.first(*_AUTHOR),
@@ -96,37 +86,7 @@ def read_html(document: Document) -> Findings:
     )
 
 
-def visible_text(tree: HTMLTree, elements: Sequence[DOMNode], tags: Sequence[str]) -> str:
-    """Return what a reader sees, alternative texts of pictures included, block by block on lines of its own.
-
-    Controls of forms (labels, buttons, choices) are not text. The tree gets blanks where the extractor would glue words
-    of neighbours together (`<td>one</td><td>two</td>`), so this comes after all else.
-    """
-    if tree.body is None:
-        return ""
-    for element, tag in zip(elements, tags, strict=True):
-        if tag not in _GLUED and not (tag in _PICTURES and element.getattr("alt")):
-            continue
-        parent, following = element.parent, element.next
-        parent.insert_before(tree.create_text_node(" "), element)
-        if following is not None:
-            parent.insert_before(tree.create_text_node(" "), following)
-        else:
-            parent.append_child(tree.create_text_node(" "))
-    text: str = extract_plain_text(
-        tree,
-        preserve_formatting=True,
-        main_content=False,
-        list_bullets=False,
-        alt_texts=True,
-        links=False,
-        form_fields=False,
-        noscript=True,
-    )
-    return text.strip()
-
-
-def read_meta(elements: Iterable[DOMNode], agent: str) -> MetaTags:
+def read_meta(elements: Iterable[Element], agent: str) -> MetaTags:
     found = MetaTags()
     robots = {"robots", agent.lower()}
     for element in elements:
@@ -140,13 +100,7 @@ def read_meta(elements: Iterable[DOMNode], agent: str) -> MetaTags:
     return found
 
 
-def read_headings(elements: Iterable[DOMNode]) -> tuple[str, ...]:
+def read_headings(elements: Iterable[Element]) -> tuple[str, ...]:
     """Return the texts of h1 to h3, in order; deeper ones are seldom about the page."""
     texts = [one_line(element.text, MAX_TITLE_CHARS) for element in islice(elements, MAX_HEADINGS)]
     return tuple(filter(None, texts))
-
-
-def declared_language(tree: HTMLTree, meta: MetaTags) -> str:
-    root = tree.document.query_selector("html")
-    attribute = root.getattr("lang", "") or root.getattr("xml:lang", "") if root is not None else ""
-    return attribute or meta.first("content-language", "og:locale")

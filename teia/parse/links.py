@@ -1,18 +1,18 @@
 """Every URL a document points to (T6, F5): ways to other pages, and what is needed to show this one (T12).
 
-The tree is the one a browser would build, so unclosed tags, missing quotes and misplaced tables need no care here.
 References are resolved against the first `<base>`, wherever it stands, and cached, because menus repeat themselves.
 Forms are never submitted. A link to the page itself (`#top`) is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from resiliparse.parse.html import DOMNode, HTMLTree
 
 from teia.parse.base import Base
 from teia.parse.document import Document, Options
+from teia.parse.extract import Element, Extract
 from teia.parse.headers import Head
 from teia.parse.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
 from teia.parse.text import one_line
@@ -45,6 +45,7 @@ class LinkCollector:
         self.options = options
         self.is_full = False
         self._base = Base(url, options.rules)
+        self._has_base = False
         self._max_url_chars = options.limits.url_chars
         # Nearly all links are anchors; keyed by the URL alone they spare the slow hash of an enumeration.
         self._anchors: dict[str, Link] = {}
@@ -54,6 +55,7 @@ class LinkCollector:
     def set_base(self, reference: str) -> None:
         """Resolve what follows against this; a base we could not crawl is ignored, as browsers ignore `data:`."""
         self._base = Base(resolve(reference, self.url, ()) or self.url, self.options.rules)
+        self._has_base = True
 
     def resolved(self, reference: str) -> str | None:
         """Return the canonical URL a reference means here, or None if it is not one we crawl."""
@@ -80,10 +82,18 @@ class LinkCollector:
         else:
             self.is_full = True
 
-    def would_learn(self, url: str) -> bool:
-        """Whether another anchor with this URL could add anything to what is known of it."""
+    def learns_from(self, reference: str) -> str | None:
+        """Return where an anchor leads, or None if it leads nowhere we go or adds nothing to what is known already.
+
+        Half the anchors of a long page lead to places in it, and most of the others have been on it before.
+        """
+        if reference[:1] == "#" and not self._has_base:
+            return None
+        url = self._base.resolve(reference)
+        if url is None or url == self.url or len(url) > self._max_url_chars:
+            return None
         known = self._anchors.get(url)
-        return known is None or known.nofollow or not known.text
+        return url if known is None or known.nofollow or not known.text else None
 
     def _takes_room(self, *, is_requisite: bool) -> bool:
         if (self._room_for_requisites if is_requisite else self._room_for_ways) <= 0:
@@ -129,43 +139,25 @@ def _add_refresh(value: str, links: LinkCollector) -> None:
 
 # ---- elements -------------------------------------------------------------------------------------------------------
 
-WAYS = "[href],frame,iframe,meta"
-"""More than is needed, because each attribute that a selector names costs as much as another search."""
-
 _RARE_WAYS = frozenset({"area", "meta", "frame", "iframe"})
-_REQUISITES = (
-    "img,source,input[src],image,use,video,audio,track[src],embed[src],object[data],script[src],link[href],style,"
-    "[style],[background]"
-)
 
 
-def add_element_links(tree: HTMLTree, elements: Sequence[DOMNode], tags: Sequence[str], links: LinkCollector) -> str:
-    """Take the links of a page; return its canonical URL, if it names one.
-
-    `elements` are those of the tree that `WAYS` selects, among others, and `tags` their names.
-    """
-    if "base" in tags:
-        base = tree.document.query_selector("base[href]")
-        if base is not None:
-            links.set_base(base.getattr("href", ""))
-    canonical = _add_ways(elements, tags, links)
-    if links.options.want_requisites:
-        for element in tree.document.query_selector_all(_REQUISITES):
-            _add_requisites(element, links)
-    return canonical
-
-
-def _add_ways(elements: Sequence[DOMNode], tags: Sequence[str], links: LinkCollector) -> str:
+def add_ways(extract: Extract, links: LinkCollector) -> str:
+    """Take the ways to other pages; return the page's canonical URL, if it names one."""
+    base = extract.base
+    if base is not None:
+        links.set_base(base)
     canonical = ""
     # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
     chars_left = 1_000_000
-    for element, tag in zip(elements, tags, strict=True):
+    for element, tag in zip(extract.elements, extract.tags, strict=True):
         if tag == "a":
-            url = links.resolved(element.getattr("href", ""))
-            if url is not None and url != links.url and links.would_learn(url):
+            reference = element.getattr("href", "")
+            url = links.learns_from(reference)
+            if url is not None and (reference or element.hasattr("href")):
                 written = element.text if chars_left > 0 else ""
                 chars_left -= len(written)
-                text = one_line(written, MAX_ANCHOR_CHARS) or _pictured(element)
+                text = one_line(written, MAX_ANCHOR_CHARS) or one_line(extract.pictured(element), MAX_ANCHOR_CHARS)
                 relations = element.getattr("rel", "")
                 links.add_anchor(url, text, relations != "" and _is_unendorsed(relations))
         elif tag == "link":
@@ -176,8 +168,8 @@ def _add_ways(elements: Sequence[DOMNode], tags: Sequence[str], links: LinkColle
     return canonical
 
 
-def _add_rare_way(tag: str, element: DOMNode, links: LinkCollector) -> None:
-    if tag == "area":
+def _add_rare_way(tag: str, element: Element, links: LinkCollector) -> None:
+    if tag == "area" and element.hasattr("href"):
         text = one_line(element.getattr("alt", ""), MAX_ANCHOR_CHARS)
         links.add(
             element.getattr("href", ""), LinkKind.ANCHOR, text, nofollow=_is_unendorsed(element.getattr("rel", ""))
@@ -189,19 +181,16 @@ def _add_rare_way(tag: str, element: DOMNode, links: LinkCollector) -> None:
         links.add(element.getattr("src", ""), LinkKind.FRAME)
 
 
-def _pictured(element: DOMNode) -> str:
-    """Return what a reader sees of a link without words: the description of its picture."""
-    image = element.query_selector("img[alt]")
-    return one_line(image.getattr("alt", ""), MAX_ANCHOR_CHARS) if image is not None else ""
-
-
 def _is_unendorsed(relations: str) -> bool:
     return not _UNENDORSED.isdisjoint(relations.lower().split())
 
 
-def _add_link_element(element: DOMNode, links: LinkCollector) -> str:
+def _add_link_element(element: Element, links: LinkCollector) -> str:
     """Take a `<link>` that leads to a page or feed; return the URL if it is the canonical one."""
-    relations = set(element.getattr("rel", "").lower().split())
+    relation = element.getattr("rel", "").lower()
+    if relation == "stylesheet" or not element.hasattr("href"):
+        return ""
+    relations = set(relation.split())
     reference = element.getattr("href", "")
     if "canonical" in relations:
         links.add(reference, LinkKind.CANONICAL)
@@ -218,6 +207,17 @@ def _add_link_element(element: DOMNode, links: LinkCollector) -> str:
 
 
 # ---- requisites -----------------------------------------------------------------------------------------------------
+
+_REQUISITES = (
+    "img,source,input[src],image,use,video,audio,track[src],embed[src],object[data],script[src],link[href],style,"
+    "[style],[background]"
+)
+
+
+def add_requisites(tree: HTMLTree, links: LinkCollector) -> None:
+    """Take what is needed to show the page."""
+    for element in tree.document.query_selector_all(_REQUISITES):
+        _add_requisites(element, links)
 
 
 def _add_requisites(element: DOMNode, links: LinkCollector) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 SNIFFED_BYTES = 1024
 HTML = "text/html"
@@ -102,6 +103,11 @@ def content_type(values: Sequence[str]) -> MediaType | None:
 
     A charset said earlier for the same type holds where the last field says none.
     """
+    return _content_type(tuple(values))
+
+
+@lru_cache(maxsize=256)  # a server says the same of all its pages
+def _content_type(values: tuple[str, ...]) -> MediaType | None:
     found: MediaType | None = None
     for value in values:
         for item in _LIST_ITEM.findall(value):
@@ -137,6 +143,10 @@ _HTML_START = re.compile(
     rb"|<BR|<P|<!--|<META|<FRAMESET)(?:[ >]|(?<=--))",
     re.IGNORECASE,
 )
+_HTML_TAG = re.compile(
+    rb"</?(?:A|AREA|BODY|BR|CENTER|DIV|FONT|FORM|FRAME|H[1-6]|HEAD|HTML|I?FRAME|IMG|LI|P|SPAN|TABLE|T[DHR]|U?L)[\s>/]",
+    re.IGNORECASE,
+)
 _XML_START = re.compile(rb"(?:\xef\xbb\xbf)?[\t\n\x0c\r ]*+<\?xml")
 _XML_ROOT = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)")
 _BOMS = (b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")
@@ -163,6 +173,11 @@ def looks_like_html(data: bytes) -> bool:
     return _HTML_START.match(data.removeprefix(b"\xef\xbb\xbf"), 0, SNIFFED_BYTES) is not None
 
 
+def _has_tags(start: bytes) -> bool:
+    """Whether a page that does not begin like one is one nevertheless; chance hardly ever makes such a tag."""
+    return _HTML_TAG.search(start) is not None
+
+
 def looks_binary(data: bytes) -> bool:
     return not data.startswith(_BOMS) and _BINARY_BYTE.search(data, 0, SNIFFED_BYTES) is not None
 
@@ -187,6 +202,8 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
         return claim
     if claim in _UNKNOWN:
         return _sniffed(start)
+    if claim == HTML and looks_like_html(start):
+        return HTML
     proof = signature(start)
     is_text = claim.startswith("text/") or is_xml(claim) or claim in {"application/json", "application/javascript"}
     if proof:
@@ -195,7 +212,7 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
         return feed
     if is_text:
         wide = declared is not None and declared.charset.lower().startswith(("utf-16", "unicode", "ucs-2"))
-        if looks_binary(start) and not wide and not looks_like_html(start):
+        if looks_binary(start) and not wide and not (looks_like_html(start) or (claim == HTML and _has_tags(start))):
             return BINARY
         return claim
     # An error page sent under the name of the picture or document that is missing.

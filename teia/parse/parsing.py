@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from teia.parse import directives, mime
+from teia.parse import directives, feed, mime, sitemap
 from teia.parse.decode import Decoded, decode
 from teia.parse.document import Document, Entry, Findings, Options
 from teia.parse.fingerprint import fingerprints
@@ -19,12 +19,13 @@ from teia.parse.headers import Head, parse_head
 from teia.parse.language import language_of
 from teia.parse.links import LinkCollector, add_header_links
 from teia.parse.processors import BUILT_IN, Processors
-from teia.parse.sitemap import MAX_BYTES as MAX_SITEMAP_BYTES
-from teia.parse.sitemap import read_sitemap
 from teia.records import Link, LinkKind, Page
 
 MAX_METADATA_CHARS = 4_096
 _DEFAULT_OPTIONS = Options()
+_NOTHING = Findings()
+_TELLING = frozenset({"link", "refresh", "location", "x-robots-tag"})
+"""The headers that have something to say about a page beside its body; most answers have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,15 @@ def parse_document(
     *,
     is_sitemap: bool = False,
 ) -> ParseResult:
-    """Read one answer. `is_sitemap`: somebody announced it as one, so it is read as one whatever its type."""
+    """Read one answer. `is_sitemap`: somebody announced it as one, so it is read as one unless it is a web page."""
     parsed_head = parse_head(head)
     limits = options.limits
     if is_sitemap:
-        limits = replace(limits, decoded_bytes=max(limits.decoded_bytes, MAX_SITEMAP_BYTES))
+        limits = replace(limits, decoded_bytes=max(limits.decoded_bytes, sitemap.MAX_BYTES))
     decoded = decode(parsed_head.headers, body, limits)
     document = Document(url, parsed_head, decoded.payload, options)
-    chosen = (("sitemap", read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
+    is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
+    chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
     findings: list[Findings] = [_of_head(parsed_head, document)]
     failed: list[str] = []
     for name, processor in chosen if decoded.payload else ():
@@ -73,7 +75,13 @@ def parse_document(
     return ParseResult(page, parsed_head, decoded, together.entries, tuple(failed))
 
 
+def _is_web_page(payload: bytes) -> bool:
+    return mime.looks_like_html(payload) and mime.xml_root(payload) not in {*sitemap.ROOTS, *feed.ROOTS}
+
+
 def _of_head(head: Head, document: Document) -> Findings:
+    if _TELLING.isdisjoint(head.headers.names):
+        return _NOTHING
     links = LinkCollector(document.url, document.options)
     canonical = add_header_links(head, links)
     asked = directives.from_headers(head.headers.all("x-robots-tag"), document.options.agent)
@@ -92,6 +100,9 @@ def _as_metadata(found: Mapping[str, str] | None) -> dict[str, str]:
 
 def _together(findings: list[Findings]) -> Findings:
     """Lay findings together, as the docstring of `Findings` says."""
+    findings = [each for each in findings if each is not _NOTHING]
+    if len(findings) == 1:
+        return findings[0]
     metadata: dict[str, str] = {}
     for each in findings:
         metadata.update(each.metadata)
@@ -125,7 +136,7 @@ def _joined(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
 
 
 def _page(document: Document, decoded: Decoded, found: Findings) -> Page:
-    prints = fingerprints(decoded.payload, found.text)
+    prints = fingerprints(decoded.payload, found.text, document.url)
     is_text = document.media_type.startswith("text/") or mime.is_xml(document.media_type)
     declared = found.language or document.head.headers.first("content-language")
     cut = (*((decoded.truncated,) if decoded.truncated else ()), *found.truncated)

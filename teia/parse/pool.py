@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from teia.clock import Clock
 from teia.config import LimitSettings
 from teia.errors import ParseError
 from teia.parse.child import DONE, FROM_CHILD, OUT_OF_MEMORY, STARTED, TO_CHILD
-from teia.parse.zygote import DEATH, PACKET_BYTES, PID
+from teia.parse.spawn import ZygoteProcess
+from teia.parse.zygote import DEATH, LIMITS, PACKET_BYTES, PID
 
 WINDOW = 16
 WINDOW_BYTES = 4 * 2**20
@@ -35,7 +32,6 @@ BATCH_WAIT_S = 0.01
 TRIES = 2
 WATCH_S = 0.25
 START_S = 30.0
-CLOSE_S = 1.0
 MAX_DEATHS_AT_BIRTH = 5
 """So many children in a row that die before they start anything mean that none ever will."""
 
@@ -93,7 +89,9 @@ class _Child:
 class ChildPool:
     """A fixed number of children for one job. All methods belong to the event loop's thread."""
 
-    def __init__(self, job: str, children: int, limits: ChildLimits, clock: Clock) -> None:
+    def __init__(
+        self, job: str, children: int, limits: ChildLimits, clock: Clock, zygote: ZygoteProcess | None = None
+    ) -> None:
         self._job = job
         self._size = max(1, children)
         self._limits = limits
@@ -105,7 +103,7 @@ class ChildPool:
         self._tickets = 0
         self._flush: asyncio.Handle | None = None
         self._watch: asyncio.Handle | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._zygote = zygote
         self._control: socket.socket | None = None
         self._ready: asyncio.Future[None] | None = None
         self._deaths_at_birth = 0
@@ -131,8 +129,8 @@ class ChildPool:
         return tuple(child.pid for child in self._children if child.pid and not child.is_dying)
 
     async def start(self) -> None:
-        """Start the zygote and its children; ParseError if the job cannot be imported."""
-        self._start_zygote()
+        """Start the zygote, unless one was given, and its children; ParseError if the job cannot be imported."""
+        self._listen_to(self._zygote or ZygoteProcess.start(self._job))
         assert self._ready is not None
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), START_S)
@@ -167,8 +165,8 @@ class ChildPool:
         for child in self._children:
             self._hang_up(child)
         self._hang_up_zygote()
-        if self._process is not None:
-            await asyncio.to_thread(_end, self._process)
+        if self._zygote is not None:
+            await asyncio.to_thread(self._zygote.end)
         self._lose_all("closed")
 
     # ---- sending ----------------------------------------------------------------------------------------------------
@@ -276,25 +274,11 @@ class ChildPool:
 
     # ---- the life of children ---------------------------------------------------------------------------------------
 
-    def _start_zygote(self) -> None:
-        """Start the process that forks. From this thread: the kernel ties its life to the thread that made it."""
+    def _listen_to(self, zygote: ZygoteProcess) -> None:
         loop = asyncio.get_running_loop()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        arguments = [str(os.getpid()), str(theirs.fileno()), self._job, str(self._limits.cpu_s)]
-        paths = [path or str(Path.cwd()) for path in sys.path]
-        # One thread of linear algebra is enough for counting bits, and threads do not survive a fork.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
-                [sys.executable, "-m", "teia.parse.zygote", *arguments, str(self._limits.memory_bytes)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-            )
-        self._control = ours
+        self._zygote, self._control = zygote, zygote.control
         self._ready = loop.create_future()
-        loop.add_reader(ours, self._hear_zygote)
+        loop.add_reader(zygote.control, self._hear_zygote)
 
     def _hear_zygote(self) -> None:
         assert self._control is not None
@@ -336,7 +320,8 @@ class ChildPool:
         self._children.append(child)
         self._unborn.append(child)
         with theirs, contextlib.suppress(OSError):  # a dead zygote is noticed by its own end
-            socket.send_fds(self._control, [b"F"], [theirs.fileno()])
+            limits = LIMITS.pack(self._limits.cpu_s, self._limits.memory_bytes)
+            socket.send_fds(self._control, [b"F" + limits], [theirs.fileno()])
 
     def _begin_child(self, pid: int) -> None:
         child = self._unborn.popleft()
@@ -425,12 +410,12 @@ class ChildPool:
         self._children.clear()
         self._unborn.clear()
         self._deaths_at_birth += 1
-        if self._process is not None:
-            _end(self._process)
+        if self._zygote is not None:
+            self._zygote.end()
         if self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH:
             self._break("parse children cannot be kept alive")
         elif self._watch is not None:
-            self._start_zygote()
+            self._listen_to(ZygoteProcess.start(self._job))
 
     def _hang_up_zygote(self) -> None:
         if self._control is not None:
@@ -460,12 +445,3 @@ def _reason(child: _Child, status: int) -> str:
     if status == OUT_OF_MEMORY:
         return "memory"
     return f"signal {-status}" if status < 0 else f"exit {status}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the zygote, which ends its children first; kill it if it does not end."""
-    try:
-        process.wait(CLOSE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -17,7 +17,6 @@ from teia.parse import feed, mime, sitemap
 from teia.parse.document import Document, Findings
 from teia.parse.html import read_html
 from teia.parse.links import links_of_css
-from teia.parse.pdf import read_pdf
 
 MAX_TEXT_CHARS = 4_000_000
 
@@ -62,6 +61,13 @@ def read_xml(document: Document) -> Findings | None:
     if root in sitemap.ROOTS:
         return sitemap.read_sitemap(document)
     return feed.read_feed(document) if root in feed.ROOTS else None
+
+
+def read_pdf(document: Document) -> Findings | None:
+    """Read a PDF. Its library takes as long to load as thirty pages to read, and most crawls never see one."""
+    from teia.parse import pdf
+
+    return pdf.read_pdf(document)
 
 
 def read_css(document: Document) -> Findings | None:

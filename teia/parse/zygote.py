@@ -1,6 +1,6 @@
 """The process that children are forked from: it has imported the job and does nothing else.
 
-    python -m teia.parse.zygote PARENT_PID CONTROL_FD JOB CPU_S MEMORY_BYTES
+    python -m teia.parse.zygote PARENT_PID CONTROL_FD JOB
 
 The crawler itself must not fork: a child would inherit its thousands of sockets, the far end of its own among them.
 multiprocessing's forkserver would do, but it imports the user's main module into every child and passes pickles; this
@@ -8,7 +8,8 @@ is less code than working around that. Starting a child takes a few milliseconds
 
 Packets on the control socket (SOCK_SEQPACKET):
 
-    to the zygote     `F` and a file descriptor: fork a child that serves it    `K` pid u32: kill that child
+    to the zygote     `F` cpu_s f64, memory_bytes u64 and a file descriptor: fork a child that serves it
+                      `K` pid u32: kill that child
     from the zygote   `R`: ready    `B` pid: born    `D` pid, status i32: dead (as os.waitstatus_to_exitcode)
                       `X` text: the job cannot be imported
 
@@ -28,6 +29,7 @@ import sys
 from teia.parse.child import Job, die_with_parent, load_job, serve
 
 PID = struct.Struct("<I")
+LIMITS = struct.Struct("<dQ")
 DEATH = struct.Struct("<Ii")
 PACKET_BYTES = 4_096
 
@@ -35,11 +37,9 @@ PACKET_BYTES = 4_096
 class Zygote:
     """Forks on demand and reports every death. Only living, unreaped children are ever killed, so no pid is reused."""
 
-    def __init__(self, control: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:
+    def __init__(self, control: socket.socket, job: Job) -> None:
         self._control = control
         self._job = job
-        self._cpu_s = cpu_s
-        self._memory_bytes = memory_bytes
         self._living: set[int] = set()
 
     def run(self) -> None:
@@ -62,23 +62,23 @@ class Zygote:
     def _obey(self) -> bool:
         packet, descriptors, _, _ = socket.recv_fds(self._control, PACKET_BYTES, 1)
         if packet[:1] == b"F" and descriptors:
-            self._fork(descriptors[0])
+            self._fork(descriptors[0], *LIMITS.unpack_from(packet, 1))
         elif packet[:1] == b"K":
             (pid,) = PID.unpack_from(packet, 1)
             if pid in self._living:
                 os.kill(pid, signal.SIGKILL)
         return bool(packet)
 
-    def _fork(self, descriptor: int) -> None:
+    def _fork(self, descriptor: int, cpu_s: float, memory_bytes: int) -> None:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._be_child(descriptor, zygote)
+            self._be_child(descriptor, zygote, cpu_s, memory_bytes)
         os.close(descriptor)
         self._living.add(pid)
         self._control.send(b"B" + PID.pack(pid))
 
-    def _be_child(self, descriptor: int, zygote: int) -> None:
+    def _be_child(self, descriptor: int, zygote: int, cpu_s: float, memory_bytes: int) -> None:
         status = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -86,7 +86,7 @@ class Zygote:
             self._control.close()
             die_with_parent(zygote)
             with socket.socket(fileno=descriptor) as connection:
-                serve(connection, self._job, self._cpu_s, self._memory_bytes)
+                serve(connection, self._job, cpu_s, memory_bytes)
             status = 0
         except OSError:
             pass  # the crawler went away in the middle of an answer
@@ -103,7 +103,7 @@ class Zygote:
 
 
 def main(arguments: list[str]) -> None:
-    parent, descriptor, job_name, cpu_s, memory_bytes = arguments
+    parent, descriptor, job_name = arguments
     die_with_parent(int(parent))
     # A Ctrl-C reaches the whole group; when to stop is the crawler's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     try:
-        Zygote(control, job, float(cpu_s), int(memory_bytes)).run()
+        Zygote(control, job).run()
     except (BrokenPipeError, ConnectionResetError):
         return  # the crawler is gone; the kernel kills the children with us
 

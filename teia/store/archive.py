@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Self
 
 from teia.clock import Clock
+from teia.durable import disk_errors, store_error, sync_folder
 from teia.errors import CorruptFile, StoreError
-from teia.store.durable import disk_errors, store_error, sync_folder
 from teia.store.warc import Members, warcinfo_member
 
 ASIDE = ".aside"

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.store.archive import Position, committed_files, index_path, serial_of
 from teia.store.cdxj import index_lines
-from teia.store.durable import disk_errors
 from teia.store.reader import Member, Record, record_of, split_head, walk_file
 from teia.store.warc import GZIP_HEADER
 
@@ -35,8 +35,11 @@ class Audit:
     details: tuple[str, ...]
 
 
-def audit_archive(folder: Path, end: Position | None = None) -> Audit:
-    """Check every record and every index of a cell's archive, up to the committed position where there is one."""
+def audit_archive(folder: Path, end: Position | None = None, audited: Mapping[str, int] | None = None) -> Audit:
+    """Check every record and every index of a cell's archive, up to the committed position where there is one.
+
+    `audited` are the bytes of each file that an earlier audit has read; they are passed over.
+    """
     checked = violations = 0
     details: list[str] = []
     with disk_errors(folder, "read"):
@@ -45,7 +48,7 @@ def audit_archive(folder: Path, end: Position | None = None) -> Audit:
         violations += 1
         details.append(f"{end.file}: {end.offset} bytes were committed, the file is gone")
     for path, stop in files:
-        for offset, complaints in _audit_file(path, stop):
+        for offset, complaints in _audit_file(path, stop, (audited or {}).get(path.name, 0)):
             checked += offset is not None
             violations += len(complaints)
             where = path.name if offset is None else f"{path.name} offset {offset}"
@@ -53,12 +56,12 @@ def audit_archive(folder: Path, end: Position | None = None) -> Audit:
     return Audit(checked, violations, tuple(details))
 
 
-def _audit_file(path: Path, end: int | None) -> Iterator[tuple[int | None, list[str]]]:
+def _audit_file(path: Path, end: int | None, start: int) -> Iterator[tuple[int | None, list[str]]]:
     """Yield the complaints about each record, by its offset, and those about the file and its index (None)."""
     ours = serial_of(path.name) is not None
-    reached = 0
+    reached = start
     with path.open("rb") as raw:
-        for member in walk_file(path, end):
+        for member in walk_file(path, end, start=start):
             complaints = _record_complaints(path, member, ours and member.offset == 0)
             if ours and not member.damage:
                 raw.seek(member.offset)

@@ -7,15 +7,17 @@ the type `warc/revisit` and, by their convention, no status):
     "sha256:…", "length": "1234", "offset": "567", "filename": "teia-….warc.gz"}                        (on one line)
 
 It is derived from the WARC file alone, by reading it once (`write_index`), so it may be lost and made again. Making it
-reads and inflates the whole file: work for the indexer process or a thread, not for the crawler's loop. Sorting spills
-runs to temporary files, so memory does not grow with the file.
+reads and inflates the whole file: `python -m teia.store.cdxj FILE` does it in a process of its own, with low priority.
+Sorting spills runs to temporary files, so memory does not grow with the file.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -24,8 +26,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from teia.durable import disk_errors, replacing
 from teia.store.archive import archive_files, index_path
-from teia.store.durable import disk_errors, replacing
 from teia.store.reader import Damage, Record, file_records, split_head
 from teia.store.surt import surt
 
@@ -111,3 +113,10 @@ def sorted_lines(lines: Iterator[bytes], run_lines: int) -> Iterator[bytes]:
             runs[-1].writelines(run)
             runs[-1].seek(0)
         yield from heapq.merge(*runs)
+
+
+LOW_PRIORITY = 10
+
+if __name__ == "__main__":
+    os.nice(LOW_PRIORITY)
+    write_index(Path(sys.argv[1]))

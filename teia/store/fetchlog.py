@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from teia.store.durable import disk_errors, replacing
+from teia.durable import disk_errors, replacing
 
 VERSION = "1"
 _FILE = re.compile(r"fetches-(\d{8,})\.parquet")
@@ -69,57 +69,51 @@ class FetchRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Arrow type, how SQLite holds it until it is rolled out, and its meaning."""
+    """One column: its Arrow type and its meaning."""
 
     name: str
     arrow: Any
-    sqlite: str
     meaning: str
 
 
 _TIME = pa.timestamp("us", "UTC")
 COLUMNS: tuple[Column, ...] = (
-    Column("started", _TIME, "REAL NOT NULL", "when the request was sent"),
-    Column("ended", _TIME, "REAL NOT NULL", "when the last byte or the error came"),
-    Column("url", pa.string(), "TEXT NOT NULL", "canonical URL asked for"),
-    Column("host", pa.string(), "TEXT NOT NULL", "its host"),
-    Column("site", pa.string(), "TEXT NOT NULL", "its registered domain"),
-    Column("outcome", pa.string(), "TEXT NOT NULL", "status as text, or the name of what went wrong"),
-    Column("status", pa.int16(), "INTEGER", "HTTP status; null without an answer"),
-    Column("tarantula_code", pa.int16(), "INTEGER", "T8's own code for the outcome; null where it has none"),
-    Column("kind", pa.string(), "TEXT NOT NULL", "page, robots, sitemap, feed, requisite, probe"),
-    Column("address", pa.string(), "TEXT", "address the answer came from"),
-    Column("run", pa.int32(), "INTEGER", "which run of the collection this was part of (C5's session); -1: imported"),
-    Column("cell", pa.int16(), "INTEGER", "cell of the site"),
-    Column("depth", pa.int16(), "INTEGER", "hops from a seed, as known then"),
-    Column("visit", pa.int32(), "INTEGER", "how many times the URL had been asked for, this time included"),
-    Column("attempt", pa.int16(), "INTEGER NOT NULL", "1, or more when a failure is tried again"),
-    Column("rest_s", pa.float64(), "REAL", "rest demanded before this request"),
-    Column("rested_s", pa.float64(), "REAL", "rest the server had"),
-    Column("bytes", pa.int64(), "INTEGER NOT NULL", "received, head included"),
-    Column("decoded_bytes", pa.int64(), "INTEGER", "of the body, decompressed"),
-    Column("media_type", pa.string(), "TEXT", "type of the body, parameters removed"),
-    Column("charset", pa.string(), "TEXT", "encoding its text was read in"),
-    Column("language", pa.string(), "TEXT", "language found in its text"),
-    Column("digest", pa.string(), "TEXT", "SHA-256 of the decoded body, hex"),
-    Column("text_digest", pa.string(), "TEXT", "digest of the normalised text (F3)"),
-    Column("changed", pa.bool_(), "INTEGER", "whether the text differs from the visit before; null if none before"),
-    Column("redirect_to", pa.string(), "TEXT", "where a redirect leads, canonical"),
-    Column("links", pa.int32(), "INTEGER", "references found"),
-    Column("links_in_scope", pa.int32(), "INTEGER", "of them, within the collection's scope"),
-    Column("links_unindexable", pa.int32(), "INTEGER", "of them, to images, archives and other unindexable types (C5)"),
-    Column("truncated", pa.string(), "TEXT", "why the body is incomplete: length, time, disconnect"),
-    Column("detail", pa.string(), "TEXT", "what exactly went wrong, one line"),
-    Column("warc_file", pa.string(), "TEXT", "file of the response or revisit record"),
-    Column("warc_offset", pa.int64(), "INTEGER", "where in it"),
-    Column("warc_length", pa.int64(), "INTEGER", "compressed length of that record"),
+    Column("started", _TIME, "when the request was sent"),
+    Column("ended", _TIME, "when the last byte or the error came"),
+    Column("url", pa.string(), "canonical URL asked for"),
+    Column("host", pa.string(), "its host"),
+    Column("site", pa.string(), "its registered domain"),
+    Column("outcome", pa.string(), "status as text, or the name of what went wrong"),
+    Column("status", pa.int16(), "HTTP status; null without an answer"),
+    Column("tarantula_code", pa.int16(), "T8's own code for the outcome; null where it has none"),
+    Column("kind", pa.string(), "page, robots, sitemap, feed, requisite, probe"),
+    Column("address", pa.string(), "address the answer came from"),
+    Column("run", pa.int32(), "which run of the collection this was part of (C5's session); -1: imported"),
+    Column("cell", pa.int16(), "cell of the site"),
+    Column("depth", pa.int16(), "hops from a seed, as known then"),
+    Column("visit", pa.int32(), "how many times the URL had been asked for, this time included"),
+    Column("attempt", pa.int16(), "1, or more when a failure is tried again"),
+    Column("rest_s", pa.float64(), "rest demanded before this request"),
+    Column("rested_s", pa.float64(), "rest the server had"),
+    Column("bytes", pa.int64(), "received, head included"),
+    Column("decoded_bytes", pa.int64(), "of the body, decompressed"),
+    Column("media_type", pa.string(), "type of the body, parameters removed"),
+    Column("charset", pa.string(), "encoding its text was read in"),
+    Column("language", pa.string(), "language found in its text"),
+    Column("digest", pa.string(), "SHA-256 of the decoded body, hex"),
+    Column("text_digest", pa.string(), "digest of the normalised text (F3)"),
+    Column("changed", pa.bool_(), "whether the text differs from the visit before; null if none before"),
+    Column("redirect_to", pa.string(), "where a redirect leads, canonical"),
+    Column("links", pa.int32(), "references found"),
+    Column("links_in_scope", pa.int32(), "of them, within the collection's scope"),
+    Column("links_unindexable", pa.int32(), "of them, to images, archives and other unindexable types (C5)"),
+    Column("truncated", pa.string(), "why the body is incomplete: length, time, disconnect"),
+    Column("detail", pa.string(), "what exactly went wrong, one line"),
+    Column("warc_file", pa.string(), "file of the response or revisit record"),
+    Column("warc_offset", pa.int64(), "where in it"),
+    Column("warc_length", pa.int64(), "compressed length of that record"),
 )
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS], metadata={"teia.fetchlog": VERSION})
-
-
-def sqlite_columns() -> str:
-    """Return the column definitions of a SQLite table that holds rows until they are rolled out."""
-    return ", ".join(f"{column.name} {column.sqlite}" for column in COLUMNS)
 
 
 def table_of(rows: Iterable[Sequence[Any]]) -> Any:

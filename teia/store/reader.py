@@ -20,9 +20,9 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 from isal import igzip_lib
 
 from teia.clock import from_iso
+from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
 from teia.store.archive import Position, committed_files
-from teia.store.durable import disk_errors
 
 MAX_RECORD_BYTES = 64 << 20
 """A record larger than this, decompressed, is reported and passed over; ours are kept below it by the fetch limits."""
@@ -134,13 +134,18 @@ def file_records(
             yield record
 
 
-def walk_file(path: Path, end: int | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Member]:
-    """Yield the members of one file, readable or not; the records of an uncompressed file count as members."""
+def walk_file(
+    path: Path, end: int | None = None, max_record_bytes: int = MAX_RECORD_BYTES, start: int = 0
+) -> Iterator[Member]:
+    """Yield the members of one file, readable or not; the records of an uncompressed file count as members.
+
+    `start`, where a member must begin, passes over the first of a compressed file.
+    """
     with disk_errors(path, "read"), path.open("rb", buffering=_BUFFER) as stream:
         if path.name.endswith(".warc"):
             yield from _read_plain(stream, max_record_bytes)
         else:
-            yield from read_members(stream, 0, end, max_record_bytes)
+            yield from read_members(stream, start, end, max_record_bytes)
 
 
 # ---- members --------------------------------------------------------------------------------------------------------

@@ -16,17 +16,21 @@ import errno
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from teia.durable import disk_errors, sync_folder, write_atomically
 from teia.errors import StoreError
-from teia.store.durable import disk_errors, sync_folder, write_atomically
 
 FORMAT = 1
 RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
 """Names of our own files in the root, and what could be taken for one."""
+
+EDIT_TRIES, EDIT_PAUSE_S = 200, 0.05
+"""How long one process waits for another that changes the same configuration: ten seconds."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _FORMAT_LINE = re.compile(r"teia (\d{1,9})\n?")
@@ -56,6 +60,11 @@ class CellFolder:
     def log(self) -> Path:
         return self.path / "log"
 
+    @property
+    def handover(self) -> Path:
+        """Pages on their way to the index; may be missing."""
+        return self.path / "handover"
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionFolder:
@@ -67,6 +76,34 @@ class CollectionFolder:
     @property
     def config(self) -> Path:
         return self.path / "teia.toml"
+
+    @property
+    def lists(self) -> Path:
+        """Copies of the rule lists that its crawl was begun with."""
+        return self.path / "lists"
+
+    @property
+    def ranks(self) -> Path:
+        """PageRank of its pages and of what they lead to; may be missing."""
+        return self.path / "ranks.bin"
+
+    @contextmanager
+    def editing(self) -> Iterator[None]:
+        """Hold the right to read, change and write teia.toml; whoever else wants to waits, for a while."""
+        with disk_errors(self.path, "opened"):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for _ in range(EDIT_TRIES):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(EDIT_PAUSE_S)
+            else:
+                raise StoreError(f"{self.config}: somebody else has been changing it for long; try again")
+            yield
+        finally:
+            os.close(descriptor)
 
     def write_config(self, text: str) -> None:
         """Replace teia.toml; whoever reads it meanwhile sees the old one or the new one."""

@@ -89,6 +89,7 @@ class Head:
 # ---- what may stand in a header -------------------------------------------------------------------------------------
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
+_CONTROL_OCTETS = bytes((*range(0x20), 0x7F))
 _NOT_IN_URL = re.compile(r"[^!-~]")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _URL_SAFE = "".join(map(chr, range(0x21, 0x7F)))
@@ -117,8 +118,20 @@ _BAD_OCTETS = bytes.maketrans(b"\r\0", b"  ")
 _CREDENTIALS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 
 
+_PLAIN_HEAD = re.compile(
+    rb"HTTP/\d[\d.]*+ [2-9]\d\d(?: [^\r\n\0]*[^\r\n\0 \t\v\f])?\r\n"
+    rb"(?:(?!\s*(?i:transfer-encoding)\s*:)[^\s\0:][^\r\n\0:]*+:(?:[^\r\n\0]*[^\r\n\0 \t\v\f])?\r\n)*+\r\n"
+)
+_PLAIN_REQUEST = re.compile(rb"(?:(?!\s*(?i:authorization|proxy-authorization|cookie)\s*[:\r])[^\r\n\0]++\r\n)++\r\n")
+"""Heads that are stored as they are, as most are; seeing that costs a third of taking one apart."""
+
+
 def final_head(raw: bytes) -> Head | None:
     """Return the last head of an answer in the form it is stored in; None if there is none that reads as HTTP."""
+    return Head(raw, 0) if _PLAIN_HEAD.fullmatch(raw) else _mended_head(raw)
+
+
+def _mended_head(raw: bytes) -> Head | None:
     interim = 0
     for block in raw.replace(b"\r\n", b"\n").lstrip(b"\n").split(b"\n\n"):
         lines = block.strip(b"\n").split(b"\n")
@@ -150,6 +163,10 @@ def _name(line: bytes) -> bytes:
 
 def _request_head(raw: bytes) -> bytes:
     """Return a request's head with one form of line ends and without the secrets in it."""
+    return raw if _PLAIN_REQUEST.fullmatch(raw) else _mended_request(raw)
+
+
+def _mended_request(raw: bytes) -> bytes:
     lines = raw.translate(None, b"\r\0").strip(b"\n").split(b"\n")
     shown = [line.partition(b":")[0] + b": (not archived)" if _name(line) in _CREDENTIALS else line for line in lines]
     return b"\r\n".join([*shown, b"", b""])
@@ -165,16 +182,24 @@ def _record_id(kind: str, url: str, date: str, block_digest: str) -> str:
     return f"<urn:uuid:{h[:8]}-{h[8:12]}-8{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:32]}>"
 
 
-def _member(kind: str, url: str, date: str, media_type: str, block: bytes, extra: str) -> tuple[str, bytes]:
-    """Return the id and the gzip member of one record. `url` and `extra`, whole header lines, are safe already."""
-    block_digest = digest_of(block)
+def _member(
+    kind: str, url: str, date: str, media_type: str, block: bytes, extra: str, body: bytes = b""
+) -> tuple[str, bytes]:
+    """Return the id and the gzip member of one record, whose block may come in two parts, lest a large one be copied.
+
+    `url` and `extra`, whole header lines, are safe already.
+    """
+    digest = hashlib.sha256(block)
+    digest.update(body)
+    block_digest = f"sha256:{digest.hexdigest()}"
     record_id = _record_id(kind, url, date, block_digest)
     target = f"WARC-Target-URI: {url}\r\n" if url else ""
     header = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\nWARC-Date: {date}\r\n{target}{extra}"
-        f"WARC-Block-Digest: {block_digest}\r\nContent-Type: {media_type}\r\nContent-Length: {len(block)}\r\n\r\n"
+        f"WARC-Block-Digest: {block_digest}\r\nContent-Type: {media_type}\r\n"
+        f"Content-Length: {len(block) + len(body)}\r\n\r\n"
     )
-    record = b"".join((header.encode("utf-8", "replace"), block, b"\r\n\r\n"))
+    record = b"".join((header.encode("utf-8", "replace"), block, body, b"\r\n\r\n"))
     return record_id, igzip_lib.compress(record, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
 
 
@@ -188,8 +213,9 @@ def warc_fields(fields: Fields) -> bytes:
             lines.append(f"{name}: {header_value(value)}\r\n")
         else:
             # A page's links are a hundred values without controls; one look at all of them is cheaper than a hundred.
-            safe = value if "".join(value).isprintable() else map(header_value, value)
-            lines += [f"{name}: {each}\r\n" for each in safe]
+            together = "".join(value).encode("utf-8", "replace")
+            is_safe = len(together.translate(None, _CONTROL_OCTETS)) == len(together)
+            lines += [f"{name}: {each}\r\n" for each in (value if is_safe else map(header_value, value))]
     return "".join(lines).encode("utf-8", "replace")
 
 
@@ -257,7 +283,7 @@ def _answer(
     if fetched.truncated:
         why = fetched.truncated if fetched.truncated in TRUNCATED else "unspecified"
         extra += f"WARC-Truncated: {why}\r\n"
-    record_id, member = _member("response", url, date, _RESPONSE, head.block + body, extra)
+    record_id, member = _member("response", url, date, _RESPONSE, head.block, extra, body)
     return "response", record_id, payload_digest, member
 
 

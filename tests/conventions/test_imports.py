@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from .tree import Module, modules
 
-VOCABULARY = {"urls", "records", "clock", "errors", "config", "metrics"}
+VOCABULARY = {"urls", "records", "clock", "errors", "durable", "config", "metrics"}
 STAGES = {"seeds", "frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
 BELOW_CRAWL = BELOW_STAGES | STAGES

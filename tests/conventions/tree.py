@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "bench", "docs", "examples", "scripts", "teia", "tests")
-TEXT = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml", ".txt"}
+TEXT = {"", ".css", ".html", ".js", ".json", ".md", ".pxi", ".py", ".pyi", ".pyx", ".sh", ".toml", ".txt"}
 
 
 @dataclass(frozen=True)

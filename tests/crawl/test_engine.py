@@ -11,7 +11,7 @@ from teia.parse.document import Document
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
 
-from .webs import HTML, ScriptedWeb, crawl_web, html, redirect, robots
+from .webs import HTML, ScriptedWeb, crawl_web, html, redirect, robots, text_of
 
 
 def test_links_are_followed_to_the_end_and_each_page_once(tmp_path: Path) -> None:
@@ -148,7 +148,8 @@ def test_names_on_one_address_share_its_rest(tmp_path: Path) -> None:
 
 def test_budget_of_a_host_stops_what_no_rule_sees(tmp_path: Path) -> None:
     def endless(request: Request) -> Answer:
-        return html(f"/page-{int(request.target.rpartition('-')[2] or 0) + 1 if '-' in request.target else 1}")
+        number = int(request.target.rpartition("-")[2] or 0) + 1 if "-" in request.target else 1
+        return html(f"/page-{number}", text=text_of(number))  # or it would be a soft 404
 
     class Endless(ScriptedWeb):
         def answer(self, request: Request, now_s: float) -> Answer:
@@ -161,6 +162,7 @@ def test_budget_of_a_host_stops_what_no_rule_sees(tmp_path: Path) -> None:
         courtesy__delay_s=0.0,
         limits__pages_per_host=20,
         scope__max_depth=999,
+        sites__traps=False,
     )
     assert crawled.crawls[0].state is State.FINISHED
     assert len(crawled.entries) == 20

@@ -15,7 +15,7 @@ import pytest
 
 from teia.clock import VirtualClock, WallClock, iso_utc
 from teia.crawl.collections import saved
-from teia.crawl.graph import links_in
+from teia.crawl.graph import archived_links_in
 from teia.crawl.lookup import Lookup
 from teia.crawl.pageview import PageView, page_view, suggestions
 from teia.crawl.tracing import trace
@@ -62,7 +62,7 @@ def test_a_page_says_what_the_lab_knows_of_it(crawled: Crawled) -> None:
 
 def test_links_in_says_when_it_did_not_look_everywhere(crawled: Crawled) -> None:
     with Lookup(crawled.root, "main") as lookup:
-        few, all_of_them = (links_in(lookup, crawled.some("200"), at_most) for at_most in (3, 10_000))
+        few, all_of_them = (archived_links_in(lookup, crawled.some("200"), at_most) for at_most in (3, 10_000))
     assert "first 3 pages" in few.note
     assert all_of_them.note == ""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ from teia.clock import WallClock
 from teia.config import Config
 from teia.crawl.collections import configure
 from teia.crawl.crawl import Crawl
+from teia.crawl.engine import Crawler
 from teia.crawl.opening import open_crawler
 from teia.crawl.reading import known_urls
+from teia.crawl.reporting import last_change, listen
 from teia.lab.exchange import Answer, Request
 from teia.lab.requestlog import Entry, read_log
 from teia.lab.serve import LabServer
 from teia.metrics import Metrics
-from teia.store.root import open_root
+from teia.store.root import Root, open_root
 
 Page = Answer | Callable[[Request], Answer]
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
@@ -57,6 +61,11 @@ def html(*links: str, text: str = "Some words about something.", head: str = "")
     return Answer(200, HTML, f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}".encode())
 
 
+def text_of(number: int) -> str:
+    """A text that no other number has."""
+    return " ".join(f"{word}{number * 100 + at}" for at, word in enumerate(WORDS * 3))
+
+
 def robots(text: str) -> Answer:
     return Answer(200, b"Content-Type: text/plain\r\n", text.encode())
 
@@ -73,6 +82,7 @@ class Crawled:
     metrics: Metrics
     entries: list[Entry]
     data: Path
+    port: int = 0
 
     def outcomes(self, collection: str = "main") -> dict[str, str | None]:
         """Outcome by URL, without scheme and port."""
@@ -93,12 +103,18 @@ def crawl_web(
     folder: Path,
     *seeds: str,
     collections: Mapping[str, Mapping[str, Any]] | None = None,
+    port: int = 0,
+    meanwhile: Callable[[Root], None] | None = None,
     **settings: Any,
 ) -> Crawled:
-    """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot."""
+    """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot.
+
+    To go on with the same URLs, a second crawl takes the `port` of the first. `meanwhile` is called in a thread of its
+    own, with a crawler that listens to commands; what it raises is raised here.
+    """
     folder.mkdir(exist_ok=True)
     flags = {key.replace("__", "."): value for key, value in settings.items()}
-    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags))
+    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile))
 
 
 async def _crawl(
@@ -107,11 +123,14 @@ async def _crawl(
     seeds: tuple[str, ...],
     collections: Mapping[str, Mapping[str, Any]],
     flags: Mapping[str, Any],
+    port: int,
+    meanwhile: Callable[[Root], None] | None,
 ) -> Crawled:
     clock, log = WallClock(), folder / "requests.jsonl"
     root = open_root(folder / "data", create=True)
-    async with LabServer(web, clock, port=0, dns="127.77.255.90:0", log=log) as lab:
+    async with LabServer(web, clock, port=port, dns="127.77.255.90:0", log=log) as lab:
         configs: list[Config] = []
+        since = last_change(root)
         for name, own in collections.items():
             shared = {
                 "collection.seeds": [lab.url(*_host_and_path(seed)) for seed in seeds],
@@ -125,10 +144,28 @@ async def _crawl(
             configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
         with root.locked():
             async with open_crawler(root, configs, clock, seed=1) as crawler:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(60), listening(crawler, root, clock, since, meanwhile):
                     await crawler.run()
                 crawls, metrics = list(crawler.crawls), crawler.metrics
-    return Crawled(crawls, metrics, read_log(log), folder / "data")
+    return Crawled(crawls, metrics, read_log(log), folder / "data", lab.port)
+
+
+@asynccontextmanager
+async def listening(
+    crawler: Crawler, root: Root, clock: WallClock, since: int, meanwhile: Callable[[Root], None] | None
+) -> AsyncIterator[None]:
+    """Let somebody talk to a crawler while it runs."""
+    if meanwhile is None:
+        yield
+        return
+    listener = asyncio.create_task(listen(crawler, root, clock, since))
+    talker = asyncio.create_task(asyncio.to_thread(meanwhile, root))
+    try:
+        yield
+        await talker
+    finally:
+        listener.cancel()
+        await asyncio.wait([listener, talker])
 
 
 def _host_and_path(seed: str) -> tuple[str, str]:

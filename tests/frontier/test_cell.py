@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from teia.frontier import nearer
 from teia.frontier.cell import Archived, FrontierCell, PageRow, Settled, tail_of, url_from
 from teia.frontier.order import backlinks, depth_first
+from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
     BY_FEED,
     BY_LINK,
@@ -237,11 +239,67 @@ def test_url_goes_out_with_what_a_conditional_request_needs(cell: FrontierCell) 
     new = items(cell)[0]
     assert (new.visits, new.depth, new.hops, new.since_s, new.etag) == (0, 3, 2, NOW_S, "")
     learnt = PageRow(200, b"d", b"t", etag='"x"', last_modified="Mon", payload_digest="sha1:A")
-    settle(cell, new, STATE_DONE, learnt=learnt)
+    settle(cell, new, STATE_DONE, learnt=learnt, archived=Archived("w", 5, 6))
     settle(cell, new, STATE_QUEUED, "timeout", again_s=NOW_S + 9)
     again = items(cell, now_s=NOW_S + 10)[0]
     assert (again.visits, again.etag, again.last_modified, again.digest) == (1, '"x"', "Mon", "sha1:A")
-    assert (again.visited_s, again.since_s, again.lane, again.failures) == (NOW_S, NOW_S + 9, LANE_DUE, 1)
+    assert (again.copied_s, again.since_s, again.lane, again.failures) == (NOW_S, NOW_S + 9, LANE_DUE, 1)
+
+
+def test_a_copy_stays_where_its_body_is_when_later_visits_only_repeat_it(cell: FrontierCell) -> None:
+    """A revisit record must refer to the date of the response, not to that of the last look."""
+    absorb(cell, found(page(1)))
+    learnt = PageRow(200, b"d", b"t", payload_digest="sha256:A")
+    first, second = Archived("a.warc.gz", 10, 20), Archived("b.warc.gz", 1, 2)
+    settle(cell, items(cell)[0], STATE_QUEUED, "200", again_s=NOW_S)
+    settle(cell, items(cell)[0], STATE_DONE, learnt=learnt, archived=first, time_s=NOW_S + 1)
+    queued = items_after(cell, NOW_S + 5)
+    assert (queued.digest, queued.copied_s) == ("sha256:A", NOW_S + 1)
+    with cell.transaction():
+        host_id = cell.host_id(HOST, NOW_S)
+        cell.settle(Settled(host_id, queued, "200", STATE_DONE, NOW_S + 5, 0.0, learnt, second, repeats=True), HOST)
+    again = items_after(cell, NOW_S + 9)
+    assert (again.digest, again.copied_s) == ("sha256:A", NOW_S + 1)
+    assert (page_row(cell, page(1))["file"], page_row(cell, page(1))["last_visit_s"]) == ("a.warc.gz", NOW_S + 5)
+
+
+def items_after(cell: FrontierCell, now_s: float) -> Queued:
+    """The page, due again."""
+    row = cell.db.execute("SELECT slot, host_id, key FROM urls").fetchone()
+    with cell.transaction():
+        cell.requeue(*row, lane=LANE_DUE, rank=int(now_s * 1000))
+        cell.db.execute("UPDATE urls SET lane = ?, rank = ?", (LANE_DUE, int(now_s * 1000)))
+    return items(cell, now_s=now_s)[0]
+
+
+def test_a_copy_that_was_not_kept_is_nothing_to_refer_to(cell: FrontierCell) -> None:
+    absorb(cell, found(page(1)))
+    settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d", etag="e", payload_digest="sha256:A"))
+    assert items_after(cell, NOW_S + 5).digest == ""
+
+
+# ---- nearer ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_read_page_found_by_a_shorter_way_waits_to_have_its_links_looked_at(cell: FrontierCell) -> None:
+    absorb(cell, found(page(1), depth=5))
+    settle(cell, items(cell)[0], STATE_DONE, learnt=PageRow(200, b"d"), archived=Archived("w", 1, 2))
+    assert nearer.waiting(cell.db, 9) == []
+    absorb(cell, found(page(1), depth=6))
+    assert nearer.waiting(cell.db, 9) == []
+    absorb(cell, found(page(1), depth=3))
+    (waiting,) = nearer.waiting(cell.db, 9)
+    assert (waiting.depth, waiting.file, waiting.offset, waiting.length) == (3, "w", 1, 2)
+    nearer.forget(cell.db, [waiting])
+    assert nearer.waiting(cell.db, 9) == []
+
+
+def test_a_page_whose_depth_fell_while_it_was_under_way_waits_too(cell: FrontierCell) -> None:
+    absorb(cell, found(page(1), depth=5))
+    under_way = items(cell)[0]
+    absorb(cell, found(page(1), depth=2))
+    settle(cell, under_way, STATE_DONE, learnt=PageRow(200, b"d"))
+    assert [each.depth for each in nearer.waiting(cell.db, 9)] == [2]
 
 
 # ---- visits end -----------------------------------------------------------------------------------------------------

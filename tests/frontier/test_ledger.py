@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
-from teia.frontier.ledger import Ledger, Rest
+from teia.frontier.ledger import FORGOTTEN_AFTER_S, InForce, Ledger, Rest, courtesy_history
 
 NOW_S = 1_700_000_000.0
 HOUR_S = 3_600.0
@@ -187,3 +187,24 @@ def test_rest_without_a_time_is_refused_whole(path: Path) -> None:
         ledger.write([server("a", 60), Rest("server", "b", float("nan"), 5.0)])
     assert ledger.all_places() == []
     ledger.close(clean=True, now_s=NOW_S)
+
+
+# ---- what is not kept for ever --------------------------------------------------------------------------------------
+
+
+def test_places_that_have_not_rested_for_long_are_forgotten(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.write([server("old", -FORGOTTEN_AFTER_S - 1), server("young", -1), server("resting", 100)])
+    ledger.forget_rested(NOW_S)
+    assert {rest.name for rest in ledger.all_places()} == {"young", "resting"}
+    ledger.close(clean=False, now_s=NOW_S)
+
+
+def test_it_is_remembered_which_delay_was_in_force_since_when(path: Path) -> None:
+    assert courtesy_history(path) == []
+    first, same, other = InForce(NOW_S, 5.0, 1), InForce(NOW_S + 10, 5.0, 1), InForce(NOW_S + 20, 0.5, 2)
+    ledger = Ledger(path)
+    for each in (first, same, other):
+        ledger.note_courtesy(each)
+    ledger.close(clean=False, now_s=NOW_S)
+    assert courtesy_history(path) == [first, other]

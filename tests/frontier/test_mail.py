@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from teia.errors import CorruptFile
 from teia.frontier import mail
 from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.order import Hint
 from teia.frontier.schema import BY_SITEMAP
 
 from .cells import NOW_S, found, given_up, image, page, row
@@ -69,7 +70,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_links_arrive_as_they_were_posted(pair: Pair) -> None:
-    links = [found(page(1), depth=3, in_links=2, hops=1), replace(found("https://s.test/ção?x=%C3%A7"), by=BY_SITEMAP)]
+    other = replace(found("https://s.test/ção?x=%C3%A7"), by=BY_SITEMAP, hint=Hint(70, 2, 1, 99))
+    links = [found(page(1), depth=3, in_links=2, hops=1), other]
     pair.post(*links)
     assert list(mail.waiting(pair.sender)) == [(1, RECEIVER, links)]
 

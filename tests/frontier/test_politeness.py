@@ -335,3 +335,36 @@ def test_never_more_than_per_host_at_once(seed: int, per_host: int) -> None:
         under_way = [each for each in web.requests if each.started <= request.started < each.ended]
         assert sum(each.server is request.server for each in under_way) <= per_host
         assert sum(each.address is request.address for each in under_way) <= per_host
+
+
+# ---- another courtesy -----------------------------------------------------------------------------------------------
+
+
+def test_a_longer_delay_holds_for_rests_that_are_running() -> None:
+    politeness = polite(delay_s=5)
+    visit(politeness, "a", "1.1.1.1", 10, 11)
+    politeness.take(CourtesySettings(delay_s=60))
+    assert not politeness.server("a").free(70.9, 1)
+    assert politeness.server("a").free(71, 1)
+    assert not politeness.address("1.1.1.1").free(70.9, 1)
+    assert politeness.server("never asked").free(12, 1)
+
+
+def test_a_shorter_delay_cuts_no_rest_short_and_holds_from_the_next_on() -> None:
+    politeness = polite(delay_s=60)
+    visit(politeness, "a", "1.1.1.1", 10, 11)
+    politeness.take(CourtesySettings(delay_s=5, response_factor=0))
+    assert not politeness.server("a").free(70.9, 1)
+    assert visit(politeness, "a", "1.1.1.1", 71, 72) == 5
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.1, 5.0])
+def test_no_delay_of_ours_shortens_what_robots_txt_asks_for(delay_s: float) -> None:
+    politeness = polite(delay_s=30)
+    server = politeness.server("a")
+    politeness.asked_for(server, 20.0, "http://a")
+    politeness.take(CourtesySettings(delay_s=delay_s, response_factor=0))
+    assert visit(politeness, "a", "1.1.1.1", 10, 11) == 20
+    politeness.take(CourtesySettings(delay_s=0, response_factor=0))
+    assert not server.free(30.9, 1)
+    assert server.free(31, 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from teia.config import CourtesySettings
 from teia.frontier.schedule import HostQueue, HostState, Schedule
 
 from .queues import add, all_asked, answer, ask, asked, queued, schedule_of
@@ -409,3 +410,34 @@ def test_a_hundred_thousand_waiting_hosts_are_served_in_microseconds() -> None:
     for _ in range(1_000):
         assert ask(schedule, 0) is not None
     assert next(schedule._order) - pushes <= 5_000
+
+
+# ---- another courtesy -----------------------------------------------------------------------------------------------
+
+
+def test_more_servers_at_once_are_visited_as_soon_as_it_is_said() -> None:
+    schedule = schedule_of(max_hosts=1)
+    for host in "abc":
+        add(schedule, host, 1)
+    assert asked(schedule, 10) == ["a"]
+    schedule.take(CourtesySettings(delay_s=5, max_hosts=2))
+    assert asked(schedule, 10) == ["b"]
+
+
+def test_more_requests_at_once_to_a_host_begin_when_it_next_answers() -> None:
+    schedule = schedule_of(delay_s=0)
+    queue = add(schedule, "a", 1, 2, 3, 4)
+    assert asked(schedule, 10) == ["a"]
+    schedule.take(CourtesySettings(delay_s=0, response_factor=0, per_host=3))
+    answer(schedule, queue, 11)
+    assert asked(schedule, 11) == ["a", "a", "a"]
+
+
+def test_a_longer_delay_holds_for_a_host_that_is_in_line() -> None:
+    schedule = schedule_of(delay_s=1)
+    queue = add(schedule, "a", 1, 2)
+    assert asked(schedule, 10) == ["a"]
+    answer(schedule, queue, 11)
+    schedule.take(CourtesySettings(delay_s=30, response_factor=0))
+    assert asked(schedule, 40.9) == []
+    assert asked(schedule, 41) == ["a"]

@@ -194,7 +194,7 @@ def test_module_that_fails_when_loaded_is_named(tmp_path: Path, monkeypatch: pyt
     [
         (
             "example.org",
-            "must be KIND:VALUE with KIND one of host, domain, suffix, prefix, regex, query, py, type, lang",
+            "must be KIND:VALUE with KIND one of host, domain, suffix, prefix, regex, query, py, list, type, lang",
         ),
         ("hots:example.org", "must be KIND:VALUE"),
         ("host:", "must be KIND:VALUE"),

@@ -23,6 +23,8 @@ TRAPS = {
     "http://e/ab/ab/ab": "a path segment three times in a row",
     "http://example.org/a/b/a/b/a/b/": "a pair of path segments three times in a row",
     "http://example.org/docs/en/fr/en/fr/en/fr/index.html": "a pair of path segments three times in a row",
+    "http://example.org/a/b/c/a/b/c/a/b/c/": "path segments that go round three times",
+    "http://example.org/x/a/b/c/d/e/a/b/c/d/e/a/b/c/d/e?q=1": "path segments that go round three times",
     "http://example.org/?" + "&".join(["a=1"] * 9): "the same parameter more than eight times in a row",
     "http://example.org/s?q=x&"
     + "&".join(f"f={n}" for n in range(9)): "the same parameter more than eight times in a row",
@@ -45,6 +47,7 @@ ORDINARY = [
     "https://docs.python.org/3/library/asyncio-task.html?highlight=task",
     "http://example.org/a/b/a/b/",
     "http://example.org/a/b/a/b/c",
+    "http://example.org/a/b/c/a/b/c/",
     "http://example.org/src/main/java/org/example/main/Main.java",
     "http://example.org/wiki/C/C++/C",
     "http://example.org/1/1/2/3/5/8/13/21/34",

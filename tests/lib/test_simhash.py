@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.simhash import distance, simhash
+from teia.lib.simhash import distance, simhash, simhash_by_arrays
 
 WORDS = [f"word{number}" for number in range(400)]
 
@@ -17,6 +17,18 @@ def text_of(seed: int, words: int = 1_000) -> list[str]:
 
 def test_fingerprints_on_disk_stay_valid() -> None:
     assert simhash("the quick brown fox jumps over the lazy dog") == 15870826075326222118
+
+
+@given(
+    st.text(alphabet=st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" .a1é中文カ가")), max_size=80)
+)
+def test_arrays_give_what_the_compiled_loop_gives(text: str) -> None:
+    assert simhash_by_arrays(text.encode()) == simhash(text) == simhash(text.encode())
+
+
+def test_arrays_give_what_the_compiled_loop_gives_for_long_words_and_texts() -> None:
+    for text in ("x" * 5_000, " ".join(text_of(5, 70_000)), "中" * 3_000, "a b"):
+        assert simhash_by_arrays(text.encode()) == simhash(text)
 
 
 def test_a_text_without_words_has_none() -> None:

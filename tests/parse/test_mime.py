@@ -29,6 +29,7 @@ def effective(claim: str, data: bytes) -> str:
         ("text/html", b"\n\n%PDF-1.4\n\x00\x01", "application/pdf"),
         ("text/html", b"PK\x03\x04\x00\x00", "application/zip"),
         ("text/html", b"CD001" + bytes(2_000), "application/octet-stream"),
+        ("text/html", b"\0 stray <ul><li><a href=/x>y</a>", "text/html"),
         ("text/plain", b"\x89PNG\r\n\x1a\n", "image/png"),
         ("image/png", b"GIF89a", "image/gif"),
         ("image/png", HTML_PAGE, "text/html"),

@@ -155,8 +155,8 @@ def test_a_zygote_killed_from_outside_is_replaced() -> None:
     async def work() -> None:
         async with pool_of() as pool:
             assert await ask(pool, b"one") == b"eno"
-            assert pool._process is not None
-            pool._process.kill()
+            assert pool._zygote is not None
+            pool._zygote.process.kill()
             assert await ask(pool, b"two") == b"owt"
 
     run(work)
@@ -205,7 +205,7 @@ def test_children_die_with_a_killed_crawler() -> None:
             pool.submit(b"spin", print)
             while len(pool.pids) < 2:
                 await asyncio.sleep(0.01)
-            print(*pool.pids, pool._process.pid, flush=True)
+            print(*pool.pids, pool._zygote.process.pid, flush=True)
             await asyncio.sleep(600)
 
         asyncio.run(main())

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from teia.parse.fingerprint import fingerprints
 from teia.parse.language import language_of, primary_subtag
-from teia.parse.text import normalised, normalised_plainly, one_line
+from teia.parse.text import normal_octets, normalised, normalised_by_arrays, normalised_plainly, one_line
 
 PORTUGUESE = (
     "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "
@@ -30,19 +30,29 @@ def test_normal_form_is_stable(text: str) -> None:
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(" \t\n\u00a0ABÉßǅΣ…½İ\u0345\x1f\U00010400"))))
-def test_arrays_and_the_plain_way_agree(text: str) -> None:
-    assert normalised(text) == normalised_plainly(text)
+def test_all_ways_to_the_normal_form_agree(text: str) -> None:
+    expected = normalised_plainly(text)
+    assert normalised(text) == expected
+    assert normalised_by_arrays(text) == expected
+    assert normal_octets(text) == expected.encode("utf-8", "replace")
 
 
-def test_arrays_and_the_plain_way_agree_on_every_character() -> None:
+def test_all_ways_to_the_normal_form_agree_on_every_character() -> None:
     for code in range(1, 0x30000):
         text = f"A{chr(code)}b{chr(code)} é"
-        assert normalised(text) == normalised_plainly(text), hex(code)
+        expected = normalised_plainly(text)
+        assert normalised(text) == expected, hex(code)
+        assert normalised_by_arrays(text) == expected, hex(code)
 
 
 def test_one_line_collapses_and_cuts() -> None:
     assert one_line(" a \n b\t c ", 4) == "a b "
     assert one_line("x" * 10_000, 5) == "xxxxx"
+
+
+@given(st.text(alphabet="ab \t\n\u00a0\u2003\x1f\u200bé", max_size=12), st.integers(1, 12))
+def test_one_line_is_the_same_for_plain_texts_and_others(text: str, max_chars: int) -> None:
+    assert one_line(text, max_chars) == " ".join(text[: 8 * max_chars].split())[:max_chars]
 
 
 def test_the_same_text_in_other_markup_is_a_new_digest_but_no_new_text() -> None:

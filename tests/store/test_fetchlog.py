@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,8 +13,6 @@ from teia.store.fetchlog import (
     LogPart,
     is_readable,
     log_files,
-    sqlite_columns,
-    table_of,
     write_parquet,
 )
 from tests.conftest import ROOT
@@ -83,15 +80,6 @@ def test_rows_come_back_from_parquet(tmp_path: Path) -> None:
             else:
                 assert row[name] == value
     assert from_iso(full["started"].isoformat()) == FULL.started
-
-
-def test_rows_that_waited_in_sqlite_are_the_same(tmp_path: Path) -> None:
-    database = sqlite3.connect(":memory:")
-    database.execute(f"CREATE TABLE pending ({sqlite_columns()}) STRICT")
-    marks = ", ".join("?" * len(COLUMNS))
-    database.executemany(f"INSERT INTO pending VALUES ({marks})", [FULL, LEAST])
-    assert table_of(database.execute("SELECT * FROM pending").fetchall()) == table_of([FULL, LEAST])
-    database.close()
 
 
 def test_no_rows_are_a_table_too(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from teia.durable import temporary_name
 from teia.errors import StoreError
-from teia.store.durable import temporary_name
 from teia.store.root import FORMAT, RESERVED_NAMES, checked_name, open_root
 
 

@@ -23,6 +23,9 @@ from teia.store.warc import (
     NOT_MODIFIED,
     Members,
     RevisitOf,
+    _mended_head,
+    _mended_request,
+    _request_head,
     digest_of,
     final_head,
     header_url,
@@ -315,6 +318,21 @@ def test_revisit_and_warcinfo_headers_hold_one_line_each(text: str) -> None:
         records = by_warcio(data)
         assert len(records) == count
         assert all(not set(value) & set("\r\n\0") for record, _ in records for _, value in record.rec_headers.headers)
+
+
+HEAD_PIECES = [
+    "HTTP/1.1 200 OK", "HTTP/1.1 200", "http/1.0  404 Not Found ", "HTTP/1.1 100 Continue", "GET / HTTP/1.1", "\r\n",
+    "\r\n", "\r\n\r\n", "\n", "\r", "\0", " ", "\t", "\v", ":", "A: b", "Host: a.test", "Transfer-Encoding: chunked",
+    "transfer-encoding :x", "Cookie: s", "cookie", "Authorization:x", "X-Cookie: y", "no colon", "Ä: é",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(HEAD_PIECES), max_size=9).map("".join))
+def test_heads_that_need_no_mending_are_seen_to_be_so(text: str) -> None:
+    raw = text.encode("latin-1")
+    for head in (raw, raw + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + raw + b"\r\n\r\n"):
+        assert final_head(head) == _mended_head(head)
+        assert _request_head(head) == _mended_request(head)
 
 
 def test_carriage_returns_and_nuls_within_a_header_become_blanks() -> None:

@@ -84,17 +84,20 @@ def crawl(
 
 @contextmanager
 def crawling(lab: Lab, data: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A crawl in a process group of its own, ended with the block whatever happens."""
-    process = subprocess.Popen(
-        crawl_command(lab, data, *flags),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    """A crawl in a process group of its own, ended with the block whatever happens; `said` tells what it said."""
+    with data.with_name("said.txt").open("wb") as errors:
+        process = subprocess.Popen(
+            crawl_command(lab, data, *flags), stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+        )
     try:
         yield process
     finally:
         kill_group(process)
+
+
+def said(data: Path) -> str:
+    """What the last crawl of a folder wrote to standard error."""
+    return data.with_name("said.txt").read_text("utf-8", "replace")[-2_000:]
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -13,6 +13,7 @@ from teia.crawl.reports.outcomes import outcomes
 from teia.crawl.reports.servers import servers
 from teia.crawl.reports.source import Source
 from teia.crawl.reports.space import space
+from teia.crawl.reports.traps import traps
 from teia.crawl.reports.types import types
 
 if TYPE_CHECKING:
@@ -30,4 +31,5 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "links": links,
     "coverage": coverage,
     "hosts": hosts,
+    "traps": traps,
 }

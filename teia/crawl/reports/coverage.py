@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from teia.crawl.reports.estimate import Captures, Estimate, estimate
 from teia.crawl.reports.source import DOCUMENT, OpenCell, Source
 from teia.frontier.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, STATE_QUEUED
+from teia.records import Outcome
 
 IS_PAGE = "p.media_type IN ('text/html', 'application/xhtml+xml', 'application/pdf', 'text/plain')"
 FOLLOWED = BY_LINK | BY_REDIRECT | BY_SEED
@@ -100,7 +101,7 @@ def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:
                     u.found_by & {FOLLOWED} <> 0 AS links, u.found_by & {BY_SITEMAP} <> 0 AS maps
              FROM urls AS u
              LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
-             WHERE (p.{DOCUMENT} AND {IS_PAGE}) OR ({waits}))
+             WHERE (p.{DOCUMENT} AND {IS_PAGE} AND u.outcome <> '{Outcome.SOFT_404}') OR ({waits}))
         JOIN hosts AS h USING (host_id) GROUP BY host_id
     """  # noqa: S608  # our own text
     return [(host, held, Captures(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]

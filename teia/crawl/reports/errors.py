@@ -11,7 +11,7 @@ from teia.frontier.cell import url_from
 from teia.records import Outcome
 
 EXAMPLES = 3
-IS_ERROR = "outcome <> '' AND outcome NOT GLOB '[23][0-9][0-9]'"
+IS_ERROR = f"outcome NOT IN ('', '{Outcome.ALIAS}') AND outcome NOT GLOB '[23][0-9][0-9]'"
 REFUSED = frozenset(
     {
         Outcome.ROBOTS,
@@ -70,6 +70,8 @@ def kind_of(outcome: str) -> str:
     """The class of a failure."""
     if outcome.isdigit():
         return {"4": "client", "5": "server"}.get(outcome[0], "other")
+    if outcome == Outcome.SOFT_404:
+        return "client"
     if outcome in REFUSED:
         return "refused"
     return "ours" if outcome in OURS else "network"

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 from teia.crawl.reports.source import DOCUMENT, OpenCell, Source
 from teia.fetch.robots import parse_robots
+from teia.frontier.aliases import ALIAS
 from teia.frontier.schema import STATE_EXCLUDED, STATE_FAILED
+from teia.records import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """One server. `failed` are URLs given up, `rest_s` is its last rest, `response_s` the mean of its answers."""
+    """One server. `failed` are URLs given up, `rest_s` is its last rest, `response_s` the mean of its answers.
+
+    `soft_404` are pages that say 200 and mean 404; `alias_of` is the main name of a host that is but another name (A7).
+    """
 
     host: str
     cell: int
@@ -27,6 +32,8 @@ class HostRow:
     response_s: float | None
     slowest_s: float | None
     parked: str
+    soft_404: int
+    alias_of: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,12 @@ class Hosts:
 
     hosts: int
     parked: int
+    aliases: int
     rows: tuple[HostRow, ...]
-    notes: tuple[str, ...] = ("parked: why the server is left alone; its URLs stay queued.",)
+    notes: tuple[str, ...] = (
+        "parked: why the server is left alone; its URLs stay queued.",
+        "alias of: the main name of the same site, under which its pages are crawled.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +61,29 @@ def hosts(source: Source, top: int = 25) -> Hosts:
     """Describe the servers with the most URLs."""
     known = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts"))
     parked = sum(n for (n,) in source.rows("SELECT count(*) FROM hosts WHERE parked <> ''"))
+    aliases = sum(n for (n,) in source.rows("SELECT count(*) FROM aliases WHERE state = ?", ALIAS))
     found = [(cell, row) for cell in source.cells for row in cell.rows(_SQL, top)]
     found = sorted(found, key=lambda each: (-each[1][2], each[1][1]))[:top]
     times = _times(source, [row[1] for _, row in found])
-    return Hosts(known, parked, tuple(_row(source, cell, row, times) for cell, row in found))
+    return Hosts(known, parked, aliases, tuple(_row(source, cell, row, times) for cell, row in found))
 
 
 _SQL = f"""
     SELECT h.host_id, h.name, n.urls,
         (SELECT count(*) FROM pages AS p WHERE p.slot = h.slot AND p.host_id = h.host_id AND {DOCUMENT}),
         (SELECT count(*) FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id),
-        n.failed, n.excluded, h.requests, h.bytes, h.parked
+        n.failed, n.excluded, h.requests, h.bytes, h.parked, n.soft,
+        coalesce((SELECT a.other FROM aliases AS a
+                  WHERE a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}), '')
     FROM (SELECT host_id, count(*) AS urls, sum(state = {STATE_FAILED}) AS failed,
-                 sum(state = {STATE_EXCLUDED}) AS excluded
+                 sum(state = {STATE_EXCLUDED}) AS excluded, sum(outcome = '{Outcome.SOFT_404}') AS soft
           FROM urls GROUP BY host_id ORDER BY urls DESC LIMIT ?) AS n
     JOIN hosts AS h USING (host_id)
 """  # noqa: S608  # our own text
 
 
 def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[str, _Times]) -> HostRow:
-    host_id, host, urls, pages, queued, failed, excluded, requests, received, parked = row
+    host_id, host, urls, pages, queued, failed, excluded, requests, received, parked, soft_404, alias_of = row
     of_host = times.get(str(host), _Times())
     delay_s = _crawl_delay_s(cell, host_id, str(host), source.agent)
     return HostRow(
@@ -81,6 +95,8 @@ def _row(source: Source, cell: OpenCell, row: tuple[object, ...], times: dict[st
         of_host.response_s,
         of_host.slowest_s,
         str(parked),
+        soft_404,  # type: ignore[arg-type]  # an integer too
+        str(alias_of),
     )
 
 

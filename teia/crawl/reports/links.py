@@ -79,7 +79,7 @@ class Links:
 def links(source: Source, top: int = 20) -> Links:
     """Count references from the fetch log, and what they lead to from the frontier."""
     sums = "count(*), coalesce(sum(links), 0), coalesce(sum(links_in_scope), 0), coalesce(sum(links_unindexable), 0)"
-    of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind <> 'robots'"  # noqa: S608  # our text
+    of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
     read, found, in_scope, unindexable = source.log.query(
         f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"
     ).rows[0]

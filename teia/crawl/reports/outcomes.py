@@ -24,6 +24,8 @@ MEANINGS = {
     Outcome.REDIRECT_LOOP: "redirects that do not end",
     Outcome.TRAP: "looks like a trap",
     Outcome.BUDGET: "its host or site had its share",
+    Outcome.ALIAS: "its host is another name of a site, under which it counts",
+    Outcome.SOFT_404: "says 200 and shows what the host shows for pages that cannot exist",
     Outcome.PARSE_FAILED: "stored, but could not be read",
     Outcome.GONE: "no longer there",
     Outcome.SYSTEM: "trouble of our own",
@@ -60,7 +62,7 @@ def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every
     by_url: Counter[str] = Counter()
     for outcome, number in source.rows("SELECT outcome, count(*) FROM urls WHERE outcome <> '' GROUP BY outcome"):
         by_url[outcome] += number
-    sql = "SELECT outcome, count(*) FROM fetches WHERE kind <> 'robots' GROUP BY outcome"
+    sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
     by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
     names = sorted({*by_url, *by_request}, key=lambda name: (-by_url[name], -by_request.get(name, 0), name))
     total = by_url.total()

@@ -21,7 +21,7 @@ from teia.store.sql import FetchLog
 DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
 """In `pages`: there is a good copy of it."""
 
-ANSWERED = "kind <> 'robots' AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
+ANSWERED = "kind NOT IN ('robots', 'probe') AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
 """In the fetch log: an answer that brought a document."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from teia.crawl.reports.source import DOCUMENT, OpenCell, Source, share_of
-from teia.store.durable import disk_errors
+from teia.durable import disk_errors
 
 
 @dataclass(frozen=True, slots=True)

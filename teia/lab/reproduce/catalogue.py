@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from teia.errors import UsageError
 from teia.lab.reproduce.change_mix import change_mix
 from teia.lab.reproduce.registry import IDS, Experiment
+from teia.lab.reproduce.search_times import search_times
 from teia.lab.reproduce.sessions import sessions
 from teia.lab.reproduce.statuses import statuses
 from teia.lab.reproduce.types import types_space_times
 
-EXPERIMENTS: dict[str, Experiment] = {each.id: each for each in (change_mix, sessions, statuses, types_space_times)}
+EXPERIMENTS: dict[str, Experiment] = {
+    each.id: each for each in (change_mix, sessions, statuses, types_space_times, search_times)
+}
 
 
 def choose(ids: Sequence[str]) -> list[Experiment]:

@@ -53,9 +53,12 @@ CRAWL: dict[str, Any] = {
     "limits.body_bytes": 200_000,
     "limits.disk_free_bytes": 64 * 2**20,
     "limits.seconds": 900.0,
+    "sites.aliases": False,
+    "sites.probe_after_pages": 0,
 }
 """200 KB is T8's limit of size; the rest makes a crawl of our own servers quick. `fetch_s` is what ends most answers
-that never come: `slow_s`, which should end them sooner, often does not in a crawl."""
+that never come: `slow_s`, which should end them sooner, often does not in a crawl. Aliases are recognised sooner or
+later depending on what is fetched first, so here they are not, and the documents stay those of the seed."""
 
 INDEXABLE = (
     "text/html",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from teia.durable import disk_errors, replacing, temporary_name, write_atomically
 from teia.errors import DiskFull, StoreError
-from teia.store.durable import disk_errors, replacing, temporary_name, write_atomically
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

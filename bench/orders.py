@@ -1,0 +1,422 @@
+"""What the orders of A6 bring first, on the lab's web, without network and without time.
+
+    python -m bench.orders [--pages 3000] [--hosts 30] [--topic computing] [--write bench/results/orders.md]
+
+Every page of a world is read once, as a parse child reads it. Then each order crawls the same pages with the real
+frontier on disk, one page a commit, twice: over *one queue*, where the order decides over the whole web as in the
+papers' simulations, and *host by host*, as in a real crawl at its limit of hosts: one that was asked rests for some
+turns, and of the others that one is next whose head has waited longest. What is counted after a share of the pages:
+how much of the web's PageRank is on them, how much of its in-links, and how many of the topic's pages they are.
+`harvest` is the share of the topic's pages among the first fifth. All crawls begin at the first host's home page and at
+the home page of one host of the topic. For `pagerank`, scores are computed anew from the pages read so far every
+hundred pages, as the indexer does every few minutes.
+
+The last tables are of the Sydney strategy: how long its queues become, ours (links wait aside) and the paper's (pages
+are put back and fetched again for the rest of their links). The lab's pages have about the same number of links each;
+in the last table most have few and some have hundreds, as on the web. Some 30 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections import deque
+from collections.abc import Container, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from teia.config import FocusSettings, SydneySettings
+from teia.crawl.focus import Lens, judge, lens_of
+from teia.crawl.hints import RULE_HOPS, focused_hints
+from teia.crawl.messages import Focus, FoundLink
+from teia.frontier import trails
+from teia.frontier.cell import Found, FrontierCell, Settled, tail_of
+from teia.frontier.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
+from teia.frontier.rerank import estimate_by, take_scores
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import BY_LINK, STATE_DONE
+from teia.frontier.sydney import draw
+from teia.frontier.tunnels import promises
+from teia.graph.linkfile import LinkFile
+from teia.graph.rankfile import RankFile
+from teia.graph.renewal import renew_ranks
+from teia.lab.exchange import Request
+from teia.lab.faults import Kind
+from teia.lab.spec import WorldSpec
+from teia.lab.world import World
+from teia.lib.topic import SCALE, learn
+from teia.parse.parsing import parse_document
+from teia.parse.text import normalised
+from teia.records import LinkKind, Page
+from teia.urls import host_of, key_of
+
+SHARES = (0.05, 0.1, 0.2, 0.4)
+HARVEST_SHARE = 0.2
+EXAMPLES = 4
+COUNTED_EVERY = 20
+RANKED_EVERY = 100
+RESTING = 4
+"""Host by host, so many others are asked before a host is asked again."""
+
+DAMPING = 0.85
+NOW_S = 1_700_000_000.0
+SAMPLES = (4, 8, 16)
+QUIET = {
+    "errors.scale": 0,
+    "urls.sessions": 0,
+    "sites.mirrors": 0,
+    "sites.aliases": 0,
+    "sites.nxdomain": 0,
+    "sites.unreachable": 0,
+    "links.orphans": 0,
+    "robots.present": 0,
+    "text.pdfs": 0,
+    "links.inside": 24,
+    "links.outside": 4,
+}
+"""Settings of a world in which everything answers and pages have as many links as real ones: orders are compared."""
+
+
+@dataclass(frozen=True)
+class Web:
+    """A world as a crawler reads it: pages and their links, and what is true of them."""
+
+    seeds: tuple[str, ...]
+    pages: dict[str, Page]
+    links: dict[str, list[FoundLink]]
+    topics: dict[str, str]
+    rank: dict[str, float]
+    in_links: dict[str, int]
+
+
+def read_world(world: World, topic: str) -> Web:
+    pages: dict[str, Page] = {}
+    topics: dict[str, str] = {}
+    for space in world.spaces:
+        for slot in range(space.size):
+            if space.kind(slot) is not Kind.PAGE:
+                continue
+            path = space.path(slot).decode()
+            answer = world.answer(Request(space.host.name, f"/{path}"), world.epoch_s)
+            url = world.roots[space.host.name].decode() + path
+            pages[url] = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
+            topics[url] = space.host.topic
+    links = {url: list(_links(page, pages)) for url, page in pages.items()}
+    edges = {url: [_url(link) for link in of_page] for url, of_page in links.items()}
+    in_links = dict.fromkeys(pages, 0)
+    for targets in edges.values():
+        for target in targets:
+            in_links[target] += 1
+    home = next(world.roots[host.name].decode() for host in world.hosts if host.topic == topic)
+    return Web((*world.seeds(), home), pages, links, topics, page_rank(edges), in_links)
+
+
+def _links(page: Page, known: Container[str]) -> Iterable[FoundLink]:
+    """The links a crawler would follow, each once, in the page's order."""
+    texts = {link.url: link.text for link in page.links if link.kind is LinkKind.ANCHOR and not link.nofollow}
+    for url in texts:
+        if url == page.url or url not in known:
+            continue
+        host = host_of(url)
+        yield FoundLink(host, key_of(url), tail_of(url, host), 1, texts[url], BY_LINK)
+
+
+def _url(link: FoundLink) -> str:
+    return f"http://{link.host}{link.tail}"
+
+
+def page_rank(edges: dict[str, list[str]]) -> dict[str, float]:
+    """PageRank by power iteration; what has no links gives to all."""
+    number = {url: index for index, url in enumerate(edges)}
+    sources = np.array([number[url] for url, targets in edges.items() for _ in targets])
+    targets = np.array([number[target] for of_page in edges.values() for target in of_page])
+    degrees = np.array([len(of_page) for of_page in edges.values()])
+    rank = np.full(len(edges), 1 / len(edges))
+    for _ in range(60):
+        share = np.where(degrees, rank / np.maximum(degrees, 1), 0)
+        flow = np.bincount(targets, weights=share[sources], minlength=len(edges))
+        rank = (1 - DAMPING + DAMPING * rank[degrees == 0].sum()) / len(edges) + DAMPING * flow
+    return {url: float(rank[index]) for url, index in number.items()}
+
+
+def lens_for(web: Web, topic: str, settings: FocusSettings) -> Lens:
+    """Learn a topic from a few of its pages and a few of each other topic."""
+    chance = random.Random(1)
+    texts: dict[str, list[str]] = {}
+    for url in chance.sample(sorted(web.pages), len(web.pages)):
+        of_topic = texts.setdefault(web.topics[url], [])
+        if len(of_topic) < EXAMPLES:
+            of_topic.append(normalised(f"{web.pages[url].title}\n{web.pages[url].text}"))
+    model = learn([], texts.pop(topic), texts)
+    hard, threshold = settings.mode == "hard", round(settings.threshold * SCALE)
+    lens = lens_of(Focus(model.classes, model.rest, dict(model.weights), hard, settings.tunnel, threshold))
+    assert lens is not None
+    return lens
+
+
+def web_with_hubs(pages: int, seed: int = 1) -> Web:
+    """One host whose pages have 3 links or many, by a power law, to pages near them or to popular ones."""
+    chance = random.Random(seed)
+    urls = [f"http://hubs.test/{number}" for number in range(pages)]
+    links: dict[str, list[FoundLink]] = {}
+    for number, url in enumerate(urls):
+        many = min(pages // 4, int(3 * chance.random() ** -0.9))
+        near = [int(number + chance.gauss(0, pages / 100)) % pages for _ in range(many * 6 // 10 + 1)]
+        popular = [int(pages * chance.random() ** 3) for _ in range(many - len(near))]
+        targets = dict.fromkeys(urls[target] for target in (*near, *popular, (number + 1) % pages) if target != number)
+        links[url] = [FoundLink("hubs.test", key_of(to), tail_of(to, "hubs.test"), 1, "", BY_LINK) for to in targets]
+    return Web((urls[0],), {}, links, {}, {}, {})
+
+
+# ---- one crawl ------------------------------------------------------------------------------------------------------
+
+
+class Crawl:
+    """The frontier of one order, and what it was asked for."""
+
+    def __init__(self, web: Web, order: Order, lens: Lens, path: Path) -> None:
+        self.web, self.order, self.lens = web, order, lens
+        self.cell = FrontierCell(path, order)
+        self.cell.db.execute("PRAGMA synchronous = OFF")
+        self.taken: list[str] = []
+        self.longest_queue = 0
+        self._links = LinkFile(path.with_name("links.bin"))
+        self._ranks = RankFile(path.with_name("ranks.bin"))
+        self._heads: dict[str, Queued] = {}
+        self._resting: deque[str] = deque([""] * RESTING)
+        self._promised: dict[int, float] = {}
+        hosts = [host_of(url) for url in web.seeds]
+        self._absorb(
+            [Found(host, key_of(url), tail_of(url, host), 0) for host, url in zip(hosts, web.seeds, strict=True)]
+        )
+
+    def run(self, *, host_by_host: bool) -> Crawl:
+        while self._heads:
+            host = self._longest_waiting() if host_by_host else self._best()
+            if host:
+                self._visit(host, self._heads[host])
+            self._resting.append(host)
+            self._resting.popleft()
+        return self
+
+    def _best(self) -> str:
+        return min(self._heads, key=lambda host: (self._heads[host].rank, self._heads[host].key))
+
+    def _longest_waiting(self) -> str:
+        """The host that is next by KLWF; none if all that have work are resting."""
+        free = self._heads.keys() - set(self._resting)
+        return min(free, key=lambda host: (self._heads[host].since_s, self._heads[host].key), default="")
+
+    @property
+    def _now_s(self) -> float:
+        return NOW_S + len(self.taken)
+
+    def _visit(self, host: str, item: Queued) -> None:
+        self.taken.append(item.url)
+        with self.cell.transaction():
+            host_id = self.cell.host_id(host, self._now_s)
+            self.cell.settle(Settled(host_id, item, "200", STATE_DONE, self._now_s), host)
+            found = [
+                Found(link.host, link.key, link.tail, item.depth + 1, hint=hint)
+                for link, hint in self._hinted(item, host_id, host)
+            ]
+        self._look_at(host)
+        self._absorb(found)
+        if self.order.fixed:
+            self._links.append(item.key, [link.key for link in found])
+            if len(self.taken) % RANKED_EVERY == 0:
+                self._rank_again()
+        if len(self.taken) % COUNTED_EVERY == 0:
+            self.longest_queue = max(self.longest_queue, self._primary_queue())
+
+    def _rank_again(self) -> None:
+        """Do what indexer and crawler do: scores from the links so far, and the queue by them."""
+        self._links.flush()
+        renew_ranks([self._links.path], self._ranks.path, self._now_s)
+        self._ranks.reload()
+        estimate_by(self.cell, self._ranks)
+        with self.cell.transaction():
+            touched = take_scores(self.cell, self._ranks, lambda: True)
+        for _, host in touched:
+            self._look_at(host)
+
+    def _primary_queue(self) -> int:
+        if not self.order.sampled:
+            return self.cell.queued
+        ranks = self.cell.db.execute("SELECT rank FROM queue")
+        return sum(not is_aside(rank) for (rank,) in ranks)
+
+    def _hinted(self, item: Queued, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
+        links = list(self.web.links[item.url])
+        if self.order.sampled:
+            return [(link, Hint(page=item.key)) for link in links]
+        if not self.order.keeps_trails:
+            return [(link, None) for link in links]
+        way = item.hint or NO_HINT
+        judged = judge(self.lens, way, self.web.pages[item.url], links)
+        if way.via != NO_KIND:
+            trails.count_rule(self.cell.db, way.via, judged.kind)
+        if len(self.taken) % 32 == 0:
+            self._promised = promises(trails.rules_of(self.cell.db), RULE_HOPS)
+        read = trails.Read(judged.relevance, judged.kind, judged.depends)
+        self.cell.note_read(host_id, host, item, read, self._now_s)
+        return zip(links, focused_hints(judged, way, self._promised), strict=True)
+
+    def _absorb(self, found: Sequence[Found]) -> None:
+        with self.cell.transaction():
+            touched = self.cell.absorb(found, self._now_s)
+        for _, host in touched:
+            self._look_at(host)
+
+    def _look_at(self, host: str) -> None:
+        """Read a host's next URL again."""
+        items = self.cell.next_urls(self.cell.host_id(host, self._now_s), host, 1, (), self._now_s)
+        if items:
+            self._heads[host] = items[0]
+        else:
+            self._heads.pop(host, None)
+
+
+def crawl(web: Web, order: Order, lens: Lens, *, host_by_host: bool) -> Crawl:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Crawl(web, order, lens, Path(folder) / "frontier.sqlite")
+        with closing(run.cell):
+            return run.run(host_by_host=host_by_host)
+
+
+# ---- what it brought ------------------------------------------------------------------------------------------------
+
+
+def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
+    """One line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
+    relevant = {url for url, each in web.topics.items() if each == topic}
+    first = [taken[: round(share * len(web.pages))] for share in SHARES]
+    ranks = [sum(web.rank[url] for url in set(urls)) for urls in first]
+    links = sum(web.in_links[url] for url in set(first[2])) / sum(web.in_links.values())
+    found = [len(relevant.intersection(urls)) / len(relevant) for urls in first]
+    part = taken[: round(HARVEST_SHARE * len(web.pages))]
+    harvest = sum(url in relevant for url in part) / len(part)
+    cells = [*(f"{rank:.2f}" for rank in ranks), f"{links:.2f}", *(f"{share:.2f}" for share in found), f"{harvest:.2f}"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def papers_sydney(web: Web, links: int, seed: int) -> tuple[int, float]:
+    """The strategy as the paper has it, over one queue: the longest P and S together, and fetches beyond the first."""
+    edges = {url: [_url(link) for link in of_page] for url, of_page in web.links.items()}
+    primary, secondary = deque(web.seeds), list[str]()
+    known, visited, fetches, longest = set(web.seeds), set[str](), 0, 0
+    while primary:
+        page = primary.popleft()
+        fetches += 1
+        visited.add(page)
+        new = [url for url in edges[page] if url not in known]
+        new.sort(key=lambda url, page=page: draw(seed, key_of(page), key_of(url)))  # type: ignore[misc]  # bound now
+        if len(new) > links:
+            secondary.append(page)
+        primary.extend(new[:links])
+        known.update(new[:links])
+        longest = max(longest, len(primary) + len(secondary))
+        if not primary:
+            primary, secondary = deque(secondary), []
+    return longest, fetches / len(visited) - 1
+
+
+def orders_table(web: Web, topic: str, lens: Lens, *, host_by_host: bool) -> list[str]:
+    shares = [f"{share:.0%}" for share in SHARES]
+    head = (
+        ["PageRank " + share for share in shares] + [f"in-links {shares[2]}"] + ["topic " + share for share in shares]
+    )
+    lines = [f"| order | {' | '.join(head)} | harvest {HARVEST_SHARE:.0%} |", f"|---|{'---:|' * (len(head) + 1)}"]
+    for name in ("breadth", "depth", "backlinks", "pagerank", "sydney", "focused"):
+        run = crawl(web, order_named(name), lens, host_by_host=host_by_host)
+        assert set(run.taken) == set(web.pages), f"{name} did not fetch every page"
+        lines.append(row(name, web, topic, run.taken))
+    return lines
+
+
+def hard_table(web: Web, topic: str, lens: Lens) -> list[str]:
+    relevant = {url for url, each in web.topics.items() if each == topic}
+    lines = ["| tunnel | pages | on topic | of all the topic | fetched again |", "|---|---:|---:|---:|---:|"]
+    for tunnel in (0, 1, 2, 3):
+        hard = lens_of(msgspec.structs.replace(lens.focus, hard=True, tunnel=tunnel))
+        assert hard is not None
+        taken = crawl(web, order_named("focused"), hard, host_by_host=True).taken
+        pages = set(taken)
+        on, again = len(pages & relevant), len(taken) - len(pages)
+        lines.append(
+            f"| {tunnel} | {len(pages):,} | {on / len(pages):.2f} | {on / len(relevant):.2f}"
+            f" | {again / len(pages):.1%} |"
+        )
+    return lines
+
+
+def sydney_table(web: Web, lens: Lens) -> list[str]:
+    lines = [
+        "| links | ours, longest primary queue | the paper's, P and S | its fetches again |",
+        "|---|---:|---:|---:|",
+    ]
+    breadth = crawl(web, order_named("breadth"), lens, host_by_host=False).longest_queue
+    lines.append(f"| all (breadth) | {breadth:,} (1.00) | {breadth:,} (1.00) | 0% |")
+    for links in SAMPLES:
+        settings = SydneySettings(links=links)
+        ours = crawl(web, order_named("sydney", settings), lens, host_by_host=False).longest_queue
+        papers, again = papers_sydney(web, links, settings.seed)
+        lines.append(
+            f"| {links} | {ours:,} ({ours / breadth:.2f}) | {papers:,} ({papers / breadth:.2f}) | {again:.1%} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=2_000)
+    parser.add_argument("--hosts", type=int, default=30)
+    parser.add_argument("--topic", default="computing")
+    parser.add_argument("--write", type=Path, default=None)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    spec = WorldSpec.of({**QUIET, "pages": options.pages, "hosts": options.hosts})
+    web = read_world(World(spec, epoch_s=0.0, port=80), options.topic)
+    lens = lens_for(web, options.topic, FocusSettings())
+    of_topic = sum(topic == options.topic for topic in web.topics.values())
+    lines = [
+        "# Orders on the lab's web",
+        "",
+        f"`python -m bench.orders`: {len(web.pages):,} pages on {options.hosts} hosts, {of_topic:,} of them about"
+        f" {options.topic}; {EXAMPLES} examples of each topic. What the columns mean stands in"
+        " [orders.py](../orders.py).",
+        "",
+        "## One queue",
+        "",
+        *orders_table(web, options.topic, lens, host_by_host=False),
+        "",
+        "## Host by host",
+        "",
+        *orders_table(web, options.topic, lens, host_by_host=True),
+        "",
+        "## Hard focus, host by host",
+        "",
+        *hard_table(web, options.topic, lens),
+        "",
+        "## Sydney's queues",
+        "",
+        *sydney_table(web, lens),
+        "",
+        f"On one host of {options.pages:,} pages, some of which have very many links:",
+        "",
+        *sydney_table(web_with_hubs(options.pages), lens),
+    ]
+    print("\n".join(lines))
+    print(f"\n{time.perf_counter() - began:.0f} s")
+    if options.write is not None:
+        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

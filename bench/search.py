@@ -1,0 +1,261 @@
+"""How long searches take: every kind of query of F11's table 26 and those its search did not have, at any size.
+
+    python -m bench.search [--pages 20000] [--seed 1] [--each 20] [--cold 1] [--semantics]
+        [--write results/search.json]
+
+The collection is lab text (teia/lab/corpus), indexed by the product's code into four cells; it stays in
+`.cache/search-PAGES-SEED` and is used again. Every search is what a result page needs: ten results with snippets.
+
+    warm    all files are in memory and every question is new to the searcher: nothing it counted is kept from another
+            search of the same words. Then once more: `again`, F11's second column.
+    cold    a process for each search, none of the index's files in memory; `open_ms` is opening the index, `ms` the
+            search after it, `read_mb` what that read from the disk
+
+`own` is our processor time over that of tantivy. Milliseconds are on the wall; `cpu` are of the processor, which on a
+machine that others use says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from teia.clock import WallClock
+from teia.lab.corpus.collection import Collection, collection, opened
+from teia.lab.corpus.pages import Corpus
+from teia.lab.corpus.questions import PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache"
+RESULTS = ROOT / "bench" / "results" / "search.json"
+CELLS = 4
+PAGES, SEED, EACH, COLD = 20_000, 1, 20, 1
+
+Say = Callable[[str], None]
+
+
+def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> Collection:
+    """The collection of so many pages: from the cache, or made."""
+    folder = cache / f"search-{pages}-{seed}"
+    return collection(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, say=say)
+
+
+def measure(
+    pages: int = PAGES,
+    seed: int = SEED,
+    *,
+    each: int = EACH,
+    cold: int = COLD,
+    semantics: bool = False,
+    say: Say = print,
+    cache: Path = CACHE,
+) -> dict[str, Any]:
+    """Everything that is measured, ready for JSON."""
+    found = kept(pages, seed, semantics=semantics, say=say, cache=cache)
+    questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
+    of_paper = [Question(each.kind, "F11", each.text) for each in PUBLISHED]
+    say("cold searches")
+    cold_rows = [cold_search(found, question) for question in some_of_each(questions, cold)] if cold else []
+    cold_paper = [cold_search(found, question) for question in of_paper] if cold else []
+    say(f"{len(questions)} warm searches")
+    load = os.getloadavg()[0]
+    search = TimedSearch(found, semantics=semantics)
+    try:
+        began, cpu = time.perf_counter(), time.process_time()
+        timings = warm(search, questions)
+        used = (time.process_time() - cpu) / (time.perf_counter() - began)
+        threads = sum(1 for _ in Path("/proc/self/task").iterdir())
+        paper = [(search.ask(question), search.ask(question)) for question in of_paper]
+    finally:
+        search.close()
+    return {
+        "command": f"python -m bench.search --pages {pages} --seed {seed} --each {each} --cold {cold}",
+        "n": pages,
+        "cores": os.cpu_count(),
+        "load_average": round(load, 1),
+        "semantics": semantics,
+        "collection": rounded(asdict_of(found)),
+        "all": rounded(asdict(spread(timings))) | {"cores_used": round(used, 2), "threads": threads},
+        "rows": rows_of(timings, cold_rows, pages),
+        "table_26": [
+            paper_row(*pair, published, cold_paper[place] if cold else None)
+            for place, (pair, published) in enumerate(zip(paper, PUBLISHED, strict=True))
+        ],
+        "tantivy_ms": calls_of(timings),
+        "slowest": [
+            {"kind": t.question.kind, "query": t.question.text[:80], "ms": round(t.ms, 1), "cpu_ms": round(t.cpu_ms, 1)}
+            for t in sorted(timings, key=lambda each: -each.cpu_ms)[:5]
+        ],
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def asdict_of(found: Collection) -> dict[str, Any]:
+    made = found.made
+    return {
+        "pages": made.pages,
+        "cells": made.cells,
+        "segments": made.segments,
+        "text_bytes_a_page": made.text_bytes / made.pages,
+        "index_bytes_a_page": made.index_bytes / made.pages,
+        "index_mb": made.index_bytes / 1e6,
+        "seconds": made.seconds,
+        "cpu_s": made.cpu_s,
+        "invented_s": made.corpus_s,
+        "pages_per_s": made.pages_per_s,
+        "peak_rss_mb": made.peak_rss_mb,
+        "semantics_s": made.semantics_s,
+    }
+
+
+def rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 2) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], pages: int) -> list[dict[str, Any]]:
+    """A row for each kind of question and frequency of words."""
+    by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
+    for timing in timings:
+        by_kind[timing.question.kind, timing.question.words].append(timing)
+    cold_ms: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in cold_rows:
+        cold_ms[row["kind"], row["words"]].append(row["ms"])
+    return [
+        {"kind": kind, "words": words, "n": pages}
+        | rounded(asdict(spread(by_kind[kind, words])))
+        | {"cold_ms": round(max(cold_ms[kind, words]), 1) if cold_ms[kind, words] else None}
+        for kind, words in kinds_of([timing.question for timing in timings])
+    ]
+
+
+def paper_row(first: Timing, again: Timing, published: Any, cold_row: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "kind": published.kind,
+        "query": published.text,
+        "published_s": published.first_s,
+        "published_again_s": published.again_s,
+        "s": round(first.ms / 1000, 4),
+        "again_s": round(again.ms / 1000, 4),
+        "cold_s": round(cold_row["ms"] / 1000, 4) if cold_row else None,
+        "found": first.total,
+    }
+
+
+def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
+    """Processor milliseconds of a search by call of tantivy, on average; `ours` is the rest."""
+    spent: Counter[str] = Counter()
+    for timing in timings:
+        spent.update(timing.calls)
+        spent["ours"] += timing.cpu_ms - timing.tantivy_cpu_ms
+    return {name: round(ms / len(timings), 2) for name, ms in spent.most_common()}
+
+
+# ---- cold -----------------------------------------------------------------------------------------------------------
+
+
+def some_of_each(questions: Sequence[Question], number: int) -> list[Question]:
+    taken: Counter[tuple[str, str]] = Counter()
+    found = []
+    for question in questions:
+        taken[question.kind, question.words] += 1
+        if taken[question.kind, question.words] <= number:
+            found.append(question)
+    return found
+
+
+def cold_search(found: Collection, question: Question) -> dict[str, Any]:
+    """Search in a process of its own after its files were dropped from memory."""
+    drop_from_memory(found)
+    asked = json.dumps({"folder": str(found.folder), "question": asdict(question)})
+    command = [sys.executable, "-m", "bench.search", "--one", asked]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {"kind": question.kind, "words": question.words, "query": question.text[:80]} | answer
+
+
+def drop_from_memory(found: Collection) -> None:
+    """Let the kernel forget the files; it keeps those that a process has mapped, so nobody may have the index open."""
+    for path in found.files():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def one_search(asked: str) -> dict[str, Any]:
+    """What the process of a cold search does."""
+    wanted = json.loads(asked)
+    question = Question(**wanted["question"])
+    before = read_bytes()
+    began = time.perf_counter()
+    search = TimedSearch(opened(Path(wanted["folder"])))
+    search.reader.searcher()
+    is_open = time.perf_counter()
+    timing = search.ask(question)
+    search.close()
+    return {
+        "open_ms": round(1000 * (is_open - began), 1),
+        "ms": round(timing.ms, 1),
+        "read_mb": round((read_bytes() - before) / 1e6, 1),
+        "found": timing.total,
+    }
+
+
+def read_bytes() -> int:
+    """What this process made the disk deliver."""
+    lines = Path("/proc/self/io").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
+
+# ---- command --------------------------------------------------------------------------------------------------------
+
+
+def write(result: dict[str, Any], path: Path = RESULTS) -> None:
+    """Keep a result beside those of other sizes."""
+    runs = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    runs[str(result["n"])] = result
+    ordered = {size: runs[size] for size in sorted(runs, key=int)}
+    path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=PAGES)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--each", type=int, default=EACH, help="questions of each kind")
+    parser.add_argument("--cold", type=int, default=COLD, help="cold searches of each kind; 0: none")
+    parser.add_argument("--semantics", action="store_true", help="train and use a model of meaning")
+    parser.add_argument("--write", type=Path, default=None, help="keep the result in a file, beside other sizes")
+    parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(one_search(options.one)))
+        return
+    result = measure(
+        options.pages,
+        options.seed,
+        each=options.each,
+        cold=options.cold,
+        semantics=options.semantics,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    print(json.dumps(result, indent=1, ensure_ascii=False))
+    if options.write is not None:
+        write(result, options.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""The compiled parts (Cython). All the rest of the build is in pyproject.toml.
+
+Both are optional: where there is no compiler, teia installs and works without them, only slower.
+"""
+
+from setuptools import Extension, setup
+
+try:
+    from Cython.Build import cythonize
+except ImportError:
+    compiled = []
+else:
+    parts = [f"teia/parse/scan/{name}.pxi" for name in ("octets", "tags", "shown", "extract", "open")]
+    compiled = cythonize(
+        [
+            Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
+            Extension("teia.parse.scan._scan", ["teia/parse/scan/_scan.pyx"], depends=parts),
+        ],
+        build_dir="build/cython",
+    )
+    for extension in compiled:
+        extension.optional = True  # said before, it would be lost on the way
+
+setup(ext_modules=compiled)

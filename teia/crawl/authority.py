@@ -1,0 +1,60 @@
+"""The scores of the indexer brought into a crawl whose order is `pagerank` (A6).
+
+The indexer replaces the collection's rank file every few minutes (ranking.py). The commit thread looks whether there is
+another one, and then ranks the URLs that wait by it, for a moment with each commit (frontier/rerank.py). As long as
+there is none, because there is no index or only a young one, URLs are ranked by how many links lead to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.crawl.cells import Cell
+from teia.errors import CorruptFile
+from teia.frontier.rerank import estimate_by, is_ranked_by, take_scores
+from teia.graph.rankfile import NO_STAMP, RankFile
+
+LOOK_EVERY_S = 5.0
+RANK_S = 0.05
+"""How long one commit may rank URLs by new scores."""
+
+
+class Authority:
+    """What a crawl knows of its pages' authority; belongs to the commit thread, `is_behind` may be read by any.
+
+    `is_behind`: there are scores by which not all URLs are ranked yet.
+    """
+
+    def __init__(self, path: Path, cells: Sequence[Cell], clock: Clock) -> None:
+        self.is_behind = False
+        self._file = RankFile(path)
+        self._cells = cells
+        self._clock = clock
+        self._look()
+
+    def _look(self) -> None:
+        """Take up another rank file, if there is one. One that cannot be read is as good as none: it is made again."""
+        self._look_at = self._clock.ticks_s() + LOOK_EVERY_S
+        with suppress(CorruptFile):
+            if self._file.reload() and self._file.stamp != NO_STAMP:
+                for cell in self._cells:
+                    estimate_by(cell.frontier, self._file)
+                self.is_behind = True
+
+    def rank_again(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+        """Rank URLs by new scores, as many as there is time for; returns hosts whose queue is another now."""
+        if self._clock.ticks_s() >= self._look_at:
+            self._look()
+        until = self._clock.ticks_s() + RANK_S
+        moved: list[tuple[Cell, list[tuple[int, str]]]] = []
+        while self.is_behind and self._clock.ticks_s() <= until:
+            cell = next((each for each in self._cells if not is_ranked_by(each.frontier, self._file)), None)
+            self.is_behind = cell is not None
+            if cell is not None:
+                with cell.frontier.transaction() as frontier:
+                    hosts = take_scores(frontier, self._file, lambda: self._clock.ticks_s() < until)
+                moved.append((cell, hosts))
+        return moved

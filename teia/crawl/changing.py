@@ -1,0 +1,70 @@
+"""Settings of a collection changed while it is crawled, or while nobody crawls it (A10).
+
+Whoever asks edits the collection's teia.toml, whole or not at all, and then tells the running crawler, if there is one,
+through `control.sqlite`. The crawler (reporting.py) makes the same edits to the settings it runs with, which may differ
+from the file by the flags of the run. Death at any instant leaves the old file or the new one, and the next crawl goes
+by that.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from teia.clock import Clock
+from teia.config import value_of
+from teia.crawl.collections import amend
+from teia.crawl.control import Control
+from teia.crawl.edits import Edit, to_text
+from teia.errors import StoreError
+from teia.store.root import Root
+
+PATIENCE_S = 10.0
+LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What came of a change: old and new values by key, whether a crawl runs, and what it goes by already."""
+
+    collection: str
+    settings: Mapping[str, tuple[Any, Any]]
+    running: bool
+    now: tuple[str, ...]
+    later: tuple[str, ...]
+
+
+def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    """Change a collection's settings, and wait until a crawl that runs has taken them up."""
+    control = Control(root.path / "control.sqlite")
+    try:
+        with root.collection(name).editing():
+            before, after = amend(root, name, edits)
+            number = control.ask_change(name, to_text(edits), clock.now_s())
+        answer = _answer(control, name, number, clock)
+    finally:
+        control.close()
+    if "error" in answer:
+        raise StoreError(f"the running crawl of {name!r} does not take it: {answer['error']}")
+    keys = list(dict.fromkeys(edit.key for edit in edits))
+    settings = {key: (value_of(before, key), value_of(after, key)) for key in keys}
+    now = tuple(key for key in keys if key in answer.get("now", ()))
+    return Changed(name, settings, bool(answer), now, tuple(key for key in keys if key not in now))
+
+
+def _answer(control: Control, name: str, number: int, clock: Clock) -> dict[str, Any]:
+    """What the running crawl says to a change; nothing if there is none."""
+    until = clock.ticks_s() + PATIENCE_S
+    while control.run(name) is not None:
+        answer = control.answer(number)
+        if answer is not None:
+            return dict(json.loads(answer))
+        if clock.ticks_s() > until:
+            raise StoreError(
+                f"the settings of {name!r} are changed, but its crawl did not answer in time; is its process stopped?"
+            )
+        time.sleep(LOOK_S)
+    return {}

@@ -1,0 +1,173 @@
+"""Changes to the settings of a collection, as people write them and as they travel (A10).
+
+    courtesy.delay_s=2            a value
+    scope.exclude+=domain:a.test  one more in a list
+    scope.exclude-=domain:a.test  one less
+
+An edit done twice is done once: adding what is there and setting what is set change nothing. So a change can be written
+to the file by one process, taken up by another and repeated by a person who is not sure, in any order of deaths.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from teia.config import Config, from_text, keys_of, read_tree, value_of
+from teia.errors import ConfigError, UsageError
+from teia.frontier.scope import seeds_scope
+from teia.urls import from_user
+
+FLAGS = {
+    "cells": "collection.cells",
+    "order": "collection.order",
+    "max_pages": "limits.pages",
+    "max_seconds": "limits.seconds",
+    "max_depth": "scope.max_depth",
+    "scope": "scope.include",
+    "exclude": "scope.exclude",
+    "delay": "courtesy.delay_s",
+    "per_host": "courtesy.per_host",
+    "max_hosts": "courtesy.max_hosts",
+    "requisites": "archive.requisites",
+    "resolve": "fetch.resolve",
+    "dns": "fetch.dns",
+    "allow_net": "fetch.allow_nets",
+}
+"""The flags of `teia crawl` by which settings may be called; every other setting goes by its section."""
+
+FIXED = frozenset({"collection.name", "collection.cells"})
+"""What a collection is made with; it cannot be changed at all."""
+
+
+def _keys(**sections: str) -> frozenset[str]:
+    return frozenset(f"{section}.{name}" for section, names in sections.items() for name in names.split())
+
+
+LIVE = _keys(
+    collection="seeds",
+    scope="include exclude types queries max_depth",
+    courtesy="delay_s response_factor per_host max_hosts retry_wait_s robots robots_max_age_s max_crawl_delay_s",
+    limits="pages seconds pages_per_host pages_per_site redirects body_bytes decoded_bytes decoded_ratio robots_bytes"
+    " url_chars url_segments links_per_page disk_free_bytes",
+    parse="text processors waiting_pages waiting_bytes",
+    archive="requisites answers",
+    commit="every_s every_pages",
+)
+"""What a running crawl takes up at once. The rest is read once, when it starts, and holds from the next start on."""
+
+SHARED = _keys(
+    courtesy="delay_s response_factor per_host max_hosts robots_max_age_s max_crawl_delay_s",
+    limits="robots_bytes disk_free_bytes",
+    parse="waiting_pages waiting_bytes",
+)
+"""What collections that run together have in common: there the settings of the first of them hold."""
+
+
+class Operator(StrEnum):
+    """What an edit does with its value."""
+
+    SET = "="
+    ADD = "+="
+    REMOVE = "-="
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change of one setting; `value` is what JSON and TOML can hold."""
+
+    key: str
+    operator: Operator
+    value: Any
+
+
+# ---- as people write them, as they travel ---------------------------------------------------------------------------
+
+_EDIT = re.compile(r"\s*([\w.-]+?)\s*(\+=|-=|=)(.*)", re.DOTALL)
+
+
+def parse_edit(text: str) -> Edit:
+    """Read `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`; the key may be the name of a flag of `teia crawl`."""
+    match = _EDIT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r}: must be KEY=VALUE, KEY+=ITEM or KEY-=ITEM, like courtesy.delay_s=2")
+    name, operator, value = match[1], Operator(match[2]), match[3].strip()
+    key = FLAGS.get(name.replace("-", "_"), name)
+    if key not in keys_of(Config):
+        alike = difflib.get_close_matches(name.replace("-", "_"), FLAGS, n=1)
+        if alike:
+            raise UsageError(f"unknown setting {name!r}; did you mean {alike[0].replace('_', '-')!r}?")
+        read_tree(Config, {key: value})  # says so, and what was meant
+    if not value and operator is not Operator.SET:
+        raise UsageError(f"{text!r}: there is nothing behind {operator}")
+    return Edit(key, operator, value if operator is not Operator.SET else _value(key, value))
+
+
+def _value(key: str, text: str) -> Any:
+    """A value as text; a list is split at commas, unless it is written as TOML writes one."""
+    if text.startswith("[") and isinstance(value_of(Config(), key), tuple):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{key} = {text}: not a list: {error}") from error
+    return from_text(Config, key, text)
+
+
+def to_text(edits: Iterable[Edit]) -> str:
+    return json.dumps([[edit.key, edit.operator, edit.value] for edit in edits])
+
+
+def from_json(text: str) -> list[Edit]:
+    return [Edit(key, Operator(operator), value) for key, operator, value in json.loads(text)]
+
+
+# ---- what they do ---------------------------------------------------------------------------------------------------
+
+
+def edited(config: Config, edits: Sequence[Edit]) -> Config:
+    """Return the configuration with the edits made; a wrong value is refused as it would be in a file."""
+    values = {key: value_of(config, key) for key in keys_of(Config)}
+    for edit in edits:
+        if edit.key in FIXED:
+            raise UsageError(f"{edit.key} cannot be changed: it was fixed when the collection was made")
+        values[edit.key] = edit.value if edit.operator is Operator.SET else _with_item(values, edit)
+    return read_tree(Config, values)
+
+
+def changed_keys(before: Config, after: Config) -> list[str]:
+    return [key for key in keys_of(Config) if value_of(before, key) != value_of(after, key)]
+
+
+def _with_item(values: dict[str, Any], edit: Edit) -> list[Any]:
+    items = values[edit.key]
+    if not isinstance(items, (tuple, list)):
+        raise UsageError(f"{edit.key} is no list; {edit.key}=VALUE sets it")
+    items = list(items)
+    if edit.key == "scope.include" and not items:
+        items = implied_scope(values["collection.seeds"])
+    form = form_of(edit.key, edit.value)
+    if edit.operator is Operator.ADD:
+        return items if any(form_of(edit.key, item) == form for item in items) else [*items, edit.value]
+    return [item for item in items if form_of(edit.key, item) != form]
+
+
+def implied_scope(seeds: Iterable[str]) -> list[str]:
+    """The rules that an empty `scope.include` stands for."""
+    return seeds_scope([url for seed in seeds if (url := from_user(seed)) is not None])
+
+
+def form_of(key: str, item: Any) -> Any:
+    """What two spellings of the same item have in common."""
+    if not isinstance(item, str):
+        return item
+    text = item.strip()
+    if key == "collection.seeds":
+        return from_user(text) or text
+    kind, _, name = text.partition(":")
+    return f"{kind}:{name.lower().strip('.')}" if kind in {"host", "domain"} else text

@@ -1,0 +1,201 @@
+"""Whether two names are one site: what single pages say of it, and what they say together (A7).
+
+A page *agrees* if both names show the same text at a path, or the same but for their own address; it *disagrees* if
+they show different things at nearly the same time; otherwise (alike, far apart in time, out of order) it says nothing.
+Two names are one if enough different pages agree: `sites.alias_pages`, and as many more for each that disagrees (twice
+as many for the home page). The same page at every path counts once, so hosts that have nothing but a default page stay
+what they are.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import xxhash
+
+from teia.frontier.aliases import Evidence, Pair, Seen, Standing
+from teia.frontier.retry import RETRY_RULES
+from teia.lib.simhash import distance
+from teia.parse.fingerprint import without_address
+from teia.parse.text import normalised
+from teia.urls import split
+
+SAME_TIME_S = 86_400.0
+"""Pages that were seen further apart may differ because they changed."""
+
+ALIKE_BITS = 8
+MAX_DIFFERENT = 3
+MAX_COMPARED = 64
+"""So many pages without a decision are a decision: these two do not become one."""
+
+MUCH_MORE = 16
+"""A name of which we have so many more pages, and twice as many, stays the main one: they would be fetched again."""
+
+PAGES = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
+KEPT_TAILS = 4
+SAMPLED = 16
+"""One of so many paths is sampled, the same on every host."""
+
+
+class Says(Enum):
+    """What one page says of two names."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    NOTHING = "nothing"
+
+
+def says(one: Seen, other: Seen) -> Says:
+    """Compare what two names showed at one path."""
+    both_good = is_page(one) and is_page(other)
+    if both_good and _is_same(one, other):
+        return Says.AGREES
+    if abs(one.time_s - other.time_s) > SAME_TIME_S or _is_unclear(one) or _is_unclear(other):
+        return Says.NOTHING
+    if both_good:
+        is_alike = one.simhash and other.simhash and distance(one.simhash, other.simhash) <= ALIKE_BITS
+        return Says.NOTHING if is_alike else Says.DISAGREES
+    return Says.NOTHING if one.status == other.status else Says.DISAGREES
+
+
+def is_page(seen: Seen) -> bool:
+    """Whether it is something to compare: two sites made with the same program have the same scripts and styles."""
+    return 200 <= seen.status < 300 and bool(seen.text) and seen.media_type in PAGES
+
+
+def _is_unclear(seen: Seen) -> bool:
+    """Whether there was trouble, or something came that is no page."""
+    is_other = 200 <= seen.status < 300 and not is_page(seen)
+    return is_other or seen.status == 0 or str(seen.status) in RETRY_RULES
+
+
+def _is_same(one: Seen, other: Seen) -> bool:
+    """Equal texts; or the same number for what is left of them without their addresses, under the same title."""
+    if one.text == other.text:
+        return True
+    title = _title(one)
+    return bool(one.simhash and title) and one.simhash == other.simhash and title == _title(other)
+
+
+def _title(seen: Seen) -> str:
+    return " ".join(without_address(normalised(seen.title), seen.url).split())
+
+
+def leads_to_other(seen: Seen, other: str) -> bool:
+    """Whether a page redirects to the same path of another host."""
+    if not seen.redirect_to:
+        return False
+    there, here = split(seen.redirect_to), split(seen.url)
+    return there.host == other and there.target == here.target
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def hash64(text: str) -> int:
+    """A signed number for a text, as SQLite holds it."""
+    number: int = xxhash.xxh3_64_intdigest(text.encode())
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def content_of(seen: Seen) -> int:
+    """A number for what a page says, the same for pages that are the same but for their address."""
+    return seen.simhash or int.from_bytes(seen.text[:8], "big")
+
+
+def is_sampled(url: str) -> bool:
+    """Whether a page is among those at which hosts are compared: the home page, and some that its path decides."""
+    target = url[url.index("/", 8) :]
+    return len(target) == 1 or hash64(target) % SAMPLED == 0
+
+
+def samples_of(seen: Seen, site: str, address: str) -> list[tuple[str, int]]:
+    """Return (place, number) under which a page can be found by another host of its site, or at its address."""
+    target = split(seen.url).target
+    return [(place, hash64(f"{place} {target} {content_of(seen):x}")) for place in (site, address) if place]
+
+
+# ---- evidence -------------------------------------------------------------------------------------------------------
+
+
+def note(pair: Pair, tail: str, of_host: Seen, of_other: Seen) -> bool:
+    """Add what one page says; returns whether that was anything new. A page is heard once."""
+    evidence, target = pair.evidence, hash64(tail)
+    if target in evidence.equal or target in evidence.different or target in evidence.redirects:
+        return False
+    for redirecting, seen, to in ((pair.host, of_host, pair.other), (pair.other, of_other, pair.host)):
+        if leads_to_other(seen, to):
+            return _note_redirect(evidence, target, tail, redirecting, seen)
+    said = says(of_host, of_other)
+    if said is Says.AGREES:
+        evidence.equal[target] = content_of(of_host)
+        evidence.named += _calls_canonical(of_host, pair.host) - _calls_canonical(of_host, pair.other)
+        _keep_tail(evidence, tail)
+    elif said is Says.DISAGREES:
+        evidence.different += [target] * (1 + (tail == home_of(tail)))
+    return said is not Says.NOTHING
+
+
+def _note_redirect(evidence: Evidence, target: int, tail: str, redirecting: str, seen: Seen) -> bool:
+    """Redirects must all go one way, and to one origin; others speak against the pair."""
+    origin = seen.redirect_to[: -len(split(seen.redirect_to).target)]
+    if evidence.redirects and (evidence.redirecting, evidence.origin) != (redirecting, origin):
+        evidence.different.append(target)
+    else:
+        evidence.redirects.append(target)
+        evidence.redirecting, evidence.origin = redirecting, origin
+        _keep_tail(evidence, tail)
+    return True
+
+
+def _keep_tail(evidence: Evidence, tail: str) -> None:
+    """Keep a few paths to look at again, the home page first."""
+    if tail == home_of(tail):
+        evidence.tails.insert(0, tail)
+    elif len(evidence.tails) < KEPT_TAILS:
+        evidence.tails.append(tail)
+
+
+def _calls_canonical(seen: Seen, host: str) -> bool:
+    return bool(seen.canonical) and split(seen.canonical).host == host
+
+
+def home_of(tail: str) -> str:
+    """The tail of the home page at the same port and by the same scheme."""
+    return tail[: tail.index("/") + 1]
+
+
+def is_hopeless(evidence: Evidence) -> bool:
+    compared = len(evidence.equal) + len(evidence.different) + len(evidence.redirects)
+    return len(evidence.different) >= MAX_DIFFERENT or compared >= MAX_COMPARED
+
+
+def is_redirect(evidence: Evidence, needed: int) -> bool:
+    """Whether one name does nothing but send us to the other."""
+    return len(evidence.redirects) >= needed * (1 + len(evidence.different) + len(evidence.equal))
+
+
+def is_enough(evidence: Evidence, needed: int) -> bool:
+    """Whether enough different pages agree."""
+    return len(set(evidence.equal.values())) >= needed * (1 + len(evidence.different))
+
+
+# ---- which name is the main one -------------------------------------------------------------------------------------
+
+
+def main_first(pair: Pair, host: Standing, other: Standing) -> tuple[str, str]:
+    """Return the main name and the alias of two that show the same pages.
+
+    The one of which we have much more; else the one the pages call canonical; else the one that is linked to more;
+    else the shorter.
+    """
+    more, less = max(host.requests, other.requests), min(host.requests, other.requests)
+    if more >= 2 * less and more - less >= MUCH_MORE:
+        is_main = host.requests > other.requests
+    elif pair.evidence.named:
+        is_main = pair.evidence.named > 0
+    elif host.in_links != other.in_links:
+        is_main = host.in_links > other.in_links
+    else:
+        is_main = (len(pair.host), pair.host) < (len(pair.other), pair.other)
+    return (pair.host, pair.other) if is_main else (pair.other, pair.host)

@@ -1,0 +1,28 @@
+"""Names of one site, as a reader of a collection finds them (A7)."""
+
+from __future__ import annotations
+
+from teia.crawl.lookup import Lookup
+from teia.frontier.aliases import alias_row, stands_for
+from teia.frontier.cell import tail_of
+from teia.urls import split
+
+MAX_CHAIN = 16
+
+
+def main_url(lookup: Lookup, url: str) -> str | None:
+    """The URL that an alias' URL stands for; None if its host is nobody's alias."""
+    found = None
+    for _ in range(MAX_CHAIN):
+        host = split(url).host
+        pair = alias_row(lookup.cells[lookup.cell_number(host)], host)
+        if pair is None:
+            break
+        found = url = stands_for(pair, pair.other, tail_of(url, host))
+    return found
+
+
+def why_alias(lookup: Lookup, url: str) -> str | None:
+    """Say of a URL that its host is another name of a site; None if it is not."""
+    there = main_url(lookup, url)
+    return None if there is None else f"its host is another name of {split(there).host}: see {there}"

@@ -1,0 +1,52 @@
+"""The names of hosts while a collection is crawled: which is another name of which, on the event loop (A7).
+
+The commit thread decides (aliases.py); what it decided arrives with a commit. From then on the URLs of an alias are
+settled without a request, except those that are being looked at again, and the alias rests with its main name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from teia.crawl.aliases import AliasBook
+from teia.frontier.cell import tail_of
+from teia.frontier.politeness import Politeness
+from teia.frontier.schedule import HostQueue, Queued
+
+
+class Names:
+    """What the event loop knows of aliases; with no `book` there are none."""
+
+    def __init__(self, book: AliasBook | None) -> None:
+        self._book = book
+        self._checks = set(book.checks() if book is not None else ())
+        self._moving: dict[HostQueue, None] = {}
+
+    def main_of(self, host: str) -> str:
+        """The main name of an alias; empty for a host that is none."""
+        return "" if self._book is None else self._book.main_of(host)
+
+    def is_elsewhere(self, queue: HostQueue, item: Queued) -> bool:
+        """Whether a URL stands for one of its host's main name."""
+        if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
+            return False
+        return self._book.elsewhere(queue.host, tail_of(item.url, queue.host)) is not None
+
+    def take(
+        self,
+        names: Iterable[tuple[str, str]],
+        checks: Iterable[int],
+        queues: Mapping[str, HostQueue],
+        politeness: Politeness,
+    ) -> None:
+        """Take what a commit decided: (alias, main name), empty where it is itself again, and what is looked at."""
+        self._checks.update(checks)
+        for name, main in names:
+            queue = queues.get(name)
+            if queue is not None:
+                queue.alias_of = main
+                self._moving[queue] = None
+        for queue in [queue for queue in self._moving if not queue.server.busy]:
+            # A request that is under way ends where it began; only then may the host rest with another name.
+            del self._moving[queue]
+            queue.server = politeness.server(queue.alias_of or queue.host)

@@ -1,0 +1,70 @@
+"""PageRank of a collection, renewed beside the indexer whenever its links have grown enough to matter.
+
+A renewal takes half a minute for a million pages, in a thread of its own. It is due when the link files have grown by a
+tenth since the last one, and not sooner than a multiple of what that took: ranks are worth a small part of a machine.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.graph.pagerank import Ranks
+from teia.graph.renewal import renew_ranks
+from teia.store.root import CollectionFolder
+
+GROWTH = 1.1
+AT_LEAST_S = 60.0
+TIMES_ITS_COST = 20.0
+
+
+def rank_file(collection: CollectionFolder) -> Path:
+    return collection.ranks
+
+
+class Ranker:
+    """Keeps the ranks of one collection; `close` waits for a renewal that is under way."""
+
+    def __init__(self, collection: CollectionFolder, clock: Clock) -> None:
+        self._files = [folder.index / "links.bin" for folder in collection.cells()]
+        self._ranks = rank_file(collection)
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "ranks")
+        self._running: Future[Ranks] | None = None
+        self._began = self._due_at = clock.ticks_s()
+        self._ranked_bytes = 0
+
+    def rank_if_due(self) -> None:
+        """Begin a renewal if there is reason to; called often."""
+        self._take_result()
+        now = self._clock.ticks_s()
+        if self._running is None and now >= self._due_at and self._size() > GROWTH * self._ranked_bytes:
+            self._begin()
+
+    def rank(self) -> None:
+        """Bring the ranks up to the links as they are now, and wait for it."""
+        if self._running is not None:
+            self._running.result()
+            self._take_result()
+        if self._size() != self._ranked_bytes:
+            self._begin()
+            self._take_result(wait=True)
+
+    def _begin(self) -> None:
+        self._began, self._ranked_bytes = self._clock.ticks_s(), self._size()
+        self._running = self._thread.submit(renew_ranks, self._files, self._ranks, self._clock.now_s())
+
+    def _take_result(self, *, wait: bool = False) -> None:
+        if self._running is None or not (wait or self._running.done()):
+            return
+        self._running.result()
+        self._running = None
+        took_s = self._clock.ticks_s() - self._began
+        self._due_at = self._clock.ticks_s() + max(AT_LEAST_S, TIMES_ITS_COST * took_s)
+
+    def _size(self) -> int:
+        return sum(path.stat().st_size for path in self._files if path.exists())
+
+    def close(self) -> None:
+        self._thread.shutdown()

@@ -1,0 +1,211 @@
+"""A collection opened to be searched, also while it is being crawled: nothing is written, and no lock is taken.
+
+The cells of a collection, or of several, are searched as one index. Authority comes from its rank file, the last visit
+and the number of links to a page from its frontier, meaning from its semantic model where one was trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from teia.clock import Clock, WallClock
+from teia.crawl.collections import choose, saved
+from teia.crawl.lookup import Lookup
+from teia.crawl.ranking import rank_file
+from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
+from teia.graph.rankfile import RankFile
+from teia.index.entry import Entry
+from teia.index.reader import has_index
+from teia.index.union import UnionReader
+from teia.search.ranking import Keys, Ranking
+from teia.search.results import Facts, Results
+from teia.search.searching import Options, Searcher
+from teia.search.semantic import Model, Models, load, save
+from teia.search.shards import LocalShard
+from teia.store.root import CollectionFolder, Root, open_root
+
+RETRAIN_GROWTH = 2.0
+"""A model is made anew when there are so many times the pages it was made from."""
+
+logger = logging.getLogger(__name__)
+
+
+class CollectionSearch:
+    """One or several collections, searched as one; threads may share it."""
+
+    def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
+        if not names:
+            raise UsageError(f"{root.path} holds no collection yet")
+        folders = [root.collection(name) for name in names]
+        for folder in folders:
+            _check_index(root, folder)
+        with ExitStack() as stack:
+            lookups = [stack.enter_context(contextlib.closing(Lookup(root, name))) for name in names]
+            reader = stack.enter_context(contextlib.closing(_reader(folders)))
+            models = [Models(semantic_folder(folder)) for folder in folders]
+            self._searcher = stack.enter_context(
+                Searcher(
+                    [LocalShard(" and ".join(names), reader)],
+                    clock,
+                    ranking=Ranking(priors=CollectionRanks([rank_file(folder) for folder in folders])),
+                    facts=FrontierFacts(lookups),
+                    # Two collections have two models, and what one says of a page cannot be weighed against the other.
+                    model=models[0].current if len(models) == 1 else _no_model,
+                )
+            )
+            self._stack = stack.pop_all()
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer what was typed; see `teia.search.searching.Searcher`."""
+        return self._searcher.search(text, n, offset, options)
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Pages that speak of what a page speaks of."""
+        return self._searcher.similar(url, n)
+
+    def cached(self, url: str) -> Entry | None:
+        """A page as the index has it, its text above all; None where it is not there."""
+        return self._searcher.cached(url)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def search_collection(
+    text: str,
+    n: int = 10,
+    offset: int = 0,
+    *,
+    data: Path | str,
+    collection: str | None = None,
+    explain: bool = False,
+    facets: bool = False,
+    language: str | None = None,
+    expand: bool | None = None,
+) -> Results:
+    """Search a collection once: `teia.search`. Who searches often opens a `Collection` and calls its `search`."""
+    root = open_root(Path(data))
+    with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
+        return opened.search(text, n, offset, Options(explain, facets, language, expand))
+
+
+def _no_model() -> Model | None:
+    return None
+
+
+def _reader(folders: Sequence[CollectionFolder]) -> UnionReader:
+    """The cells of all these collections as one index."""
+    return UnionReader(
+        {f"{folder.name} cell {cell.number:02d}": cell.index for folder in folders for cell in folder.cells()}
+    )
+
+
+def _check_index(root: Root, folder: CollectionFolder) -> None:
+    """Refuse a collection that has never been indexed, with what to do."""
+    if any(has_index(cell.index) for cell in folder.cells()):
+        return
+    remedy = f"`teia rebuild index --data {root.path}` makes one from the archive"
+    if not saved(root, folder.name).config.index.enabled:
+        raise IndexFailure(f"{folder.name} was crawled without an index; {remedy}")
+    raise IndexFailure(f"{folder.name} has no index yet; crawl some pages first, or {remedy}")
+
+
+# ---- what is known beside the index ---------------------------------------------------------------------------------
+
+
+class CollectionRanks:
+    """The ranks of some collections, as they are on disk at the moment; of a page in several, the highest."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._files: dict[Path, RankFile | None] = dict.fromkeys(paths)
+
+    def percentiles(self, keys: Keys, /) -> NDArray[Any]:
+        found = np.zeros(len(keys))
+        for path in self._files:
+            file = self._current(path)
+            if file is not None:
+                found = np.maximum(found, file.percentiles(keys))
+        return found
+
+    def _current(self, path: Path) -> RankFile | None:
+        """The file as it is now; without it pages are searched all the same."""
+        file = self._files[path]
+        try:
+            if file is None:
+                file = self._files[path] = RankFile.open(path)
+            else:
+                file.reload()
+        except CorruptFile as error:
+            logger.warning("ranks are not used: %s", error)
+            self._files[path] = None
+            return None
+        return file
+
+
+class FrontierFacts:
+    """When pages were last visited, and how many links lead to them: from the frontiers of some collections."""
+
+    def __init__(self, lookups: Sequence[Lookup]) -> None:
+        self._lookups = lookups
+        self._lock = Lock()
+        for lookup in lookups:
+            lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
+
+    def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
+        with self._lock:
+            return {key: fact for key, url in urls.items() if (fact := self._fact(url)) is not None}
+
+    def _fact(self, url: str) -> Facts | None:
+        for lookup in self._lookups:
+            entry = lookup.find(url)
+            if entry is not None and entry.page is not None:
+                return Facts(last_visit_s=entry.page.last_visit_s, backlinks=entry.in_links)
+        return None
+
+
+# ---- meaning --------------------------------------------------------------------------------------------------------
+
+
+def semantic_folder(folder: CollectionFolder) -> Path:
+    return folder.path / "semantic"
+
+
+def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int) -> bool:
+    """Train the semantic model of a collection if it has none or has doubled since; says whether it did.
+
+    It takes minutes for many pages and a core, so it is for a thread or a process that nobody waits for.
+    """
+    from teia.search.training import MIN_PAGES, train
+
+    place = semantic_folder(folder)
+    with contextlib.closing(_reader([folder])) as reader:
+        try:
+            known = load(place)
+        except StoreError:
+            known = None
+        pages = reader.searcher().num_docs
+        if pages < MIN_PAGES or (known is not None and pages < RETRAIN_GROWTH * known.pages):
+            return False
+        model = train(reader.all_entries, seed=seed)
+    if model is None:
+        return False
+    save(model, place, clock.now_s())
+    return True

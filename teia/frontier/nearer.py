@@ -1,0 +1,50 @@
+"""Pages that turned out to lie nearer to a seed than when they were read (T1).
+
+The depth of a URL is the shortest way found so far. A page that was read at depth 5 gave its links depth 6, or none if
+that was too deep; found at depth 2 later, its links lie at depth 3. The table `nearer` holds such pages, written with
+the link that shortened the way, until somebody has given their links another depth (crawl/depths.py). That may bring
+other pages nearer, and so on; depths only ever fall, so it ends.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from teia.frontier.schema import STATE_DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Nearer:
+    """A page and where its copy lies; `depth` and `hops` are those it has now."""
+
+    slot: int
+    host_id: int
+    key: int
+    depth: int
+    hops: int
+    file: str
+    offset: int
+    length: int
+
+
+def note(db: sqlite3.Connection, places: Iterable[Sequence[int]]) -> None:
+    """Remember pages by slot, host id and key; inside a transaction."""
+    db.executemany("INSERT OR IGNORE INTO nearer VALUES (?, ?, ?)", places)
+
+
+def waiting(db: sqlite3.Connection, limit: int) -> list[Nearer]:
+    """Return some of the pages whose links lie nearer than is known; those that are no longer there are left out."""
+    sql = """
+        SELECT n.slot, n.host_id, n.key, u.depth, u.hops, p.file, p.offset, p.length FROM nearer AS n
+        JOIN urls AS u ON u.slot = n.slot AND u.host_id = n.host_id AND u.key = n.key
+        JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
+        WHERE u.state = ? LIMIT ?
+    """
+    return [Nearer(*row) for row in db.execute(sql, (STATE_DONE, limit))]
+
+
+def forget(db: sqlite3.Connection, pages: Iterable[Nearer]) -> None:
+    places = [(page.slot, page.host_id, page.key) for page in pages]
+    db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", places)

@@ -1,0 +1,92 @@
+"""URLs judged again when the settings that decide about them are others (A10).
+
+The row `judged` of a cell's `meta` says by which settings (a *mark*) all its URLs were judged, and how far a newer
+judgement has come. Found with another mark, by a running crawl or after any death, the cell is gone through once more,
+a few thousand URLs in a transaction: what waits and may not be asked for any more becomes `out_of_scope`; what was
+refused for its scope or for its host's budget, and may be asked for now, waits again. A URL keeps its place (`lane`,
+`rank`) all the while. Until that is done, and for URLs that are in memory, the crawler asks before each request.
+
+What a page says of itself (its language) is no matter of settings alone: a URL whose last visit ended out of scope
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.records import Outcome
+from teia.urls import SLOTS
+
+ROWS = 2_000
+END = (SLOTS, 0, 0)
+Place = tuple[int, int, int]
+"""Slot, host id and key of the last URL that was judged."""
+
+_NEXT = """
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
+    FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+    WHERE u.slot = :slot AND (u.host_id, u.key) > (:host_id, :key) AND (u.state = :queued
+        OR (u.state = :excluded AND u.outcome IN (:outside, :spent) AND NOT EXISTS (
+            SELECT 1 FROM visits AS v JOIN pages AS p USING (slot, host_id, key)
+            WHERE v.slot = u.slot AND v.host_id = u.host_id AND v.key = u.key
+                AND v.time_s = p.last_visit_s AND v.outcome = :outside)))
+    ORDER BY u.host_id, u.key LIMIT :rows
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A URL that waits, or that was refused without being asked for; `requests` are those its host has had."""
+
+    url: str
+    depth: int
+    found_by: int
+    outcome: str
+    requests: int
+
+
+def progress(cell: FrontierCell, mark: str) -> Place:
+    """How far the URLs of a cell were judged by these settings; END if all were."""
+    row = cell.db.execute("SELECT value FROM meta WHERE name = 'judged'").fetchone()
+    judged_by, *place = json.loads(row[0]) if row is not None else ("",)
+    return (place[0], place[1], place[2]) if judged_by == mark else (0, -1, 0)
+
+
+def reconsider(
+    cell: FrontierCell, mark: str, is_wanted: Callable[[Judged], bool], has_time: Callable[[], bool]
+) -> list[tuple[int, str]]:
+    """Judge URLs again, some thousands at least; inside a transaction. Returns (host id, name) with new work.
+
+    `progress` then says how far it came.
+    """
+    place, touched = progress(cell, mark), dict[int, str]()
+    while place < END:
+        place = _judge(cell, place, is_wanted, touched)
+        if not has_time():
+            break
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('judged', ?)", (json.dumps([mark, *place]),))
+    return list(touched.items())
+
+
+def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool], touched: dict[int, str]) -> Place:
+    """Judge the next URLs of one slot; returns how far that went."""
+    first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
+    (slot,) = cell.db.execute(first, (SLOTS, place[0])).fetchone()
+    if slot == SLOTS:
+        return END
+    host_id, key = place[1:] if slot == place[0] else (-1, 0)
+    values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
+    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
+    rows = cell.db.execute(_NEXT, values | names).fetchall()
+    for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
+        wanted = is_wanted(Judged(url_from(host, tail), depth, found_by, outcome, requests))
+        if wanted and state == STATE_EXCLUDED:
+            cell.requeue(slot, host_id, key, lane=lane, rank=rank)
+            touched[host_id] = host
+        elif not wanted and state == STATE_QUEUED:
+            cell.withdraw(slot, host_id, key, Outcome.OUT_OF_SCOPE, lane=lane, rank=rank)
+    return (slot, host_id, key) if len(rows) == ROWS else (slot + 1, -1, 0)

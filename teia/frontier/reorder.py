@@ -1,0 +1,52 @@
+"""Another order for a collection that was begun with one: the URLs that wait are ranked anew (T1).
+
+The row `order` of `meta` says which order the cell's ranks are of. The sequence number can be read back from any rank,
+so URLs keep their turn among equals. Those that were refused are ranked too, for they may come back. A URL that a
+focused crawl has not judged, because it was found before, stands in the middle; those that somebody asked for come
+first, as always.
+"""
+
+from __future__ import annotations
+
+from teia.frontier.cell import FrontierCell
+from teia.frontier.order import TOP_SCORE, sequence_of
+from teia.frontier.schema import BY_SEED, LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
+
+UNJUDGED_SCORE = TOP_SCORE // 2
+
+
+def put_in_order(cell: FrontierCell) -> int:
+    """Rank what waits by the cell's order, if it is ranked by another; returns how many URLs moved."""
+    row = cell.db.execute("SELECT value FROM meta WHERE name = 'order'").fetchone()
+    if row is not None and row[0] == cell.order.name:
+        return 0
+    moved = 0
+    with cell.transaction():
+        if row is not None:
+            slots = cell.db.execute("SELECT DISTINCT slot FROM hosts ORDER BY slot").fetchall()
+            moved = sum(_rank_slot(cell, slot) for (slot,) in slots)
+        cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('order', ?)", (cell.order.name,))
+        cell.db.execute("DELETE FROM meta WHERE name = 'scores'")  # ranks are not by these any more (rerank.py)
+    return moved
+
+
+def _rank_slot(cell: FrontierCell, slot: int) -> int:
+    sql = """
+        SELECT u.host_id, u.lane, u.key, u.rank, u.depth, u.in_links, u.found_by, t.score FROM urls AS u
+        LEFT JOIN trails AS t ON t.slot = u.slot AND t.host_id = u.host_id AND t.key = u.key
+        WHERE u.slot = ? AND u.state IN (?, ?) AND u.lane <> ?
+    """
+    judged, unjudged = cell.order.keeps_trails, UNJUDGED_SCORE if cell.order.keeps_trails else TOP_SCORE
+    asked = (slot, STATE_QUEUED, STATE_EXCLUDED, LANE_DUE)
+    moves = []
+    for host_id, lane, key, old, depth, in_links, found_by, known in cell.db.execute(sql, asked):
+        score = known if judged and known is not None else TOP_SCORE if found_by & BY_SEED else unjudged
+        rank = cell.order.rank(depth, in_links, sequence_of(old), score)
+        moves.append((rank, slot, host_id, key, lane, old))
+    cell.db.executemany(
+        "UPDATE queue SET rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND lane = ? AND rank = ?", moves
+    )
+    cell.db.executemany(
+        "UPDATE urls SET rank = ? WHERE slot = ? AND host_id = ? AND key = ?", (move[:4] for move in moves)
+    )
+    return len(moves)

@@ -1,0 +1,343 @@
+"""Which patterns of URLs are traps: learnt from what their pages say and where they lead.
+
+No shape gives away a calendar, a list that goes on behind its end, or a maze of made-up text; what they have in common
+is that their pages beget more of their own pattern and nothing else. So each pattern of a host (patterns.py) has a
+standing, and pages change it:
+
+    OPEN      its URLs are taken in the collection's order
+    WAITING   its pages look worthless; its URLs wait behind everything else of the host. When nothing else is left, a
+              few are read, the newest and deepest first, and that decides: OPEN again, or
+    PARKED    a trap. What waits of it is given up (`trap`), and what only its own pages name is not even kept. What
+              other pages name waits, and some of it is read once more when nothing else is left: a pattern that has
+              become useful is open again, with all that was given up.
+
+A pattern is in doubt for one of these reasons (`Doubt`), and none of them alone is enough. *Alike*: nearly all it
+shows was seen before, or reads like the last pages of the pattern but for the numbers. *Barren*: lists and calendars
+that lead to no new page of another pattern, however new their words. *Breeding*: each page names several URLs of the
+pattern that were never seen, and hardly any that another page named too. *Spelling*: URLs that are known ones but for
+their spelling. *Far*: dates many years away. *Repeats*: paths in which something stands twice in a row. To be parked it
+must also go on begetting its own when all other links have been followed, or be nothing but copies; an honest archive
+of a hundred thousand alike articles does not, for its lists have named them all by then.
+
+Everything here is arithmetic on a few numbers per pattern. watch.py keeps them on disk and moves the URLs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from teia.frontier.patterns import is_list, is_variant
+
+FIRST_CREDIT = 3.0
+MAX_CREDIT = 12.0
+"""What a pattern begins with, and how much it can have; variants of pages (patterns.is_variant) never have more."""
+
+BARREN_COST = 0.25
+COMBINATION_COST = 0.5
+"""A page that was seen before costs one, a page that is new, or leads to something new, earns one; at zero it waits. A
+list whose words are new but lead nowhere costs a quarter, one of ever new combinations of parameters a half."""
+
+FOREIGN_COST = 2.0
+DOUBT_COST = 3.0
+"""What a page costs that says what a page of another pattern said, and of one in doubt: a trap under another name."""
+
+WORTHLESS = 0.6
+"""Share of the pages of a pattern that must be worthless for it to be parked."""
+
+MAX_CONVICTIONS = 3
+"""A pattern that was parked so often is not tried again."""
+
+TRIAL = 6
+"""Pages after which a pattern may be called breeding; until then, few of its URLs are under way at a time."""
+
+BROOD = 2
+"""URLs of its own, never seen, that each page of a breeding pattern brings on average."""
+
+MET_SHARE = 8
+"""One in so many pages naming a URL that another one named too is what breeding patterns do not do."""
+
+AT_FIRST = 8
+"""URLs that may go before any was read, and again for each that was not answered at all: that says nothing of the
+pattern, and if it is its host that is dead it should be known soon."""
+
+SPELLING = "spelling: "
+SHAPE = "shape: "
+"""How the text of a pattern begins that stands for other spellings of known URLs, and for links that a rule of shape
+(traps.py) refused."""
+
+RECENT = 16
+"""Outlines of so many last pages are kept; a page with one of them reads like it."""
+
+
+class Standing(IntEnum):
+    """Disjoint; see the module's text."""
+
+    OPEN = 0
+    WAITING = 1
+    PARKED = 2
+
+
+class Doubt(StrEnum):
+    """Why a pattern is watched; the text is shown to whoever asks why a URL is not fetched."""
+
+    NONE = ""
+    ALIKE = "pages that say the same"
+    BARREN = "lists that lead to nothing new"
+    BREEDING = "pages that only lead to more of their kind"
+    SPELLING = "another spelling of a known URL"
+    FAR = "a date far from today"
+    REPEATS = "path segments that repeat"
+
+
+FOLLOWED = 10
+FOLLOWED_ALONE = 30
+TRIES = {Doubt.ALIKE: 2, Doubt.BARREN: 2, Doubt.SPELLING: 3, Doubt.FAR: 2, Doubt.REPEATS: 2}
+"""Pages that are read of a waiting pattern before it is acquitted, or parked: more where new words must be followed to
+see whether there is an end, and more still where there is nothing else: a site must have some pages. To be parked again
+half as many do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impression:
+    """What a page looked like.
+
+    `is_dead`: it is not there. `cost` is above 0 where its host had shown the same text, the more the worse (above).
+    `is_twin`: a plainer spelling of its URL shows the same. `outline` is a hash of its text without digits, 0 where
+    there is none. `is_deepest`: it lies as deep as links are followed.
+    """
+
+    is_dead: bool = False
+    cost: float = 0.0
+    is_twin: bool = False
+    outline: int = 0
+    is_deepest: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the pages of a pattern did in one commit, or since it waits.
+
+    `seen`, `twins` and `alike` are of those that were `read`. They named `own` URLs of the pattern that were never
+    seen, `leads` that are known and wait, and `others`, never seen, of other patterns that are useful. `met` are URLs
+    of the pattern that two pages named before they were read.
+    """
+
+    read: int = 0
+    seen: int = 0
+    twins: int = 0
+    alike: int = 0
+    cost: float = 0.0
+    deepest: int = 0
+    own: int = 0
+    leads: int = 0
+    others: int = 0
+    met: int = 0
+
+    def add(self, other: Tally) -> None:
+        self.read += other.read
+        self.seen += other.seen
+        self.twins += other.twins
+        self.alike += other.alike
+        self.cost += other.cost
+        self.deepest += other.deepest
+        self.own += other.own
+        self.leads += other.leads
+        self.others += other.others
+        self.met += other.met
+
+
+@dataclass(slots=True, eq=False)
+class Pattern:
+    """One pattern of one host.
+
+    `mother` is the pattern whose page first named one of its URLs. `all` counts since the beginning, `tries` since it
+    waits, `now` since the last `close`. `recent` are outlines of the last pages. `refused` are links that were not
+    kept, `given_up` URLs that were; `unanswered` requests since the start that brought nothing at all.
+    """
+
+    number: int
+    text: str
+    mother: int = 0
+    standing: Standing = Standing.OPEN
+    doubt: Doubt = Doubt.NONE
+    credit: float = FIRST_CREDIT
+    acquittals: int = 0
+    convictions: int = 0
+    refused: int = 0
+    given_up: int = 0
+    is_alone: bool = False
+    unanswered: int = 0
+    all: Tally = field(default_factory=Tally)
+    tries: Tally = field(default_factory=Tally)
+    now: Tally = field(default_factory=Tally)
+    recent: list[int] = field(default_factory=list)
+
+    # -- what pages show -----------------------------------------------------------------------------------
+
+    def read(self, page: Impression) -> None:
+        """Count a page that was read for the first time."""
+        alike = page.is_dead or page.cost > 0 or page.outline in self.recent
+        self.now.read += 1
+        self.now.seen += page.cost > 0
+        self.now.twins += page.is_twin
+        self.now.alike += alike
+        self.now.cost += max(page.cost, 1.0) if alike else 0.0
+        self.now.deepest += page.is_deepest
+        if page.outline:
+            self.recent = [*self.recent[1 - RECENT :], page.outline]
+
+    def blame(self) -> None:
+        """Count a page that seemed new after all as one that was not: a plainer URL says the same."""
+        self.now.seen += 1
+        self.now.alike += 1
+        self.now.cost += FOREIGN_COST
+
+    def close(self, mother: Pattern | None, *, is_alone: bool = False) -> bool:
+        """Judge what was counted since the last time; returns whether the standing changed.
+
+        `is_alone`: no other pattern of the host has as much to show.
+        """
+        self.is_alone = is_alone
+        now, self.now = self.now, Tally()
+        self.all.add(now)
+        if self.standing is Standing.OPEN:
+            most = FIRST_CREDIT if is_variant(self.text) else MAX_CREDIT
+            self.credit = min(most * self._lenience, self.credit + self._earned(now))
+            self._doubt()
+            return self.standing is not Standing.OPEN
+        self.tries.add(now)
+        return self._decide(mother, ends=now.read > now.deepest and now.own + now.leads == 0)
+
+    @property
+    def _lenience(self) -> int:
+        """The first acquittals make the next suspicion slower."""
+        return 1 << min(self.acquittals, 2)
+
+    def _earned(self, now: Tally) -> float:
+        """What the pages of a commit are worth; one that reads like others but leads to something new is excused."""
+        new = now.read - now.alike
+        idle = max(0, new - now.others) if is_list(self.text) else 0
+        excused = min(now.alike - now.seen, now.others)
+        idle_cost = COMBINATION_COST if self._is_combination else BARREN_COST
+        return new - idle - idle_cost * idle - now.cost + 2 * excused
+
+    # -- standing ------------------------------------------------------------------------------------------
+
+    def _doubt(self) -> None:
+        if self.credit <= 0:
+            self.wait(Doubt.ALIKE if self.all.alike * 2 >= self.all.read else Doubt.BARREN)
+        elif self.all.read >= TRIAL * self._lenience and self._breeds(self.all):
+            self.wait(Doubt.BREEDING)
+
+    @staticmethod
+    def _breeds(tally: Tally) -> bool:
+        return tally.own >= BROOD * tally.read and tally.met * MET_SHARE <= tally.read
+
+    def wait(self, doubt: Doubt) -> None:
+        """Put it behind everything else of its host."""
+        self.standing, self.tries = Standing.WAITING, Tally()
+        self.doubt = Doubt.SPELLING if self.text.startswith(SPELLING) else doubt
+
+    def _decide(self, mother: Pattern | None, *, ends: bool) -> bool:
+        """Park it, acquit it, or wait for more tries. A maze or an endless list has no end, and no ways that meet."""
+        meets = self.doubt is Doubt.BREEDING and (self.all.met - 1) * MET_SHARE > self.all.read
+        if meets or (ends and self._is_followed):
+            self.acquit()
+        elif self.tries.read < self._tries_to_park:
+            return False
+        elif self._is_worthless() and (self._is_redundant() or self._begets() or self._is_child_of_a_trap(mother)):
+            self._park()
+        elif self.tries.read < self._tries_to_acquit:
+            return False
+        else:
+            self.acquit()
+        return True
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether its tries are one after the other, ever deeper, to see if there is an end."""
+        has_new_words = self.tries.alike < WORTHLESS * max(1, self.tries.read)
+        return self.doubt is Doubt.BREEDING or (
+            self.doubt is Doubt.BARREN and has_new_words and not self._is_combination
+        )
+
+    @property
+    def _is_combination(self) -> bool:
+        return self.text.endswith("?*")
+
+    @property
+    def _tries_to_acquit(self) -> int:
+        if not self._is_followed:
+            return TRIES[self.doubt]
+        return FOLLOWED_ALONE if self.is_alone else FOLLOWED
+
+    @property
+    def _tries_to_park(self) -> int:
+        return max(1, self._tries_to_acquit >> self.convictions)
+
+    @property
+    def is_hopeless(self) -> bool:
+        return self.standing is Standing.PARKED and self.convictions >= MAX_CONVICTIONS
+
+    def _is_worthless(self) -> bool:
+        tries = self.tries
+        most = WORTHLESS * tries.read
+        if self.doubt is Doubt.SPELLING:
+            return tries.twins >= most
+        if self.doubt is Doubt.BREEDING:
+            return self._breeds(tries) and not tries.met
+        return tries.alike >= most or (is_list(self.text) and tries.others == 0)
+
+    def _is_redundant(self) -> bool:
+        """Whether what was tried can be had at a plainer URL."""
+        tries, most = self.tries, WORTHLESS * self.tries.read
+        return tries.twins >= most or (tries.seen >= most and is_variant(self.text))
+
+    def _begets(self) -> bool:
+        return self.tries.own * 2 >= self.tries.read
+
+    @staticmethod
+    def _is_child_of_a_trap(mother: Pattern | None) -> bool:
+        return mother is not None and mother.standing is Standing.PARKED
+
+    def acquit(self) -> None:
+        """Take its URLs like any others again; the next suspicion takes twice as long."""
+        self.standing, self.doubt, self.tries = Standing.OPEN, Doubt.NONE, Tally()
+        self.acquittals += 1
+        self.credit = FIRST_CREDIT * self._lenience
+
+    def _park(self) -> None:
+        self.standing, self.tries = Standing.PARKED, Tally()
+        self.convictions += 1
+
+    # -- what may go ---------------------------------------------------------------------------------------
+
+    @property
+    def new_pages(self) -> float:
+        """How much it has shown that was new; nothing, if that is in doubt, or if it only leads to others."""
+        if self.standing is not Standing.OPEN or is_list(self.text) or is_variant(self.text):
+            return 0
+        return self.all.read - self.all.alike
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether leading here speaks for a page."""
+        return self.standing is Standing.OPEN and self.credit > FIRST_CREDIT
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it is decided at once what it is: most of a site may look like a maze to begin with."""
+        return self.standing is Standing.WAITING and self.doubt is Doubt.BREEDING
+
+    def allowance(self) -> float:
+        """How many of its URLs may be under way while nothing more is known of it."""
+        if self.standing is not Standing.OPEN:
+            enough = self._tries_to_park if self.tries.read < self._tries_to_park else self._tries_to_acquit
+            return 1 if self._is_followed else max(1, enough - self.tries.read)
+        if not self.all.read:
+            return AT_FIRST * (1 + self.unanswered)
+        if self.all.read < TRIAL:
+            return max(1, min(int(self.credit), TRIAL - self.all.read))
+        is_trusted = self.credit >= FIRST_CREDIT and not self.acquittals and not is_variant(self.text)
+        return float("inf") if is_trusted else max(1, int(self.credit))

@@ -1,0 +1,99 @@
+"""How URLs were come by, for orders that must know it again when the URL is read: the `trails` table.
+
+A trail is the best `Hint` a URL ever got, and once it has been read, how relevant it was. Only focused crawls write it,
+so others pay nothing for it.
+
+With hard focus, which links of an irrelevant page are followed, and how far one may go from there, depends on how many
+irrelevant pages came before it (`depends`). When such a page is found again by a shorter way it is fetched once more,
+whole. So what a crawl with hard focus brings depends on the web alone, not on which page came first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from teia.frontier.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
+from teia.frontier.schedule import Queued
+
+HEAD_START_S = 86_400.0
+"""Among hosts that are free, a URL that promises everything counts as having waited so much longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a page was: how relevant, of TOP_SCORE, of which kind, and whether its links depend on the way to it."""
+
+    relevance: int
+    kind: int
+    depends: bool
+
+
+def keep(db: sqlite3.Connection, hints: Iterable[tuple[Sequence[int], Hint | None]]) -> None:
+    """Merge hints into the trails; a URL that no page names is one that was asked for."""
+    db.executemany(
+        """
+        INSERT INTO trails (slot, host_id, key, score, off_topic, via) VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET
+            via = CASE WHEN excluded.score > score THEN excluded.via ELSE via END,
+            score = max(score, excluded.score), off_topic = min(off_topic, excluded.off_topic)
+        """,
+        ((*place, *(hint or NO_HINT)[:3]) for place, hint in hints),
+    )
+
+
+def is_shorter_way(db: sqlite3.Connection, place: Sequence[int], hint: Hint | None) -> bool:
+    """Whether this way to a page makes another thing of its links; ask before `keep`."""
+    sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic > ?"
+    return db.execute(sql, (*place, hint.off_topic if hint else 0)).fetchone() is not None
+
+
+def has_shorter_way(db: sqlite3.Connection, place: Sequence[int], used: Hint | None) -> bool:
+    """Whether another thing could be made of a page's links, because a better way than the one used is known by now."""
+    sql = "SELECT 1 FROM trails WHERE slot = ? AND host_id = ? AND key = ? AND depends AND off_topic < ?"
+    return db.execute(sql, (*place, used.off_topic if used else 0)).fetchone() is not None
+
+
+def note_read(db: sqlite3.Connection, place: Sequence[int], read: Read) -> None:
+    """Remember what a page was. A place is slot, host id and key."""
+    sql = "UPDATE trails SET relevance = ?, kind = ?, depends = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    db.execute(sql, (read.relevance, read.kind, read.depends, *place))
+
+
+def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[Queued]) -> list[Queued]:
+    """Put their hints to URLs that are about to be fetched. A page to be read whole is asked for unconditionally."""
+    sql = "SELECT score, off_topic, via, depends FROM trails WHERE slot = ? AND host_id = ? AND key = ?"
+    known = []
+    for item in items:
+        row = db.execute(sql, (slot, host_id, item.key)).fetchone()
+        score, off_topic, via, depends = row or (*NO_HINT[:3], False)
+        since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
+        told = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
+        known.append(replace(told, etag="", last_modified="") if depends else told)
+    return known
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+
+def count_rule(db: sqlite3.Connection, via: int, kind: int) -> None:
+    """Count a page of one kind that was found through a page of another."""
+    sql = "INSERT INTO rules VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET seen = seen + 1"
+    db.execute(sql, (via, kind))
+
+
+def rules_of(db: sqlite3.Connection) -> list[tuple[int, int, int]]:
+    """Return (kind of page, kind of page it led to, how often)."""
+    return db.execute("SELECT via, kind, seen FROM rules").fetchall()
+
+
+def agree_on_kinds(db: sqlite3.Connection, kinds: Sequence[str]) -> None:
+    """Forget what is said by numbers of kinds that mean something else now; inside a transaction."""
+    names = "\n".join(kinds)
+    row = db.execute("SELECT value FROM meta WHERE name = 'kinds'").fetchone()
+    if row is not None and row[0] == names:
+        return
+    db.execute("DELETE FROM rules")
+    db.execute("UPDATE trails SET via = ?, kind = NULL", (NO_KIND,))
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('kinds', ?)", (names,))

@@ -1,0 +1,496 @@
+"""The watch for traps: what is known of each host's patterns, and the URLs that wait or are given up for it.
+
+    patterns   one row for each pattern of a host that has been asked (suspicion.py says what they mean)
+    texts      hashes of all texts a host has shown; a page that says one of them again has nothing new to say
+    spellings  hashes of plain spellings (spellings.py) of which another one was found first
+
+A cell asks the watch four things. `place`: a page names a URL that was never seen; where does it wait, if it is kept at
+all? `meet`: a page names one that waits already. `read` and `close`: pages were read; whose standing changes? `choose`:
+which URLs of a host may go now? URLs of waiting patterns lie in a lane of their own (LANE_LATER), which is looked at
+when the host has nothing else to do.
+
+All of it runs in the commit thread, inside the cell's transactions where it writes. Memory holds the hosts that pages
+came from lately; a transaction that fails makes the watch forget them, and they are read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from teia.errors import CorruptFile
+from teia.frontier import trails
+from teia.frontier.cell import Found, FrontierCell, tail_of, url_from
+from teia.frontier.patternbook import HostPatterns
+from teia.frontier.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import BY_FEED, BY_SEED, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.spellings import plain_of
+from teia.frontier.suspicion import DOUBT_COST, FOREIGN_COST, SHAPE, SPELLING, Doubt, Impression, Pattern, Standing
+from teia.records import Outcome
+from teia.urls import key_of, site_of, slot_of
+
+LISTED = BY_SEED | BY_SITEMAP | BY_FEED
+"""What a person, a sitemap or a feed names never waits: somebody vouches for each of these URLs."""
+
+MAX_HOSTS = 4_096
+FAR_YEARS = 10
+LAG = 3
+ROUNDS = 3
+LOOKED_PAST = 128
+BESIDE_A_TRIAL = 4
+MOVED_AT_ONCE = 1_024
+"""A host's queue is read so often, and so many URLs of it, to find one that may go among those that may not."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """URLs that may go now. `held`: there are more, and what comes of these decides about them."""
+
+    items: list[Queued]
+    held: bool = False
+
+
+class Watch:
+    """The watch over one cell; see the module's text. Links are followed to `max_depth`."""
+
+    def __init__(self, cell: FrontierCell, max_depth: int) -> None:
+        self._cell = cell
+        self._max_depth = max_depth
+        self._hosts: dict[int, HostPatterns] = {}
+        self._busy: dict[HostPatterns, None] = {}
+        self._batch: set[int] = set()
+        self._given_up = 0
+        self._shunned: dict[str, set[int]] = {}
+        self._year = 0
+
+    def forget(self) -> None:
+        """Drop what is in memory; what was committed is read again."""
+        self._hosts.clear()
+        self._busy.clear()
+        self._given_up = 0
+        self._shunned.clear()
+
+    def host(self, host_id: int, host: str) -> HostPatterns:
+        """What is known of a host."""
+        known = self._hosts.get(host_id)
+        if known is None:
+            while len(self._hosts) >= MAX_HOSTS and not self._busy:
+                del self._hosts[next(iter(self._hosts))]
+            known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
+            try:
+                known.load(self._cell.db)
+            except (msgspec.MsgspecError, ValueError, TypeError) as error:
+                raise CorruptFile(self._cell.path, f"the patterns of {host} cannot be read: {error}") from error
+        return known
+
+    # -- URLs come in --------------------------------------------------------------------------------------
+
+    def begin(self, links: Iterable[tuple[int, int, int, int, Found]], now_s: float) -> None:
+        """Take note of links, (slot, host id, key, sequence, link), that are about to be placed together."""
+        self._year = time.gmtime(now_s).tm_year
+        self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
+
+    def place(self, host_id: int, item: Found) -> tuple[int, int, int] | None:
+        """Return (pattern, lane, lag) of a URL that was never seen; None if it is not kept.
+
+        The pattern is negative as long as only pages of the pattern name the URL. The lag is by how many hops it should
+        look deeper than it is.
+        """
+        host = self._hosts.get(host_id)
+        if host is None:
+            return 0, LANE_NEW, 0
+        pattern, lag = self._pattern_of(host, item)
+        named_by = host.of(item.via) if item.via else None
+        is_own = pattern is named_by
+        is_listed = bool(item.by & LISTED)
+        if is_own:
+            pattern.now.own += 1
+            pattern.now.met += item.via < 0
+            self._note(host, pattern)
+        if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is Standing.PARKED)):
+            pattern.refused += 1
+            self._note(host, pattern)
+            return None
+        if not is_own and named_by is not None and pattern.is_useful:
+            named_by.now.others += 1
+            self._note(host, named_by)
+        number = -pattern.number if is_own and item.via > 0 else pattern.number
+        return number, LANE_NEW if pattern.standing is Standing.OPEN or is_listed else LANE_LATER, lag
+
+    def placed(self) -> None:
+        """Write down what placing brought, once the URLs are written; in the same transaction."""
+        for host in list(self._busy):
+            for key in host.plain:
+                self._prefer(host, key)
+            host.plain.clear()
+            if host.new:
+                host.save(self._cell.db, host.new)
+                host.new.clear()
+
+    def meet(self, host_id: int, item: Found, number: int) -> None:
+        """Count that a page names a URL that is known and still waits; `number` is its pattern, as it was placed."""
+        host = self._hosts.get(host_id)
+        pattern = None if host is None else host.of(number)
+        if host is None or pattern is None:
+            return
+        if abs(item.via) == pattern.number:
+            pattern.now.leads += 1
+            self._note(host, pattern)
+        if number < 0:
+            pattern.now.met += 1
+            host.met.append(item.key)
+            self._note(host, pattern)
+
+    def _note(self, host: HostPatterns, pattern: Pattern) -> None:
+        host.touched[pattern] = None
+        self._busy[host] = None
+
+    def _pattern_of(self, host: HostPatterns, item: Found) -> tuple[Pattern, int]:
+        """The pattern of a URL that was never seen, and its lag.
+
+        A URL that is spelt like those that turned out to be known by a plainer one has a lag, so that the plainer one
+        may be found first.
+        """
+        mother, lag = abs(item.via), 0
+        differs_in, is_known = self._other_spelling(host, item)
+        if differs_in:
+            text = SPELLING + differs_in
+            pattern = self._made(host, text, mother, Doubt.SPELLING) if is_known else host.by_text.get(text)
+            lag = 1
+            if pattern is not None and pattern.standing is not Standing.OPEN:
+                if is_known:
+                    return pattern, 0
+                lag = LAG
+        if REPEATS.search(item.tail):
+            return self._made(host, Doubt.REPEATS, mother, Doubt.REPEATS), lag
+        text = pattern_of(item.tail)
+        if years_away(item.tail, self._year) > FAR_YEARS:
+            return self._made(host, text + FAR, mother, Doubt.FAR), lag
+        pattern = self._made(host, text, mother)
+        if is_variant(pattern.text):
+            lag = LAG if pattern.all.alike else max(lag, 1)
+        return pattern, lag
+
+    def _made(self, host: HostPatterns, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
+        pattern = host.by_text.get(text)
+        if pattern is None:
+            pattern = host.pattern(text, mother, doubt)
+            self._busy[host] = None
+        return pattern
+
+    def _other_spelling(self, host: HostPatterns, item: Found) -> tuple[str, bool]:
+        """In what a URL differs from its plainest spelling, empty if in nothing, and whether it is known by another."""
+        spelling = plain_of(item.tail)
+        if spelling is None:
+            if host.has_spellings:
+                host.plain.append(item.key)
+                self._busy[host] = None
+            return "", False
+        plain = key_of(url_from(host.host, spelling.plain))
+        if self._is_known(host, plain) or self._spelt_before(host, plain) is not None:
+            return spelling.differs_in, True
+        bare = key_of(url_from(host.host, spelling.bare)) if spelling.bare else 0
+        if bare and self._is_known(host, bare):
+            return spelling.differs_in, True
+        plains = {plain, bare} if bare else {plain}
+        sql = "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?, ?, ?)"
+        rows = [(host.slot, host.host_id, each, item.key, spelling.differs_in) for each in plains]
+        self._cell.db.executemany(sql, rows)
+        host.has_spellings = True
+        return spelling.differs_in, False
+
+    def _prefer(self, host: HostPatterns, plain: int) -> None:
+        """Let a plain URL that is found go before another spelling of it that was found earlier and still waits."""
+        found = self._spelt_before(host, plain)
+        if found is None:
+            return
+        key, differs_in = found
+        sql = "SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ? AND state = ? AND lane = ?"
+        row = self._cell.db.execute(sql, (host.slot, host.host_id, key, STATE_QUEUED, LANE_NEW)).fetchone()
+        if row is not None:
+            pattern = self._made(host, SPELLING + differs_in, 0, Doubt.SPELLING)
+            sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ?"
+            self._cell.db.execute(sql, (pattern.number, host.slot, host.host_id, key))
+            if pattern.standing is not Standing.OPEN:
+                self._move(host, [(row[0], key)], LANE_NEW, LANE_LATER)
+
+    def _is_known(self, host: HostPatterns, key: int) -> bool:
+        if key in self._batch:
+            return True
+        sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, key)).fetchone() is not None
+
+    def _spelt_before(self, host: HostPatterns, plain: int) -> tuple[int, str] | None:
+        """(key, in what it differs) of the first spelling of a plain URL that was found before the URL itself."""
+        sql = "SELECT key, differs_in FROM spellings WHERE slot = ? AND host_id = ? AND plain = ?"
+        row: tuple[int, str] | None = self._cell.db.execute(sql, (host.slot, host.host_id, plain)).fetchone()
+        return row
+
+    # -- pages are read ------------------------------------------------------------------------------------
+
+    def read(self, host_id: int, host: str, item: Queued, page: Impression, text: bytes) -> None:
+        """Count the first visit of a page; `text` is the digest of what it says. Inside a transaction."""
+        known = self.host(host_id, host)
+        pattern = known.of(item.pattern)
+        if pattern is None:
+            return
+        is_twin = self._is_twin(known, item, pattern, text) if text else None
+        if is_twin is None and pattern.doubt is Doubt.SPELLING:
+            return  # the URL it is another spelling of has not been read, so this says nothing
+        first = self._first_to_say(known, text, pattern) if text else None
+        if first is not None:
+            cost = 1.0 if first is pattern else FOREIGN_COST if first.standing is Standing.OPEN else DOUBT_COST
+            page = replace(page, cost=cost)
+        pattern.read(replace(page, is_twin=bool(is_twin), is_deepest=item.depth >= self._max_depth))
+        self._note(known, pattern)
+
+    def _first_to_say(self, host: HostPatterns, text: bytes, pattern: Pattern) -> Pattern | None:
+        """The pattern whose page said the same before; None if it is new.
+
+        If that was a variant of this page, and this is the page itself, the variant is to blame for having come first.
+        """
+        place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
+        db = self._cell.db
+        if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
+            return None
+        row = db.execute("SELECT pattern FROM texts WHERE slot = ? AND host_id = ? AND text = ?", place).fetchone()
+        first = host.of(row[0])
+        if first is None or not is_variant(first.text) or is_variant(pattern.text):
+            return first
+        first.blame()
+        self._note(host, first)
+        sql = "UPDATE texts SET pattern = ? WHERE slot = ? AND host_id = ? AND text = ?"
+        db.execute(sql, (pattern.number, *place))
+        return None
+
+    def _is_twin(self, host: HostPatterns, item: Queued, pattern: Pattern, text: bytes) -> bool | None:
+        """Whether a plainer spelling of a URL says the same; None if none was read. One that is a trap makes it one."""
+        tail = tail_of(item.url, host.host)
+        path, mark, _ = tail.partition("?")
+        tails = [path] if mark else []
+        keys = []
+        spelling = plain_of(tail) if pattern.doubt is Doubt.SPELLING else None
+        if spelling is not None:
+            tails += [spelling.plain, spelling.bare] if spelling.bare else [spelling.plain]
+            first = self._spelt_before(host, key_of(url_from(host.host, spelling.plain)))
+            if first is not None and first[0] != item.key:
+                keys.append(first[0])
+        sql = """
+            SELECT u.outcome, p.text_digest, p.digest FROM urls AS u
+            LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+            WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
+        """
+        found = None
+        for key in (*(key_of(url_from(host.host, each)) for each in tails), *keys):
+            row = self._cell.db.execute(sql, (host.slot, host.host_id, key)).fetchone()
+            if row is not None and (row[0] == Outcome.TRAP or row[2] is not None):
+                if row[0] == Outcome.TRAP or (row[1] or row[2]) == text:
+                    return True
+                found = False
+        return found
+
+    def returned(self, host_id: int, item: Queued, *, was_answered: bool) -> None:
+        """A URL left the crawler's memory."""
+        host = self._hosts.get(host_id)
+        pattern = None if host is None else host.of(item.pattern)
+        if host is not None:
+            host.lent.pop(item.key, None)
+        if pattern is not None:
+            pattern.unanswered += not was_answered
+
+    def refused(self, host_id: int, host: str, shapes: Mapping[str, int]) -> None:
+        """Count links that the rules of shape (traps.py) kept out. Inside a transaction."""
+        known = self.host(host_id, host)
+        for rule, links in shapes.items():
+            pattern = self._made(known, SHAPE + rule)
+            pattern.refused += links
+            self._note(known, pattern)
+
+    def close(self) -> None:
+        """Judge what was read and found since the last time. Inside a transaction."""
+        self.placed()
+        for host in self._busy:
+            sql = "UPDATE urls SET pattern = -pattern WHERE slot = ? AND host_id = ? AND key = ? AND pattern < 0"
+            self._cell.db.executemany(sql, [(host.slot, host.host_id, key) for key in host.met])
+            for pattern in host.touched:
+                if pattern.close(host.mother_of(pattern), is_alone=host.is_alone(pattern)):
+                    self._carry_out(host, pattern)
+            host.save(self._cell.db, host.touched)
+            host.met.clear()
+            host.touched.clear()
+        self._busy.clear()
+
+    def take_news(self) -> tuple[int, dict[str, set[int]]]:
+        """How many URLs were given up since the last time, and which patterns of which hosts may not go any more.
+
+        After the transaction.
+        """
+        news = self._given_up, self._shunned
+        self._given_up, self._shunned = 0, {}
+        return news
+
+    # -- where URLs wait -----------------------------------------------------------------------------------
+
+    def _carry_out(self, host: HostPatterns, pattern: Pattern) -> None:
+        """Bring a pattern's URLs to where its new standing wants them. Those of one that waits move in their turn."""
+        if pattern.standing is Standing.OPEN:
+            self._release(host, pattern)
+            return
+        self._shunned.setdefault(host.host, set()).add(pattern.number)
+        if pattern.standing is Standing.PARKED:
+            self._give_up(host, pattern)
+
+    def _release(self, host: HostPatterns, pattern: Pattern) -> None:
+        place, db = (host.slot, host.host_id), self._cell.db
+        self._move(host, self._waiting(host, pattern), LANE_LATER, LANE_NEW)
+        if pattern.given_up:
+            sql = "SELECT key, rank FROM urls WHERE slot = ? AND host_id = ? AND abs(pattern) = ? AND outcome = ?"
+            for key, rank in db.execute(sql, (*place, pattern.number, Outcome.TRAP)).fetchall():
+                self._cell.requeue(*place, key, lane=LANE_NEW, rank=rank)
+            pattern.given_up = 0
+
+    def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
+        waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
+        place, db = (host.slot, host.host_id), self._cell.db
+        db.executemany(
+            "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
+            [(*place, LANE_LATER, rank, key) for rank, key in waiting],
+        )
+        db.executemany(
+            "UPDATE urls SET state = ?, outcome = ?, lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            [(STATE_EXCLUDED, Outcome.TRAP, LANE_NEW, *place, key) for _, key in waiting],
+        )
+        self._cell.queued -= len(waiting)
+        pattern.given_up += len(waiting)
+        self._given_up += len(waiting)
+
+    def _waiting(self, host: HostPatterns, pattern: Pattern) -> list[tuple[int, int]]:
+        """(rank, key) of a pattern's URLs that wait behind everything else."""
+        sql = f"SELECT q.rank, q.key {_OF_PATTERN}"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number)).fetchall()
+
+    def _move(self, host: HostPatterns, rows: Sequence[tuple[int, int]], lane: int, to_lane: int) -> None:
+        place, db = (host.slot, host.host_id), self._cell.db
+        db.executemany(
+            "UPDATE queue SET lane = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
+            [(to_lane, *place, lane, rank, key) for rank, key in rows],
+        )
+        db.executemany(
+            "UPDATE urls SET lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            [(to_lane, *place, key) for _, key in rows],
+        )
+
+    # -- URLs go out ---------------------------------------------------------------------------------------
+
+    def choose(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> Choice:
+        """Return the next URLs of a host that may go: due ones and new ones, and where there are none, tries.
+
+        While it is being found out whether a pattern is a maze, little else goes: what is found meanwhile under other
+        names may be known by better ones soon.
+        """
+        known = self.host(host_id, host)
+        known.lent = {key: number for key, number in known.lent.items() if key in skip}
+        choice = Choice([])
+        urgent = [pattern for pattern in known.by_number.values() if pattern.is_urgent]
+        for pattern in urgent:
+            if pattern.number not in known.lent.values():
+                self._lend(known, choice, self._deepest(known, pattern, 1))
+        room = max(0, BESIDE_A_TRIAL - len(known.lent)) if choice.items else limit
+        is_all = self._take_new(known, choice, min(limit, len(choice.items) + room), skip, now_s)
+        if is_all and not choice.items and not choice.held and not skip:
+            self._try(known, choice)
+        choice.held |= len(choice.items) < limit and (not is_all or self._has_later(known))
+        return choice
+
+    def _take_new(self, host: HostPatterns, choice: Choice, limit: int, skip: Collection[int], now_s: float) -> bool:
+        """Take URLs that are due or new and may go, until there are `limit`; returns whether all were looked at.
+
+        On the way those of patterns that wait are put behind everything else.
+        """
+        under_way = Counter(host.lent.values())
+        passed, wanted = {*skip, *host.lent}, limit
+        for _ in range(ROUNDS if limit > len(choice.items) else 0):
+            items = self._cell.next_urls(host.host_id, host.host, wanted, passed, now_s)
+            later = []
+            for item in items:
+                if len(choice.items) >= limit:
+                    return False
+                passed.add(item.key)
+                pattern = host.of(item.pattern) or self._made(host, pattern_of(tail_of(item.url, host.host)))
+                is_new = item.lane == LANE_NEW and not item.found_by & LISTED
+                if is_new and pattern.standing is not Standing.OPEN:
+                    later.append((item, pattern))
+                elif is_new and under_way[pattern.number] >= pattern.allowance():
+                    choice.held = True
+                else:
+                    under_way[pattern.number] += 1
+                    host.lent[item.key] = pattern.number
+                    choice.items.append(item if item.pattern else replace(item, pattern=pattern.number))
+            if later:
+                self._defer(host, later)
+            if len(items) < wanted:
+                return True
+            wanted = MOVED_AT_ONCE if later else LOOKED_PAST
+        return False
+
+    def _defer(self, host: HostPatterns, later: Sequence[tuple[Queued, Pattern]]) -> None:
+        """Let URLs wait behind everything else of their host."""
+        place = (host.slot, host.host_id)
+        with self._cell.transaction():
+            self.placed()
+            self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
+            sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"
+            self._cell.db.executemany(sql, [(pattern.number, *place, item.key) for item, pattern in later])
+
+    def _has_later(self, host: HostPatterns) -> bool:
+        sql = "SELECT 1 FROM queue WHERE slot = ? AND host_id = ? AND lane = ? LIMIT 1"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER)).fetchone() is not None
+
+    def _try(self, host: HostPatterns, choice: Choice) -> None:
+        """Take URLs of patterns that wait, the deepest and newest of each, to find out what they are worth.
+
+        A pattern is not tried before its mother, as long as there is something of hers to try.
+        """
+        if not self._has_later(host):
+            return
+        taken: dict[Pattern, list[Queued]] = {}
+        for pattern in host.by_number.values():
+            if pattern.standing is not Standing.OPEN:
+                taken[pattern] = self._deepest(host, pattern, int(pattern.allowance()))
+        for pattern, items in taken.items():
+            mother = host.mother_of(pattern)
+            waits_for_mother = mother is not None and mother is not pattern and mother.standing is Standing.WAITING
+            if not (waits_for_mother and taken.get(mother)):  # type: ignore[arg-type]  # not None, if it waits for her
+                self._lend(host, choice, items)
+        if not choice.items:  # nothing but URLs whose patterns are open again
+            with self._cell.transaction():
+                sql = "SELECT rank, key FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
+                rows = self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER)).fetchall()
+                self._move(host, rows, LANE_LATER, LANE_NEW)
+            choice.held = True
+
+    def _lend(self, host: HostPatterns, choice: Choice, items: list[Queued]) -> None:
+        host.lent.update((item.key, abs(item.pattern)) for item in items)
+        if self._cell.order.keeps_trails:
+            items = trails.with_trails(self._cell.db, host.slot, host.host_id, items)
+        choice.items += items
+
+    def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[Queued]:
+        columns = "u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern"
+        sql = f"SELECT {columns} {_OF_PATTERN} ORDER BY q.rank DESC, q.key LIMIT ?"
+        rows = self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number, limit))
+        return [
+            Queued(url_from(host.host, tail), key, LANE_LATER, rank, depth, float(found_s), 0, *state)
+            for tail, key, rank, depth, found_s, *state in rows
+        ]
+
+
+_OF_PATTERN = """
+    FROM queue AS q JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+    WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND abs(u.pattern) = ?
+"""

@@ -1,0 +1,144 @@
+"""The links of a whole collection as one sparse matrix, for PageRank.
+
+Every page that was read is a node, and so is every URL that one of them leads to, fetched or not: the frontier wants to
+know what those would be worth. Keys are 64-bit hashes, so they are numbered first: pages that have links come first,
+then the others, which only take. A link is then one number, target above source. Sorted, these numbers are the matrix
+row by row, with repeated links side by side.
+
+Keys are numbered some millions at a time, because looking one up among millions costs most when it is done in no
+order. What it takes is measured by bench/pagerank.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from teia.graph.linkfile import Chunk, Keys, joined
+
+LINKS_AT_ONCE = 4_000_000
+MAX_NODES = (1 << 31) - 1
+
+_SOURCE_BITS = 32
+_SOURCE_MASK = (1 << _SOURCE_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes and links.
+
+    `links` has a row for each node and a column for each of the first `pages` nodes, those that have links: 1 where the
+    column's page leads to the row's. `keys` are the nodes' keys, sorted, and `rows` says in which row each is.
+    """
+
+    keys: Keys
+    rows: NDArray[np.int32]
+    links: csr_array
+
+    @property
+    def pages(self) -> int:
+        return int(self.links.shape[1])
+
+    @property
+    def in_links(self) -> NDArray[np.int64]:
+        """How many pages link to each row's node."""
+        counts: NDArray[np.int64] = np.diff(self.links.indptr).astype(np.int64)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Links on their way into the matrix: sources by key, targets by their place among `known`."""
+
+    sources: Keys
+    counts: NDArray[np.int64]
+    known: Keys
+    targets: NDArray[np.int32]
+
+
+def graph_of(files: Sequence[Iterable[Chunk]]) -> Graph:
+    """Return the graph of all links in some link files (`linkfile.Edges`); links of a page to itself are left out."""
+    pieces = [_piece(chunk) for chunk in _gathered(files)]
+    if not pieces:
+        return Graph(np.zeros(0, np.int64), np.zeros(0, np.int32), csr_array((0, 0)))
+    sources = _distinct([piece.sources for piece in pieces])
+    keys = _distinct([sources, *(piece.known for piece in pieces)])
+    if len(keys) > MAX_NODES:
+        raise ValueError(f"{len(keys):,} nodes are more than can be numbered")
+    rows = _numbered(keys, sources)
+    codes = _coded(pieces, keys, rows)
+    pointers = np.searchsorted(codes, np.arange(len(keys) + 1) << _SOURCE_BITS)
+    index_type = np.int32 if len(codes) <= MAX_NODES else np.int64
+    columns = (codes & _SOURCE_MASK).astype(index_type)
+    del codes
+    parts = np.ones(len(columns)), columns, pointers.astype(index_type)
+    return Graph(keys, rows, csr_array(parts, shape=(len(keys), len(sources))))
+
+
+def _gathered(files: Sequence[Iterable[Chunk]]) -> Iterator[Chunk]:
+    """Yield all chunks, joined to some millions of links."""
+    waiting: list[Chunk] = []
+    links = 0
+    for file in files:
+        for chunk in file:
+            waiting.append(chunk)
+            links += len(chunk.targets)
+            if links >= LINKS_AT_ONCE:
+                yield joined(waiting)
+                waiting, links = [], 0
+    if waiting:
+        yield joined(waiting)
+
+
+def _piece(chunk: Chunk) -> _Piece:
+    order = np.argsort(chunk.targets)
+    sorted_targets = chunk.targets[order]
+    is_first = _is_first(sorted_targets)
+    targets = np.empty(len(order), np.int32)
+    targets[order] = np.cumsum(is_first, dtype=np.int32) - 1
+    return _Piece(chunk.sources, chunk.counts, sorted_targets[is_first], targets)
+
+
+def _distinct(keys: list[Keys]) -> Keys:
+    """Every key of some arrays once, sorted. (`np.unique` hashes, and is ten times as slow on millions of hashes.)"""
+    together = np.concatenate(keys)
+    together.sort()
+    return together[_is_first(together)]
+
+
+def _is_first(sorted_numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each number differs from the one before it."""
+    is_first = np.ones(len(sorted_numbers), np.bool_)
+    np.not_equal(sorted_numbers[1:], sorted_numbers[:-1], out=is_first[1:])
+    return is_first
+
+
+def _numbered(keys: Keys, sources: Keys) -> NDArray[np.int32]:
+    """Give each key its row: pages that have links first."""
+    has_links = np.zeros(len(keys), np.bool_)
+    has_links[np.searchsorted(keys, sources)] = True
+    rows = np.empty(len(keys), np.int32)
+    rows[has_links] = np.arange(len(sources))
+    rows[~has_links] = np.arange(len(sources), len(keys))
+    return rows
+
+
+def _coded(pieces: list[_Piece], keys: Keys, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return each link once, as target row above source row, sorted. Uses the pieces up."""
+    codes = np.empty(sum(len(piece.targets) for piece in pieces), np.int64)
+    at = 0
+    while pieces:
+        piece = pieces.pop()
+        part = codes[at : at + len(piece.targets)]
+        part[:] = rows[np.searchsorted(keys, piece.known)][piece.targets]
+        part <<= _SOURCE_BITS
+        part |= np.repeat(rows[np.searchsorted(keys, piece.sources)], piece.counts)
+        at += len(part)
+    codes.sort()
+    wanted = _is_first(codes)
+    wanted &= (codes >> _SOURCE_BITS) != (codes & _SOURCE_MASK)
+    return codes if wanted.all() else codes[wanted]

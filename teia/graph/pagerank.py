@@ -1,0 +1,141 @@
+"""PageRank: the share of time that a reader who follows links at random spends on each page.
+
+At every step the reader follows one of the page's links with probability `damping`, and otherwise goes to any page.
+From a page without links, or one that was never read, any page is next (Page, Brin, Motwani and Winograd, 1998).
+
+Only pages that have links take part in the power iteration. What the others have follows from it in one step, for they
+give nothing of their own: their whole share goes where the reader jumps, and that is one number (lumping; Ipsen and
+Selee, 2007). In a crawl most nodes are such: URLs that were found and not fetched yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from teia.graph.linkfile import Keys
+from teia.graph.matrix import Graph
+
+DAMPING = 0.85
+TOLERANCE = 1e-6
+"""Iteration ends when all scores together, whose sum is 1, change by less; the error is at most six times that."""
+
+MAX_STEPS = 500
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Scores of all nodes, in the order of their keys; their sum is 1.
+
+    `in_links` counts the pages that link to each; `has_links` tells which have links of their own. One to which nobody
+    links has the score `alone`, and each link adds `per_link` on average, so what is found later can be estimated.
+    """
+
+    keys: Keys
+    scores: Vector
+    in_links: NDArray[np.int64]
+    has_links: NDArray[np.bool_]
+    alone: float
+    per_link: float
+    iterations: int
+
+
+def pagerank(
+    graph: Graph,
+    *,
+    damping: float = DAMPING,
+    teleport: Vector | None = None,
+    dangling: Vector | None = None,
+    start: Vector | None = None,
+    tolerance: float = TOLERANCE,
+) -> Ranks:
+    """Return the scores of a graph's nodes. All vectors are in the order of `graph.keys`, and need no sum of 1.
+
+    `teleport` says where the reader goes who does not follow a link, `dangling` where from pages without links (as
+    `teleport`); the default is any page alike. `start` are scores to begin with, such as those of an hour ago, which
+    saves iterations; nodes that have none (0) begin with what a page has to which nobody links.
+    """
+    if not len(graph.keys):
+        return Ranks(graph.keys, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), 0.0, 0.0, 0)
+    walk = _Walk(graph, damping, teleport, dangling)
+    x, iterations = walk.settled(_start(graph, start, walk.unlinked)[: graph.pages], tolerance)
+    scores = np.concatenate((x, walk.onward(x)))
+    scores /= scores.sum()
+    return Ranks(
+        graph.keys,
+        scores[graph.rows],
+        graph.in_links[graph.rows],
+        graph.rows < graph.pages,
+        alone=float((1 - damping + walk.lost(x)) / len(graph.keys)),
+        per_link=walk.per_link(x),
+        iterations=iterations,
+    )
+
+
+class _Walk:
+    """One step of the reader. Vectors are in the order of the graph's rows; pages that have links come first."""
+
+    def __init__(self, graph: Graph, damping: float, teleport: Vector | None, dangling: Vector | None) -> None:
+        nodes, self._pages = len(graph.keys), graph.pages
+        self._damping = damping
+        self._fall = _in_rows(graph, teleport if dangling is None else dangling)
+        self._jump = (1 - damping) * _in_rows(graph, teleport)
+        self._links = float(graph.links.sum())
+        out_links = graph.links.sum(axis=0)
+        self._gives: NDArray[np.bool_] = out_links > 0
+        self._each = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._gives)
+        self._to_pages, self._to_others = _rows(graph.links, 0, self._pages), _rows(graph.links, self._pages, nodes)
+        self.unlinked = (1 - damping) / nodes
+
+    def settled(self, x: Vector, tolerance: float) -> tuple[Vector, int]:
+        """Walk until the scores of pages that have links stay as they are; returns them and the number of steps."""
+        for steps in range(1, MAX_STEPS + 1):
+            after = self._step(self._to_pages, x, slice(None, self._pages))
+            change, x = float(np.abs(after - x).sum()), after
+            if change < tolerance:
+                return x, steps
+        return x, MAX_STEPS
+
+    def onward(self, x: Vector) -> Vector:
+        """What nodes without links have when those that have links have `x`."""
+        return self._step(self._to_others, x, slice(self._pages, None))
+
+    def _step(self, links: csr_array, x: Vector, rows: slice) -> Vector:
+        given: Vector = links @ (x * self._each)
+        return given + self.lost(x) * self._fall[rows] + self._jump[rows]
+
+    def lost(self, x: Vector) -> float:
+        """The share that goes from nodes without links to any."""
+        return self._damping * float(1 - x[self._gives].sum())
+
+    def per_link(self, x: Vector) -> float:
+        return self._damping * float(x[self._gives].sum()) / self._links if self._links else 0.0
+
+
+def _rows(links: csr_array, first: int, last: int) -> csr_array:
+    """Return some rows of a matrix without copying them, as slicing would."""
+    start, end = links.indptr[first], links.indptr[last]
+    parts = links.data[start:end], links.indices[start:end], links.indptr[first : last + 1] - start
+    return csr_array(parts, shape=(last - first, links.shape[1]))
+
+
+def _in_rows(graph: Graph, weights: Vector | None) -> Vector:
+    """Return weights by row instead of by key, with the sum 1."""
+    if weights is None:
+        return np.full(len(graph.keys), 1 / len(graph.keys))
+    if len(weights) != len(graph.keys) or not (weights >= 0).all() or not weights.sum() > 0:
+        raise ValueError("weights must be one for each node, none negative and not all 0")
+    by_row = np.empty(len(weights))
+    by_row[graph.rows] = weights / weights.sum()
+    return by_row
+
+
+def _start(graph: Graph, start: Vector | None, unknown: float) -> Vector:
+    if start is None or not (start > 0).any():
+        return _in_rows(graph, None)
+    return _in_rows(graph, np.where(start > 0, start, unknown))

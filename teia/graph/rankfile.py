@@ -1,0 +1,181 @@
+"""The scores of a collection on disk: replaced whole, mapped by whoever reads them.
+
+    head    magic, version u32, nodes u64, stamp u64, made f64, alone f64, per_link f64; 64 octets, little-endian
+    then    keys i64[nodes] sorted, scores f32[nodes], percentiles f32[nodes], in_links u32[nodes]
+
+The *percentile* of a node says how many of the pages that have links have a lower score, as a share from 0 to 1. Unlike
+the score it does not shrink as the web grows, so that ranking can use it as it is. The *stamp* is made from keys and
+scores: two files with the same stamp say the same.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from teia.durable import disk_errors, replacing
+from teia.errors import CorruptFile
+from teia.graph.linkfile import Keys
+
+if TYPE_CHECKING:
+    from teia.graph.pagerank import Ranks  # brings scipy, which who only reads need not have
+
+VERSION = 1
+NO_STAMP = 0
+"""The stamp of a file that is not there."""
+
+_MAGIC = b"teiarank"
+_HEAD = struct.Struct("<8sI4xQQddd8x")
+_ROW_BYTES = 8 + 4 + 4 + 4
+_REMEDY = "delete it, it is made again"
+
+Floats: TypeAlias = NDArray[np.float32]
+Identity: TypeAlias = tuple[int, int, int] | None
+Number = TypeVar("Number", np.float32, np.uint32)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_ranks(path: Path, ranks: Ranks, made_s: float) -> None:
+    """Write a rank file in the place of the one that may be there; readers see the old one or the new one."""
+    keys, scores = ranks.keys.astype("<i8"), ranks.scores.astype("<f4")
+    stamp = xxhash.xxh3_64_intdigest(scores.data, seed=xxhash.xxh3_64_intdigest(keys.data)) or 1
+    columns = (keys, scores, percentiles_of(scores, ranks.has_links), ranks.in_links.astype("<u4"))
+    with replacing(path) as file:
+        file.write(_HEAD.pack(_MAGIC, VERSION, len(keys), stamp, made_s, ranks.alone, ranks.per_link))
+        for column in columns:
+            file.write(column.data)
+
+
+def percentiles_of(scores: Floats, has_links: NDArray[np.bool_]) -> Floats:
+    """For each node, how many of the pages that have links have a lower score, as a share."""
+    read = np.sort(scores[has_links])
+    return (np.searchsorted(read, scores) / max(1, len(read))).astype("<f4")
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One version of the file."""
+
+    identity: Identity = None
+    stamp: int = NO_STAMP
+    made_s: float = 0.0
+    alone: float = 0.0
+    per_link: float = 0.0
+    keys: Keys = field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    percentiles: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    in_links: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+
+def _identity(path: Path) -> Identity:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _mapped(path: Path) -> _Table:
+    """Map a rank file; nothing where there is none."""
+    with disk_errors(path, "read"):
+        identity = _identity(path)
+        if identity is None:
+            return _Table()
+        with path.open("rb") as file:
+            size, head = os.fstat(file.fileno()).st_size, file.read(_HEAD.size)
+            if len(head) < _HEAD.size or not head.startswith(_MAGIC):
+                raise CorruptFile(path, f"is no rank file; {_REMEDY}")
+            _, version, nodes, *facts = _HEAD.unpack(head)
+            if version != VERSION or size != _HEAD.size + nodes * _ROW_BYTES:
+                raise CorruptFile(path, f"is of another version or not whole; {_REMEDY}")
+            content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    columns = [
+        np.frombuffer(content, kind, nodes, _HEAD.size + nodes * before)
+        for kind, before in (("<i8", 0), ("<f4", 8), ("<f4", 12), ("<u4", 16))
+    ]
+    return _Table(identity, *facts, *columns)
+
+
+class RankFile:
+    """A collection's scores, open for reading. Where there is no file, every page is unknown.
+
+    What it says stays the same until `reload`, so that an answer is made from one version. Threads may share it: one
+    that reloads takes nothing from the others.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Know nothing until the first `reload`."""
+        self.path = path
+        self._table = _Table()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        file = cls(path)
+        file.reload()
+        return file
+
+    def reload(self) -> bool:
+        """Take up the file that lies there now, if it is another one; says whether it is."""
+        with disk_errors(self.path, "read"):
+            is_same = _identity(self.path) == self._table.identity
+        if not is_same:
+            self._table = _mapped(self.path)
+        return not is_same
+
+    def __len__(self) -> int:
+        return len(self._table.keys)
+
+    @property
+    def stamp(self) -> int:
+        """Tells one set of scores from another; NO_STAMP where there is none."""
+        return self._table.stamp
+
+    @property
+    def made_s(self) -> float:
+        """When the scores were made, in Unix seconds."""
+        return self._table.made_s
+
+    @property
+    def alone(self) -> float:
+        """The score of a page to which nobody links."""
+        return self._table.alone
+
+    @property
+    def per_link(self) -> float:
+        """What a link adds to a score on average."""
+        return self._table.per_link
+
+    def scores(self, keys: Keys) -> Floats:
+        """PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
+        table = self._table
+        return _looked_up(table.keys, table.scores, keys)
+
+    def percentiles(self, keys: Keys) -> Floats:
+        """How many of the pages that have links score lower than each key, as a share; 0 for unknown ones."""
+        table = self._table
+        return _looked_up(table.keys, table.percentiles, keys)
+
+    def in_links(self, keys: Keys) -> NDArray[np.uint32]:
+        """How many pages link to each key, by their last copies; 0 for unknown ones."""
+        table = self._table
+        return _looked_up(table.keys, table.in_links, keys)
+
+
+def _looked_up(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
+    if not len(known):
+        return np.zeros(len(keys), column.dtype)
+    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return np.where(known[places] == keys, column[places], column.dtype.type(0))

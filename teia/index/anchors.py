@@ -1,0 +1,104 @@
+"""The words on links to a cell's pages, kept beside its index (F7: what others call a page is what it is searched by).
+
+A text counts once for each linking host, so that a menu on ten thousand pages of a site is one voice. Only a few texts
+of one host, and only so many of one page, are kept: more would not change what the page is about.
+
+A page must be indexed again for new texts to be found with it, which costs as much as indexing it the first time. So
+that happens when the number of its texts has doubled, and for the others when there is nothing else to do
+(`due(everything=True)`); what is due is on disk, and a crash forgets none of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+import xxhash
+
+from teia.durable import disk_errors
+from teia.errors import StoreError
+
+MAX_TEXTS = 64
+MAX_TEXTS_OF_A_HOST = 3
+MAX_TEXT_CHARS = 200
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS anchors (
+    target INTEGER NOT NULL, host INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (target, host, text)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS targets (
+    target INTEGER PRIMARY KEY, texts INTEGER NOT NULL, indexed INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS due ON targets (target) WHERE texts > indexed;
+"""
+
+Named = tuple[int, str]
+"""(key of the page linked to, the words on the link)"""
+
+
+class AnchorTexts:
+    """The anchor texts of one cell. One writer; `of` may be asked by anybody."""
+
+    def __init__(self, path: Path) -> None:
+        with disk_errors(path, "opened"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            # Derived data: after a power loss it may be made again from the archive.
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = OFF")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+
+    def add(self, host: str, named: Iterable[Named]) -> None:
+        """Take the links that pages of one host have to pages of this cell."""
+        voice = _voice(host)
+        cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in named if text})
+        with self._db:
+            self._db.execute("BEGIN")
+            for target, texts in groupby(cleaned, key=itemgetter(0)):
+                self._add_to(target, voice, [text for _, text in texts])
+
+    def _add_to(self, target: int, voice: int, texts: Sequence[str]) -> None:
+        sql = "SELECT text FROM anchors WHERE target = ? AND host = ?"
+        known = {text for (text,) in self._db.execute(sql, (target, voice))}
+        new = [text for text in texts if text not in known][: MAX_TEXTS_OF_A_HOST - len(known)]
+        if not new:
+            return
+        row = self._db.execute("SELECT texts FROM targets WHERE target = ?", (target,)).fetchone()
+        room = MAX_TEXTS - (row[0] if row else 0)
+        for text in new[: max(0, room)]:
+            self._db.execute("INSERT OR IGNORE INTO anchors VALUES (?, ?, ?)", (target, voice, text))
+        more = "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts"
+        kept = min(len(new), max(0, room))
+        self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {more}", (target, kept))  # noqa: S608
+
+    def of(self, target: int) -> list[str]:
+        """The texts of links to a page: each as often as hosts say it, in an order that does not change."""
+        sql = "SELECT text FROM anchors WHERE target = ? ORDER BY text, host"
+        return [text for (text,) in self._db.execute(sql, (target,))]
+
+    def due(self, limit: int, *, everything: bool = False) -> list[int]:
+        """Pages to be indexed again: those with twice as many texts as when they last were, or with any new one."""
+        enough = "texts > indexed" if everything else "texts > indexed AND texts >= 2 * indexed"
+        sql = f"SELECT target FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
+        return [target for (target,) in self._db.execute(sql, (limit,))]
+
+    def indexed(self, targets: Iterable[int]) -> None:
+        """Note that these pages are indexed with all texts there are, or are not in the index at all."""
+        with self._db:
+            self._db.execute("BEGIN")
+            self._db.executemany("UPDATE targets SET indexed = texts WHERE target = ?", ((key,) for key in targets))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _voice(host: str) -> int:
+    """A host as eight octets: a collision would only make two hosts one voice."""
+    number: int = xxhash.xxh3_64_intdigest(host.encode())
+    return number - (1 << 64) if number >= 1 << 63 else number

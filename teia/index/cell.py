@@ -1,0 +1,152 @@
+"""The index of one cell: a tantivy folder that follows the cell's pages.
+
+Everything in it is derived: it can be thrown away and made again from the archive (`teia rebuild index`). A page that
+changes is deleted and added in the same commit, so a searcher sees the one or the other. `position` is how far in the
+cell's list of changes the last commit reached; it is written after the commit, so after a crash some changes come
+again, and coming again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import tantivy
+
+from teia.durable import disk_errors, write_atomically
+from teia.errors import StoreError
+from teia.index.entry import Entry, packed, unpacked
+from teia.index.languages import readable_in
+from teia.index.plurals import singular
+from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
+
+HEAP_BYTES = 32 << 20
+SECONDS_A_YEAR = 31_556_952
+POSITION_FILE = "position.json"
+
+
+class CellIndex:
+    """One cell's index, open for writing by at most one process, for reading by any."""
+
+    def __init__(self, folder: Path, *, heap_bytes: int = HEAP_BYTES) -> None:
+        self.folder = folder
+        self.schema = make_schema()
+        self._heap_bytes = heap_bytes
+        self._writer: tantivy.IndexWriter | None = None
+        self._index = self._opened()
+
+    def _opened(self) -> tantivy.Index:
+        with disk_errors(self.folder, "opened"):
+            if read_position(self.folder) is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                self.folder.mkdir(parents=True)
+                write_position(self.folder, 0)
+        try:
+            index = tantivy.Index(self.schema, path=str(self.folder))
+        except (ValueError, OSError) as error:
+            raise StoreError(f"{self.folder}: the index cannot be opened ({error}); `teia rebuild index`") from error
+        for name, each in analysers().items():
+            index.register_tokenizer(name, each)
+        return index
+
+    @property
+    def position(self) -> int:
+        return read_position(self.folder) or 0
+
+    @property
+    def writer(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            self._writer = self._index.writer(heap_size=self._heap_bytes, num_threads=1)
+        return self._writer
+
+    def put(self, entry: Entry, anchors: Iterable[str] = ()) -> None:
+        """Add a page, or replace it. `anchors` are the words on links to it."""
+        self.writer.delete_documents_by_term("key", entry.key)
+        self.writer.add_document(document_of(entry, anchors))
+
+    def remove(self, key: int) -> None:
+        self.writer.delete_documents_by_term("key", key)
+
+    def commit(self, position: int) -> None:
+        """Make everything since the last commit visible, and remember how far it goes."""
+        with disk_errors(self.folder, "written"):
+            self.writer.commit()
+            write_position(self.folder, position)
+
+    def searcher(self) -> tantivy.Searcher:
+        """A view of the last commit."""
+        self._index.reload()
+        return self._index.searcher()
+
+    def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+        """The page behind a hit."""
+        return unpacked(bytes(searcher.doc(address)["entry"][0]))
+
+    def entries(self, keys: Sequence[int]) -> list[Entry]:
+        """Pages of the last commit by their keys; those that are not in it are left out."""
+        searcher = self.searcher()
+        query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
+        hits = searcher.search(query, limit=len(keys), count=False).hits if keys else []
+        return [self.entry(searcher, address) for _, address in hits]
+
+    def close(self) -> None:
+        """Let go of the writer, waiting for merges; what was not committed is forgotten."""
+        if self._writer is not None:
+            self._writer.rollback()
+            self._writer.wait_merging_threads()
+            self._writer = None
+
+
+def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
+    """Return what tantivy indexes of a page."""
+    document = tantivy.Document()
+    whole = "\n".join((entry.title, *entry.headings, entry.text))
+    document.add_integer("key", entry.key)
+    document.add_text("all", singular(whole))
+    document.add_text("exact", whole)
+    document.add_text("head", singular("\n".join((entry.title, *entry.headings))))
+    document.add_text("title", entry.title)
+    for text in anchors:
+        document.add_text("anchor", singular(text))
+    document.add_text("host", entry.host)
+    for name in names_above(entry.host):
+        document.add_text("within", name)
+    document.add_text("lang", entry.language)
+    document.add_text("type", entry.media_type)
+    document.add_bytes("entry", packed(entry))
+    for link in entry.links:
+        document.add_integer("links", link.key)
+    dated_s = entry.date_s or entry.visited_s
+    document.add_integer("date_s", dated_s)
+    document.add_integer("visited_s", entry.visited_s)
+    document.add_integer("year", 1970 + dated_s // SECONDS_A_YEAR)
+    document.add_integer("text_digest", entry.text_digest)
+    document.add_integer("simhash", entry.simhash)
+    document.add_integer("languages", readable_in(entry.text, entry.language))
+    return document
+
+
+def names_above(host: str) -> list[str]:
+    """Return a host and every name above it: `a.b.org`, `b.org`, `org`, the root. Above an address is only the root."""
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return [host, ROOT]
+    labels = host.split(".")
+    return [*(".".join(labels[at:]) for at in range(len(labels))), ROOT]
+
+
+def read_position(folder: Path) -> int | None:
+    """How far an index goes; None where there is none, or one of another version."""
+    try:
+        said = json.loads((folder / POSITION_FILE).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    is_ours = isinstance(said, dict) and said.get("version") == SCHEMA_VERSION
+    position = said.get("position") if is_ours else None
+    return position if isinstance(position, int) else None
+
+
+def write_position(folder: Path, position: int) -> None:
+    content = json.dumps({"version": SCHEMA_VERSION, "position": position}).encode()
+    write_atomically(folder / POSITION_FILE, content)

@@ -1,0 +1,64 @@
+"""One page as the index takes it: what the parse child says of it, as bytes.
+
+`encoded` is for the way from the child to the indexer, `packed` for the index itself, which keeps every page once more
+for snippets. Both are checked against these types when they are read: a parse child has just read a hostile page.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from isal import isal_zlib
+
+DIGEST_BYTES = 8
+MAX_TEXT_CHARS = 1_000_000
+"""More of one page is not indexed; the archive has it all."""
+
+_LEVEL = 1
+
+
+class Anchor(msgspec.Struct, array_like=True, frozen=True):
+    """A link of a page: its target's key and host, and the words that stand on it."""
+
+    key: int
+    host: str
+    text: str
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """A page as the index takes it.
+
+    `key` is that of its URL (`urls.key_of`), `digest` the beginning of its payload's. `date_s` is when the page says it
+    was published or changed, or 0; `visited_s` when it was last seen so. `text_digest` is the first eight octets of the
+    digest of the normalised text, as a signed number, and `simhash` likewise: equal or alike texts are shown as one
+    result. `links` are the pages it leads to, each once, with the words on the first link that has some; those to
+    itself left out.
+    """
+
+    url: str
+    key: int
+    host: str
+    digest: bytes
+    title: str
+    headings: tuple[str, ...]
+    text: str
+    description: str
+    language: str
+    media_type: str
+    date_s: int
+    visited_s: int
+    text_digest: int
+    simhash: int
+    links: tuple[Anchor, ...] = ()
+
+
+encoded = msgspec.msgpack.Encoder().encode
+decoded = msgspec.msgpack.Decoder(Entry).decode
+
+
+def packed(entry: Entry) -> bytes:
+    data: bytes = isal_zlib.compress(encoded(entry), _LEVEL)
+    return data
+
+
+def unpacked(data: bytes) -> Entry:
+    return decoded(isal_zlib.decompress(data))

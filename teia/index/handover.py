@@ -1,0 +1,125 @@
+"""Pages on their way from the crawler to the indexer: a short-lived file per cell and batch of sixteen megabytes.
+
+The crawler commits a page together with a *change*: a number in the cell's list of what the index has to follow. Before
+that commit it writes the page's entry here under that number, so whoever sees the change finds the entry too. If the
+commit fails the number is given again and the later frame counts. Files are removed when the index has them.
+
+It is a short cut, not the truth. Nothing is synced, and when the indexer has fallen far behind nothing more is written;
+an entry that is not here is read from the archive again.
+
+    frame:  change u64, key i64, length u32, entry
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from teia.durable import disk_errors
+
+FILE_BYTES = 16 << 20
+MAX_BYTES = 256 << 20
+"""Of one cell, waiting: about ten thousand pages."""
+
+LOOK_EVERY = 64
+"""While there is no room, the folder is looked at once for so many entries."""
+
+_FRAME = struct.Struct("<QqI")
+_SUFFIX = ".entries"
+
+
+class Handover:
+    """The crawler's end: entries go in."""
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self._other_bytes = 0
+        self._turns = itertools.count()
+
+    def write(self, change: int, key: int, entry: bytes) -> None:
+        """Leave an entry for the indexer; while too many wait, leave none."""
+        with disk_errors(self._folder, "written"):
+            if self._file is None or self._size >= FILE_BYTES:
+                self._file = self._begun(change)
+            if self._has_room():
+                self._file.write(_FRAME.pack(change, key, len(entry)) + entry)
+                self._size += _FRAME.size + len(entry)
+
+    def _begun(self, change: int) -> BinaryIO:
+        self.close()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._size, self._other_bytes = 0, self._waiting_bytes()
+        return (self._folder / f"{change:020d}{_SUFFIX}").open("ab")
+
+    def _has_room(self) -> bool:
+        if self._size + self._other_bytes >= self._max_bytes and next(self._turns) % LOOK_EVERY == 0:
+            self._other_bytes = self._waiting_bytes() - self._size
+        return self._size + self._other_bytes < self._max_bytes
+
+    def _waiting_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.glob(f"*{_SUFFIX}"))
+
+    def flush(self) -> None:
+        """Let the indexer see what was written; before the commit of the changes."""
+        if self._file is not None:
+            with disk_errors(self._folder, "written"):
+                self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class Waiting:
+    """The indexer's end: entries come out, in the order of their changes, and files go when all of them have."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._done: dict[Path, int] = {}
+        """How much of a file holds only what was asked for before."""
+
+    def entries(self, first: int, last: int) -> dict[int, tuple[int, bytes]]:
+        """Entries of the changes from `first` to `last`: (key, entry) by number; of two with one number, the later."""
+        found: dict[int, tuple[int, bytes]] = {}
+        files = self._files()
+        for (begins, path), following in zip(files, [*files[1:], None], strict=False):
+            if begins <= last and (following is None or following[0] >= first):
+                found |= self._read(path, first, last)
+        return found
+
+    def _read(self, path: Path, first: int, last: int) -> dict[int, tuple[int, bytes]]:
+        found: dict[int, tuple[int, bytes]] = {}
+        end = self._done.get(path, 0)
+        is_done = True
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(end)
+            while len(header := file.read(_FRAME.size)) == _FRAME.size:
+                change, key, length = _FRAME.unpack(header)
+                entry = file.read(length)
+                if len(entry) < length:
+                    break  # still on its way
+                end += _FRAME.size + length
+                is_done = is_done and change < first
+                if is_done:
+                    self._done[path] = end
+                if first <= change <= last:
+                    found[change] = key, entry
+        return found
+
+    def forget(self, position: int) -> None:
+        """Remove files that hold nothing after a position. The newest stays: the crawler may be writing to it."""
+        files = self._files()
+        for (_, path), (next_begins, _) in itertools.pairwise(files):
+            if next_begins <= position + 1:
+                path.unlink(missing_ok=True)
+                self._done.pop(path, None)
+
+    def _files(self) -> list[tuple[int, Path]]:
+        return sorted((int(path.stem), path) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit())

@@ -1,0 +1,59 @@
+"""In which languages a page can be read: more than one, where paragraphs were never translated.
+
+A page's language, as the parser tells it, is one; it is what `lang:` and the facets go by. Ranking prefers pages that
+can be read in the language of the query, and there a page that is half Portuguese must not pass for English. So the
+words that hold sentences together are counted in a few places of the text, and a language that has a good share of them
+counts too. (On 660 pages of documentation, the parser's word alone lost more than it won: docs/search.md.)
+
+The languages of a page are one number, a bit for each: the index keeps it where it can be read quickly for many pages.
+"""
+
+from __future__ import annotations
+
+PIECES, PIECE_CHARS = 4, 1_500
+LOOKED_AT_CHARS = 65_536
+MIN_WORDS = 8
+"""With fewer words to go by only the parser's word counts."""
+
+GOOD_SHARE = 0.4
+
+CODES = (
+    "en", "pt", "es", "fr", "de", "it", "gl", "ca", "nl", "pl", "ru", "uk", "cs", "sv", "da", "no", "fi", "hu", "ro",
+    "tr", "el", "ar", "he", "fa", "hi", "bn", "zh", "ja", "ko", "vi", "th", "id",
+)  # fmt: skip
+"""Languages with a bit of their own, which may never change place."""
+
+OTHER = 1 << 62
+"""The bit that all other languages share."""
+
+_BITS = {code: 1 << place for place, code in enumerate(CODES)}
+
+_ENGLISH = "the of and to in is that it with on are this be by from or an was which you not have can"
+_PORTUGUESE = "de da dos das que não para com uma um os em na pelo pela mais como ao é são foi ou se você"
+"""Frequent words of one language that are rare in the other."""
+
+_HOLDING_TOGETHER = {"en": frozenset(_ENGLISH.split()), "pt": frozenset(_PORTUGUESE.split())}
+
+
+def bit_of(language: str) -> int:
+    """The bit of a language; nothing for an unknown one."""
+    return _BITS.get(language, OTHER) if language else 0
+
+
+def readable_in(text: str, language: str) -> int:
+    """The bits of the languages in which a text can be read, that of the parser among them; 0 if nobody knows."""
+    words = [word for piece in _pieces(text[:LOOKED_AT_CHARS]) for word in piece.lower().split()]
+    counts = {code: sum(map(known.__contains__, words)) for code, known in _HOLDING_TOGETHER.items()}
+    total = sum(counts.values())
+    bits = bit_of(language)
+    if total >= MIN_WORDS:
+        for code, count in counts.items():
+            bits |= _BITS[code] if count >= GOOD_SHARE * total else 0
+    return bits
+
+
+def _pieces(text: str) -> list[str]:
+    step = len(text) // PIECES
+    if step <= PIECE_CHARS:
+        return [text]
+    return [text[start : start + PIECE_CHARS] for start in range(0, step * PIECES, step)]

@@ -1,0 +1,128 @@
+"""An index opened to be searched: never written, and following what another process commits.
+
+A searcher is a view of one commit. It stays as it is while it is used, however long that takes; the next one sees what
+was committed since. Whether there is something new is told by the file that tantivy replaces with every commit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+
+import tantivy
+from tantivy import FieldType, Occur, Query
+
+from teia.errors import IndexFailure
+from teia.index.cell import read_position
+from teia.index.entry import Entry, unpacked
+from teia.index.schema import analysers, make_schema
+
+META_FILE = "meta.json"
+AT_ONCE = 2_000
+"""Pages that are looked up together, which bounds what is held in memory."""
+
+_KEY_BITS = 64
+_RANGES = 1 << 10
+
+
+class IndexReader(ABC):
+    """Something that can be searched; threads may share it."""
+
+    def __init__(self) -> None:
+        self.schema = make_schema()
+        self._lock = Lock()
+        self._seen: Hashable = None
+        self._index: tantivy.Index | None = None
+
+    def searcher(self) -> tantivy.Searcher:
+        """A view of what was committed; IndexFailure where there is no index, or one of another version."""
+        with self._lock:
+            state = self._state()
+            if self._index is None or state != self._seen:
+                self._index = self._renewed(self._index)
+                self._seen = state
+            return self._index.searcher()
+
+    def last_searcher(self) -> tantivy.Searcher:
+        """The view that was asked for last, without looking whether there is a newer one."""
+        index = self._index
+        return IndexReader.searcher(self) if index is None else index.searcher()
+
+    @abstractmethod
+    def _state(self) -> Hashable:
+        """Something that is another after a commit."""
+
+    @abstractmethod
+    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+        """The index with what was committed since it was opened."""
+
+    def entries(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> dict[int, Entry]:
+        """Pages by their keys; those that are not there are left out."""
+        found: dict[int, Entry] = {}
+        for start in range(0, len(keys), AT_ONCE):
+            some = keys[start : start + AT_ONCE]
+            wanted = Query.boolean_query([(Occur.Should, Query.term_query(self.schema, "key", key)) for key in some])
+            for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
+                entry = entry_at(searcher, address)
+                found[entry.key] = entry
+        return found
+
+    def all_entries(self) -> Iterator[Entry]:
+        """Every page that was committed, in the order of ranges of keys; few are held at a time."""
+        searcher = self.searcher()
+        step = 1 << (_KEY_BITS - _RANGES.bit_length() + 1)
+        limit = max(1, searcher.num_docs)
+        for low in range(-(1 << (_KEY_BITS - 1)), 1 << (_KEY_BITS - 1), step):
+            wanted = Query.range_query(self.schema, "key", FieldType.Integer, low, low + step - 1)
+            for _, address in searcher.search(wanted, limit=limit, count=False).hits:
+                yield entry_at(searcher, address)
+
+
+class CellReader(IndexReader):
+    """The index of one cell."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def _state(self) -> Hashable:
+        return identity_of(self.folder)
+
+    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+        if not has_index(self.folder):
+            raise IndexFailure(f"{self.folder}: there is no index of this version yet; `teia rebuild index` makes one")
+        try:
+            index = index or opened(self.folder)
+            index.reload()
+        except (ValueError, OSError) as error:
+            raise IndexFailure(f"{self.folder}: the index cannot be read ({error}); `teia rebuild index`") from error
+        return index
+
+
+def opened(folder: Path) -> tantivy.Index:
+    """An index that is looked at again only when told to."""
+    index = tantivy.Index.open(str(folder))
+    for name, each in analysers().items():
+        index.register_tokenizer(name, each)
+    index.config_reader("manual")
+    return index
+
+
+def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+    return unpacked(bytes(searcher.doc(address)["entry"][0]))
+
+
+def identity_of(folder: Path) -> tuple[int, int, int] | None:
+    """Tells one commit from another; None where there is no index."""
+    try:
+        status = (folder / META_FILE).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def has_index(folder: Path) -> bool:
+    """Whether there is an index here that can be searched, were it an empty one."""
+    return read_position(folder) is not None and (folder / META_FILE).exists()

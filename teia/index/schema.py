@@ -1,0 +1,80 @@
+"""What is indexed of a page, and how its words are made (docs/decisions/0015-search.md).
+
+    all          title, headings and text, as stems
+    head         title and headings, as stems
+    anchor       the words on links to it, as stems
+    exact        title, headings and text, folded but neither stemmed nor stripped of stop words
+    title        the title as `exact` has it, for `title:`
+    host, within the host; the host and every name above it up to the root, for `site:`
+    links        the keys of the pages it leads to, so that who links here is one term
+    languages    the bits of the languages it can be read in (languages.py)
+    entry        the whole page again, packed: for snippets, cached text, and to be indexed again
+
+Words are folded *before* they are stemmed, so that a query without accents meets the same stems; stop words are
+dropped before they are folded, because the lists have accents. Before all that some plurals become singular
+(plurals.py).
+
+Every page is stemmed alike, by the English and then the Portuguese rules, whatever its language. A field for each
+language was tried and is worse: pages whose language was mistaken are lost, a word is rare in the field of the other
+language and so weighs much there, and the mean length of a field counts pages that do not have it.
+
+A key is a signed number everywhere: tantivy does not delete by an unsigned one (seen in 0.27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tantivy
+from tantivy import Filter, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
+
+SCHEMA_VERSION = 2
+"""An index of another version is thrown away and made again."""
+
+MAX_WORD_BYTES = 40
+STEMS, EXACT = "stems", "exact"
+STEMMED_FIELDS = ("all", "head", "anchor")
+EXACT_FIELDS = ("exact", "title")
+ROOT = ""
+"""The name above all hosts: a term of `within` that every page has, so that pages can be counted as terms are."""
+
+
+def stems() -> TextAnalyzer:
+    """What makes the words of the fields that are stemmed."""
+    builder = _words().filter(Filter.stopword("english")).filter(Filter.stopword("portuguese"))
+    builder = builder.filter(Filter.ascii_fold())
+    return builder.filter(Filter.stemmer("english")).filter(Filter.stemmer("portuguese")).build()
+
+
+def folded() -> TextAnalyzer:
+    """What makes the words of the fields that keep every word as it is, but for case and accents."""
+    return _words().filter(Filter.ascii_fold()).build()
+
+
+def _words() -> TextAnalyzerBuilder:
+    builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(MAX_WORD_BYTES))
+    return builder.filter(Filter.lowercase())
+
+
+def analysers() -> Mapping[str, TextAnalyzer]:
+    """Every analyser by the name under which an index knows it."""
+    return {STEMS: stems(), EXACT: folded()}
+
+
+def make_schema() -> tantivy.Schema:
+    builder = SchemaBuilder()
+    builder.add_integer_field("key", indexed=True, fast=True)
+    for name in STEMMED_FIELDS:
+        builder.add_text_field(name, tokenizer_name=STEMS)
+    for name in EXACT_FIELDS:
+        builder.add_text_field(name, tokenizer_name=EXACT)
+    for name in ("host", "lang", "type"):
+        builder.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("within", tokenizer_name="raw", index_option="basic")
+    builder.add_bytes_field("entry", stored=True)
+    builder.add_integer_field("links", indexed=True)
+    for name in ("date_s", "visited_s", "year"):
+        builder.add_integer_field(name, indexed=True, fast=True)
+    for name in ("text_digest", "simhash", "languages"):
+        builder.add_integer_field(name, fast=True)
+    return builder.build()

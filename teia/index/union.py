@@ -1,0 +1,117 @@
+"""The indexes of some cells, searched as one.
+
+tantivy computes a score from the pages of one index: how many there are, how many have a word, how long they are on
+average. Cells differ in all three, so scores of two cells cannot be compared. A word's rarity can be put right from
+outside (search/compile.py), a mean length cannot: with a book in each of four cells that cost a twentieth of the
+precision (docs/search.md).
+
+But the segments of an index never change, and an index is a list of them. So the lists of all cells are joined to one,
+in a temporary folder in which the files of all segments appear as links. The same pages then rank the same in however
+many cells they lie, and there is one search instead of many.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tantivy
+
+from teia.durable import disk_errors
+from teia.errors import IndexFailure
+from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, opened
+
+TRIES = 5
+"""A segment may be merged away between reading a list and opening its files; then the list is read again."""
+
+Meta = dict[str, Any]
+
+
+class UnionReader(IndexReader):
+    """The indexes of cells as one; cells that have none are left out, and named."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        """Take the folders of cells' indexes by the names of the cells."""
+        super().__init__()
+        self.left_out: dict[str, str] = {}
+        """By the name of a cell: why it is not searched."""
+
+        self._folders = dict(folders)
+        self._place = Path(tempfile.mkdtemp(prefix="teia-index-"))
+        self._cleaned = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
+
+    @property
+    def cells(self) -> int:
+        return len(self._folders)
+
+    def close(self) -> None:
+        """Remove the temporary folder; searchers that are still used stay good."""
+        self._cleaned()
+
+    def _state(self) -> Hashable:
+        return tuple(map(identity_of, self._folders.values()))
+
+    def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
+        problem: Exception | None = None
+        for _ in range(TRIES):
+            try:
+                names = self._joined()
+                index = index or opened(self._place)
+                index.reload()
+            except (ValueError, OSError) as error:
+                problem = error
+                continue
+            self._clear_up(names)
+            return index
+        raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
+
+    def _joined(self) -> set[str]:
+        """Write the list of all segments, and make links to their files; returns the names of those."""
+        metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
+        if not metas:
+            why = next(iter(self.left_out.values()), "there are no cells")
+            raise IndexFailure(f"there is nothing to search: {why}")
+        joined = next(iter(metas.values())) | {
+            "segments": [segment for meta in metas.values() for segment in meta["segments"]],
+            "opstamp": max(meta["opstamp"] for meta in metas.values()),
+        }
+        with disk_errors(self._place, "written"):
+            self._place.mkdir(exist_ok=True)  # whoever tidies up temporary folders may have taken it
+            names = {name for folder, meta in metas.items() for name in self._linked(folder, meta)}
+            temporary = self._place / f".{META_FILE}"
+            temporary.write_text(json.dumps(joined), "utf-8")
+            temporary.replace(self._place / META_FILE)
+        return names
+
+    def _meta(self, name: str, folder: Path) -> Meta | None:
+        """What a cell's index says of itself; None where it cannot be searched."""
+        self.left_out.pop(name, None)
+        if not has_index(folder):
+            self.left_out[name] = "it has no index of this version yet"
+            return None
+        try:
+            meta: Meta = json.loads((folder / META_FILE).read_bytes())
+        except (OSError, ValueError) as error:
+            self.left_out[name] = f"its index cannot be read ({error})"
+            return None
+        return meta
+
+    def _linked(self, folder: Path, meta: Meta) -> Iterator[str]:
+        """Make links to the files of a cell's segments."""
+        segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
+        for file in folder.iterdir():
+            if file.name.partition(".")[0] in segments:
+                link = self._place / file.name
+                if not link.is_symlink():
+                    link.symlink_to(file.resolve())
+                yield file.name
+
+    def _clear_up(self, names: set[str]) -> None:
+        for link in self._place.iterdir():
+            if link.is_symlink() and link.name not in names:
+                link.unlink(missing_ok=True)

@@ -1,0 +1,205 @@
+"""A corpus in the cells of an index, on disk, as the indexer would leave it; made once and used again.
+
+    cell-0, cell-1 …   an index each, with its link file
+    ranks.bin          PageRank over all of them
+    semantics/         the model of latent semantics, where one was asked for
+    collection.json    what it was made from and what that cost; written last, so a folder without it is made anew
+
+Pages are put, committed and merged by the product's code, five thousand to a commit, so the segments are such as a long
+crawl leaves behind. Only the way there is shorter: entries come from the corpus and not from a crawler.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from teia.clock import Clock
+from teia.crawl.indexing import COMMIT_PAGES
+from teia.durable import disk_errors, write_atomically
+from teia.errors import StoreError
+from teia.graph.linkfile import LinkFile
+from teia.graph.rankfile import RankFile
+from teia.graph.renewal import renew_ranks
+from teia.index.cell import CellIndex
+from teia.index.entry import Entry
+from teia.index.schema import SCHEMA_VERSION
+from teia.index.union import UnionReader
+from teia.lab.corpus.pages import Corpus
+from teia.search.semantic import Models, save
+from teia.search.training import MIN_PAGES, train
+
+VERSION = 1
+DESCRIPTION = "collection.json"
+SAY_EVERY = 20_000
+
+Say = Callable[[str], None]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What a collection was made from, and what that cost.
+
+    `seconds` is the time on the wall of everything, `corpus_s` the part of it that went into inventing pages. While a
+    page is invented others are indexed, so the two do not subtract to the time of the indexer.
+    """
+
+    version: int
+    schema: int
+    pages: int
+    seed: int
+    cells: int
+    text_bytes: int
+    seconds: float
+    cpu_s: float
+    corpus_s: float
+    index_bytes: int
+    segments: int
+    peak_rss_mb: int
+    semantics_s: float | None = None
+
+    @property
+    def pages_per_s(self) -> float:
+        return self.pages / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that is complete."""
+
+    folder: Path
+    made: Made
+
+    def reader(self) -> UnionReader:
+        return UnionReader({f"cell {number}": cell_folder(self.folder, number) for number in range(self.made.cells)})
+
+    def ranks(self) -> RankFile:
+        return RankFile.open(self.folder / "ranks.bin")
+
+    def models(self) -> Models:
+        return Models(self.folder / "semantics")
+
+    def files(self) -> list[Path]:
+        """Every file that a search may read."""
+        return [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+
+
+def cell_folder(folder: Path, number: int) -> Path:
+    return folder / f"cell-{number}"
+
+
+def collection(
+    folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, say: Say = print
+) -> Collection:
+    """The collection in a folder, made where there is none, or one of other pages or of another version."""
+    made = _described(folder)
+    wanted = (VERSION, SCHEMA_VERSION, pages, seed, cells)
+    if made is None or (made.version, made.schema, made.pages, made.seed, made.cells) != wanted:
+        say(f"indexing {pages:,} pages of lab text into {folder}")
+        made = _made(folder, Corpus(pages, seed, cells=cells), clock, say)
+        _describe(folder, made)
+    found = Collection(folder, made)
+    if semantics and made.semantics_s is None:
+        say("training the semantic model")
+        made = msgspec.structs.replace(made, semantics_s=_trained(found, clock))
+        _describe(folder, made)
+    return Collection(folder, made)
+
+
+def opened(folder: Path) -> Collection:
+    """The collection that is in a folder."""
+    made = _described(folder)
+    if made is None:
+        raise StoreError(f"{folder}: there is no complete collection of lab text here")
+    return Collection(folder, made)
+
+
+def _described(folder: Path) -> Made | None:
+    try:
+        return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Made)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _describe(folder: Path, made: Made) -> None:
+    write_atomically(folder / DESCRIPTION, msgspec.json.encode(made))
+
+
+class _Cell:
+    """One cell while it is filled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.index = CellIndex(folder)
+        self.links = LinkFile(folder / "links.bin")
+        self.put = 0
+
+    def take(self, entry: Entry, anchors: tuple[str, ...]) -> None:
+        self.index.put(entry, anchors)
+        self.links.append(entry.key, [link.key for link in entry.links])
+        self.put += 1
+        if self.put % COMMIT_PAGES == 0:
+            self.commit()
+
+    def commit(self) -> None:
+        self.links.flush()
+        self.index.commit(self.put)
+
+    def close(self) -> None:
+        self.index.close()
+        self.links.close()
+
+
+def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
+    with disk_errors(folder, "written"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    began, spent = clock.ticks_s(), os.times()
+    corpus_s, text_bytes = 0.0, 0
+    with ExitStack() as stack:
+        cells = [stack.enter_context(closing(_Cell(cell_folder(folder, n)))) for n in range(corpus.cells)]
+        for number in range(corpus.pages):
+            before = clock.ticks_s()
+            page = corpus.indexable(number)
+            corpus_s += clock.ticks_s() - before
+            text_bytes += len(page.entry.text.encode())
+            cells[page.cell].take(page.entry, page.anchors)
+            if (number + 1) % SAY_EVERY == 0:
+                say(f"{number + 1:,} pages after {clock.ticks_s() - began:.0f} s")
+        for cell in cells:
+            cell.commit()
+    renew_ranks(
+        [cell_folder(folder, n) / "links.bin" for n in range(corpus.cells)], folder / "ranks.bin", clock.now_s()
+    )
+    seconds, now = clock.ticks_s() - began, os.times()
+    with closing(UnionReader({str(n): cell_folder(folder, n) for n in range(corpus.cells)})) as reader:
+        segments = reader.searcher().num_segments
+    return Made(
+        version=VERSION,
+        schema=SCHEMA_VERSION,
+        pages=corpus.pages,
+        seed=corpus.seed,
+        cells=corpus.cells,
+        text_bytes=text_bytes,
+        seconds=seconds,
+        cpu_s=now.user + now.system - spent.user - spent.system,
+        corpus_s=corpus_s,
+        index_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        segments=segments,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    )
+
+
+def _trained(found: Collection, clock: Clock) -> float:
+    """Train the model of meaning and keep it; returns how long it took."""
+    began = clock.ticks_s()
+    with closing(found.reader()) as reader:
+        model = train(reader.all_entries, seed=found.made.seed, min_pages=min(MIN_PAGES, found.made.pages))
+    if model is not None:
+        save(model, found.folder / "semantics", clock.now_s())
+    return clock.ticks_s() - began

@@ -1,0 +1,220 @@
+"""The pages of a collection: those of a lab world, longer, and with words as they are spread in real text.
+
+Hosts, URLs, titles, languages, dates and links are a world's (`World`), and so are some paragraphs. The others are made
+of words by their rank (vocabulary.py). A page has a subject, one of the few that its host writes about: words that come
+back on it and are rare elsewhere. Without that words would be spread over pages as if by rain, which real ones are not.
+
+Everything about a page follows from the seed, its host and its number there, so a mirror shows the same page, pages can
+be made in any order, and a page need not be kept to be asked for again.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from teia.index.anchors import MAX_TEXTS
+from teia.index.entry import Anchor, Entry
+from teia.lab.corpus.vocabulary import SIZE, Vocabulary, ranks, vocabulary
+from teia.lab.faults import Kind
+from teia.lab.pages import FIRST_YEAR, YEARS, PageWriter
+from teia.lab.spec import WorldSpec
+from teia.lab.urlspace import UrlSpace
+from teia.lab.world import World
+from teia.lib.simhash import simhash
+from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
+
+PAGES_PER_HOST = 50
+"""About T8's: 676,261 documents on 14,068 servers."""
+
+MEDIAN_WORDS, SPREAD, MAX_WORDS = 220, 0.9, 10_000
+"""Lengths are log-normal. With the lab's paragraphs that is a mean of 3.4 kB, as F11's pages have: 2,053 MB of text for
+609,212 of them."""
+
+SUBJECTS, SUBJECT_WORDS, SUBJECTS_OF_HOST = 4_000, 40, 3
+SUBJECT_SHARE = 0.15
+"""Of words that are of the page's subject."""
+
+SENTENCE_WORDS = (7, 18)
+PARAGRAPH_SENTENCES = 5
+UNDATED = 0.4
+VISITED_S = 1_700_000_000
+OUTSIDE_LINKS = 2
+COPRIME = 2_654_435_761
+
+
+@dataclass(frozen=True, slots=True)
+class Indexable:
+    """A page as the index takes it: the entry, the words on links to it, and the cell it belongs to."""
+
+    entry: Entry
+    anchors: tuple[str, ...]
+    cell: int
+
+
+class Corpus:
+    """A collection of so many pages, made as they are asked for."""
+
+    def __init__(self, pages: int, seed: int, *, cells: int = 1, words: int = SIZE) -> None:
+        self.pages, self.seed, self.cells = pages, seed, cells
+        hosts = max(1, pages // PAGES_PER_HOST)
+        wanted = {"seed": seed, "pages": pages, "hosts": hosts, "errors.scale": 0.0, "text.paragraphs": 2}
+        self._world = World(WorldSpec.of({**wanted, "robots.excluded": 0.0}), epoch_s=VISITED_S, port=80)
+        self._writer = PageWriter(self._world.spec, self._world.graph, self._world.roots)
+        self.vocabularies = {code: vocabulary(code, seed, words) for code in ("en", "pt")}
+        self._first_pages = np.cumsum([0, *(host.size for host in self._world.hosts)])
+        self._starts = cell_starts(cells)
+        self._subjects = _subjects(seed, words)
+
+    def indexables(self, first: int = 0, last: int | None = None) -> Iterator[Indexable]:
+        """Pages in the order of their numbers, in which the hosts take turns as they do in a crawl."""
+        for number in range(first, self.pages if last is None else last):
+            yield self.indexable(number)
+
+    def indexable(self, number: int) -> Indexable:
+        """Make one page."""
+        space, slot = self._place(number)
+        random = np.random.default_rng((self.seed, space.content, slot))
+        entry = self._entry(space, slot, VISITED_S + number, random)
+        named = (entry.title,) * min(MAX_TEXTS, self._voices(space, slot, random))
+        return Indexable(entry, named, self._cells_of_hosts[space.host.index])
+
+    def _place(self, number: int) -> tuple[UrlSpace, int]:
+        """Which page of which host has a number: neighbours by number are not neighbours in the world."""
+        place = number * COPRIME % self.pages
+        host = int(np.searchsorted(self._first_pages, place, "right")) - 1
+        return self._world.spaces[host], place - int(self._first_pages[host])
+
+    @cached_property
+    def _cells_of_hosts(self) -> list[int]:
+        return [cell_of(slot_of(site_of(host.name)), self._starts) for host in self._world.hosts]
+
+    # -- what a page says ----------------------------------------------------------------------------------
+
+    def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> Entry:
+        path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
+        url = self._url(space.host.name, path)
+        subject = self._subject(space, random)
+        text = self._text(space, slot, subject, random)
+        bits = simhash(text.lower())
+        language = space.host.language
+        return Entry(
+            url=url,
+            key=key_of(url),
+            host=space.host.name,
+            digest=xxhash.xxh3_64_digest(text.encode()),
+            title=title,
+            headings=(self._heading(space, subject, random),),
+            text=text,
+            description="",
+            language=language,
+            media_type="application/pdf" if space.kind(slot) is Kind.PDF else "text/html",
+            date_s=_date_s(random),
+            visited_s=visited_s,
+            text_digest=_signed(xxhash.xxh3_64_intdigest(text.encode())),
+            simhash=_signed(bits),
+            links=tuple(self._links(space, slot)),
+        )
+
+    def _url(self, host: str, path: str) -> str:
+        return self._world.roots[host].decode() + path
+
+    def _subject(self, space: UrlSpace, random: np.random.Generator) -> NDArray[np.int64]:
+        """The ranks of the words of one of the subjects that a host writes about."""
+        which = (space.host.salt + int(random.integers(SUBJECTS_OF_HOST))) % SUBJECTS
+        words: NDArray[np.int64] = self._subjects[which]
+        return words
+
+    def _text(self, space: UrlSpace, slot: int, subject: NDArray[np.int64], random: np.random.Generator) -> str:
+        codec = space.lexicon.codec
+        _, *paragraphs = (each.decode(codec) for each in self._writer.texts(space, slot, 0))
+        count = min(MAX_WORDS, int(random.lognormal(np.log(MEDIAN_WORDS), SPREAD)))
+        words = self._words(self.vocabularies[space.host.language], subject, count, random)
+        return "\n".join((*paragraphs, *_paragraphs(words, random), f"n. {space.content * 1_000_003 + slot}"))
+
+    @staticmethod
+    def _words(known: Vocabulary, subject: NDArray[np.int64], count: int, random: np.random.Generator) -> list[str]:
+        units = random.random((2, count))
+        drawn = known.rank(units[0])
+        of_subject = units[1] < SUBJECT_SHARE
+        within = ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
+        drawn[of_subject] = subject[within]
+        words = known.words
+        return [words[rank] for rank in drawn.tolist()]
+
+    def _heading(self, space: UrlSpace, subject: NDArray[np.int64], random: np.random.Generator) -> str:
+        words = self.vocabularies[space.host.language].words
+        return " ".join(words[rank] for rank in subject[random.integers(0, SUBJECT_WORDS, 3)].tolist()).capitalize()
+
+    # -- where it leads, and who leads to it ---------------------------------------------------------------
+
+    def _links(self, space: UrlSpace, slot: int) -> Iterator[Anchor]:
+        """The links of a page, each target once, with the titles of the pages they lead to."""
+        links = self._world.graph.of_page(space, slot, self._world.graph.draws(space, slot))
+        seen = {slot}
+        for target in (*links.children, *links.inside):
+            if target not in seen:
+                seen.add(target)
+                yield self._anchor(space.host.name, space, target)
+        for other in links.outside:
+            yield self._anchor(other.space.host.name, other.space, other.slot)
+
+    def _anchor(self, name: str, space: UrlSpace, slot: int) -> Anchor:
+        path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
+        return Anchor(key_of(self._url(name, path)), name, title)
+
+    def _voices(self, space: UrlSpace, slot: int, random: np.random.Generator) -> int:
+        """How many hosts link to a page, its own included; they all call it by its title.
+
+        It is drawn from what the world's power law expects, instead of looking at all other pages.
+        """
+        power = self._world.spec.links.power
+        share = _power_share(space.host.index, len(self._world.hosts), power) * _power_share(slot, space.size, power)
+        return 1 + int(random.poisson(OUTSIDE_LINKS * self.pages * share))
+
+
+def _subjects(seed: int, words: int) -> NDArray[np.int64]:
+    """The ranks of the words of every subject: words of all sorts of frequency that tell something."""
+    random = np.random.default_rng((seed, SUBJECTS))
+    least = min(100, words // 2)
+    found = np.exp(random.uniform(np.log(least), np.log(words), (SUBJECTS, SUBJECT_WORDS)))
+    return np.minimum(found, words - 1).astype(np.int64)
+
+
+def _power_share(at: int, size: int, power: float) -> float:
+    """How probable `int(size * u ** power)` is to be `at`, for u in [0, 1)."""
+    return float(((at + 1) / size) ** (1 / power) - (at / size) ** (1 / power))
+
+
+def _paragraphs(words: Sequence[str], random: np.random.Generator) -> Iterator[str]:
+    """Words as sentences, sentences as paragraphs."""
+    low, high = SENTENCE_WORDS
+    lengths = random.integers(low, high, len(words) // low + 1).tolist()
+    sentences: list[str] = []
+    at = 0
+    for length in lengths:
+        if at >= len(words):
+            break
+        sentence = " ".join(words[at : at + length])
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        at += length
+    for start in range(0, len(sentences), PARAGRAPH_SENTENCES):
+        yield " ".join(sentences[start : start + PARAGRAPH_SENTENCES])
+
+
+def _date_s(random: np.random.Generator) -> int:
+    """When a page says it was written, if it does."""
+    if random.random() < UNDATED:
+        return 0
+    first, last = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (FIRST_YEAR, FIRST_YEAR + YEARS))
+    return int(random.integers(first, last))
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number

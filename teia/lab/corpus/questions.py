@@ -1,0 +1,198 @@
+"""What is asked of a collection: queries of every kind, drawn from its words by how frequent they are.
+
+F11's table 26 has four kinds of queries and two of each (`PUBLISHED`, word for word). To say how long a kind takes more
+are needed, so each is drawn many times, half of them in each language, with words that many, some and few pages have.
+The words of a query stand on one page, as those that people put together do. Then come kinds that the paper's search
+did not have: filters, prefixes, slips of the pen, pasted text, the last results.
+
+The same corpus and seed give the same questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+import numpy as np
+
+from teia.index.entry import Entry
+from teia.lab.corpus.pages import Corpus
+from teia.lab.corpus.vocabulary import HIGH, LOW, MEDIUM
+from teia.search.query import RESULT_WINDOW
+
+BANDS = {"high": HIGH, "medium": MEDIUM, "low": LOW}
+"""By how frequent words are: their ranks."""
+
+EXAMPLES = 400
+"""Pages that words and texts are taken from."""
+
+PASTED_WORDS = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One query. `words` says how frequent its words are; `shows` is the first result that is wanted, from 0."""
+
+    kind: str
+    words: str
+    text: str
+    shows: int = 0
+    facets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A query of F11's table 26, with the seconds that it took there, and took when it was repeated."""
+
+    kind: str
+    text: str
+    first_s: float
+    again_s: float
+
+
+PUBLISHED = (
+    Published("any word", "café carro bolo", 0.1969, 0.0020),
+    Published("any word", "cachorro gato", 0.1900, 0.0019),
+    Published("all words", "+informatica +banco +dados", 0.2037, 0.0021),
+    Published("all words", "+aparelho +auditivo", 0.3235, 0.0019),
+    Published("one and not the other", "+navegador -firefox", 0.1052, 0.0019),
+    Published("one and not the other", "+celular -compra", 0.2185, 0.0019),
+    Published("phrase", '"sistema de busca"', 0.1076, 0.0021),
+    Published("phrase", '"quero café"', 17.86, 0.0012),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How questions of a kind look. `a`, `b` and `c` are words of one page, `far` one of another."""
+
+    kind: str
+    text: str
+    bands: tuple[str, ...] = ("high",)
+    words: str = ""
+    """What is said of the words where it is not the band."""
+
+    shows: int = 0
+    facets: bool = False
+
+
+FORMS = (
+    Form("one word", "{a}", tuple(BANDS)),
+    Form("any word", "{a} {b} {c}", tuple(BANDS)),
+    Form("all words", "+{a} +{b}", tuple(BANDS)),
+    Form("one and not the other", "+{a} -{b}", tuple(BANDS)),
+    Form("phrase", '"{a} {far}"', words="high, seldom together"),
+    Form("lang:", "{a} {b} lang:{language}", tuple(BANDS)),
+    Form("date", "{a} {b} after:2005 before:2015", tuple(BANDS)),
+    Form("site:", "{a} {b} site:{host}"),
+    Form("site: alone", "site:{host}", words="none"),
+    Form("title:", "{a} title:{title}"),
+    Form("prefix", "{beginning}*"),
+    Form("either, grouped", "({a} OR {b}) AND {c}"),
+    Form("last results", "{a} {b} {c}", shows=RESULT_WINDOW - 10),
+    Form("with facets", "{a} {b}", facets=True),
+    Form("spelt exactly", '="{capital}"', ("medium",)),
+    Form("misspelt", "{slip}", ("medium",)),
+    Form("nothing found", "+{a} +{far}", ("low",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A page that words are taken from: those of each band, each once."""
+
+    entry: Entry
+    words: dict[str, list[str]]
+
+
+class Asker:
+    """Draws questions for one corpus."""
+
+    def __init__(self, corpus: Corpus, seed: int = 1) -> None:
+        self._random = np.random.default_rng((corpus.seed, seed, 26))
+        ranks = {
+            code: {word: rank for rank, word in enumerate(known.words)} for code, known in corpus.vocabularies.items()
+        }
+        numbers = self._random.integers(0, corpus.pages, EXAMPLES).tolist()
+        entries = [corpus.indexable(number).entry for number in numbers]
+        examples = [Example(entry, _by_band(entry, ranks[entry.language])) for entry in entries]
+        self._examples = {code: [each for each in examples if each.entry.language == code] for code in ranks}
+
+    def questions(self, each: int) -> list[Question]:
+        """So many questions of every kind, in a random order: nobody asks all phrases first."""
+        kinds = [
+            *(self._of_form(form, band) for form in FORMS for band in form.bands),
+            self._quoted("as written, frequent", 3, of_grammar=True),
+            self._quoted("as written, rare", 3, of_grammar=False),
+            self._quoted("as written, long", 8, of_grammar=True),
+            self._pasted(),
+        ]
+        found = [question for kind in kinds for question in islice(kind, each)]
+        return [found[place] for place in self._random.permutation(len(found)).tolist()]
+
+    def _of_form(self, form: Form, band: str) -> Iterator[Question]:
+        """Questions of a form without end, in one language after the other."""
+        for language in cycle(sorted(self._examples)):
+            example, other = (self._example(language, band) for _ in range(2))
+            a, b, c = self._random.choice(example.words[band], 3, replace=False).tolist()
+            text = form.text.format(
+                a=a,
+                b=b,
+                c=c,
+                far=next((word for word in other.words[band] if word not in (a, b, c)), c),
+                beginning=a[:4],
+                capital=a.capitalize(),
+                slip=_misspelt(a),
+                language=language,
+                host=example.entry.host,
+                title=example.entry.title.split()[-1],
+            )
+            yield Question(form.kind, form.words or band, text, form.shows, form.facets)
+
+    def _quoted(self, words: str, count: int, *, of_grammar: bool) -> Iterator[Question]:
+        """Words that follow each other on a page: of the lab's own sentences, which others have too, or of the rest."""
+        for language in cycle(sorted(self._examples)):
+            text = self._passage(language, count, of_grammar=of_grammar)
+            yield Question("phrase", words, f'"{text}"')
+
+    def _pasted(self) -> Iterator[Question]:
+        for language in cycle(sorted(self._examples)):
+            yield Question("pasted text", f"{PASTED_WORDS} words", self._passage(language, PASTED_WORDS))
+
+    def _passage(self, language: str, count: int, *, of_grammar: bool = False) -> str:
+        while True:
+            paragraphs = self._picked(self._examples[language]).entry.text.split("\n")
+            part = paragraphs[0] if of_grammar else " ".join(paragraphs[3:-1])
+            words = part.replace(".", "").replace(",", "").split()
+            if len(words) >= count:
+                start = int(self._random.integers(len(words) - count + 1))
+                return " ".join(words[start : start + count])
+
+    def _example(self, language: str, band: str) -> Example:
+        """A page with enough words of a band."""
+        return self._picked([each for each in self._examples[language] if len(each.words[band]) >= 3])
+
+    def _picked(self, examples: list[Example]) -> Example:
+        return examples[int(self._random.integers(len(examples)))]
+
+
+def _by_band(entry: Entry, ranks: dict[str, int]) -> dict[str, list[str]]:
+    words = dict.fromkeys(entry.text.lower().replace(".", " ").replace(",", " ").split())
+    known = [(ranks[word], word) for word in words if word in ranks and word.isalpha()]
+    return {band: [word for rank, word in known if low <= rank < high] for band, (low, high) in BANDS.items()}
+
+
+def _misspelt(word: str) -> str:
+    """A slip of the pen: two letters in the middle change places; where they are the same, one is left out."""
+    middle = len(word) // 2
+    one, other = word[middle - 1], word[middle]
+    return f"{word[: middle - 1]}{other}{'' if one == other else one}{word[middle + 1 :]}"
+
+
+def kinds_of(questions: list[Question]) -> list[tuple[str, str]]:
+    """Every kind with what is said of its words, in the order of `FORMS`, and frequent words first."""
+    places = {form.kind: place for place, form in enumerate(FORMS)}
+    bands = {band: place for place, band in enumerate(BANDS)}
+    found = {(question.kind, question.words) for question in questions}
+    return sorted(found, key=lambda each: (places.get(each[0], len(FORMS)), bands.get(each[1], len(BANDS)), each))

@@ -1,0 +1,191 @@
+"""How long searches take, and how much of that is tantivy's.
+
+The index is asked through a reader whose searcher is watched: every call of tantivy is timed, by the wall and by the
+processor time of its thread. What is left of a search is ours: parsing, planning, ranking, reading entries, snippets.
+Making the query objects of tantivy counts as ours too. Processor time says more on a machine that others use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import tantivy
+
+from teia.clock import Clock, WallClock
+from teia.index.union import UnionReader
+from teia.lab.corpus.collection import Collection, cell_folder
+from teia.lab.corpus.questions import Question
+from teia.search.ranking import Ranking
+from teia.search.results import Results
+from teia.search.searching import Options, Searcher
+from teia.search.semantic import Model
+from teia.search.shards import LocalShard
+
+SHOWN = 10
+PATIENCE_S = 60.0
+"""Searches are measured to their end, however late that is; the product ends them after a second."""
+
+_WATCHED = frozenset({"search", "aggregate", "doc", "doc_freq", "terms_with_prefix", "fast_field_values"})
+
+
+@dataclass(slots=True)
+class Watch:
+    """Seconds spent in tantivy, by call: on the wall, and of the processor."""
+
+    wall_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def forget(self) -> None:
+        self.wall_s.clear()
+        self.cpu_s.clear()
+
+
+class WatchedSearcher:
+    """A searcher of tantivy whose calls are timed."""
+
+    def __init__(self, searcher: tantivy.Searcher, watch: Watch) -> None:
+        self._searcher = searcher
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._searcher, name)
+        if name not in _WATCHED:
+            return found
+
+        def timed(*args: Any, **options: Any) -> Any:
+            wall, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return found(*args, **options)
+            finally:
+                self._watch.wall_s[name] += time.perf_counter() - wall
+                self._watch.cpu_s[name] += time.thread_time() - cpu
+
+        return timed
+
+
+class WatchedReader(UnionReader):
+    """Cells as one index, with a watch on it."""
+
+    def __init__(self, folders: Mapping[str, Path], watch: Watch) -> None:
+        super().__init__(folders)
+        self._watch = watch
+
+    def searcher(self) -> tantivy.Searcher:
+        return cast("tantivy.Searcher", WatchedSearcher(super().searcher(), self._watch))
+
+    def last_searcher(self) -> tantivy.Searcher:
+        return cast("tantivy.Searcher", WatchedSearcher(super().last_searcher(), self._watch))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One search: milliseconds on the wall and of the processor, and those of them that are tantivy's."""
+
+    question: Question
+    ms: float
+    cpu_ms: float
+    tantivy_ms: float
+    tantivy_cpu_ms: float
+    total: int
+    shown: int
+    calls: Mapping[str, float] = field(default_factory=dict)
+    """Processor milliseconds of each call of tantivy."""
+
+
+class TimedSearch:
+    """A collection, opened to be searched as the product does it: with ranks, and with a model of meaning if wanted.
+
+    Last visits and numbers of links, which the product reads from the frontier for the results shown, are not here: the
+    collection was never crawled.
+    """
+
+    def __init__(self, collection: Collection, clock: Clock | None = None, *, semantics: bool = False) -> None:
+        self.watch = Watch()
+        folders = {f"cell {n}": cell_folder(collection.folder, n) for n in range(collection.made.cells)}
+        self.reader = WatchedReader(folders, self.watch)
+        self._clock = clock or WallClock()
+        self._ranking = Ranking(priors=collection.ranks())
+        self._model = collection.models().current if semantics else _no_model
+        self.searcher = self._searcher()
+
+    def _searcher(self) -> Searcher:
+        shards = [LocalShard("pages", self.reader)]
+        return Searcher(shards, self._clock, ranking=self._ranking, model=self._model, deadline_s=PATIENCE_S)
+
+    def renew(self) -> None:
+        """Forget what was counted; the files stay in memory."""
+        self.searcher.close()
+        self.searcher = self._searcher()
+
+    def ask(self, question: Question) -> Timing:
+        """Search once."""
+        self.watch.forget()
+        wall, cpu = time.perf_counter(), time.process_time()
+        results = self.answer(question)
+        ms, cpu_ms = 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
+        return Timing(
+            question=question,
+            ms=ms,
+            cpu_ms=cpu_ms,
+            tantivy_ms=1000 * sum(self.watch.wall_s.values()),
+            tantivy_cpu_ms=1000 * sum(self.watch.cpu_s.values()),
+            total=results.total,
+            shown=len(results.hits),
+            calls={name: 1000 * seconds for name, seconds in self.watch.cpu_s.items()},
+        )
+
+    def answer(self, question: Question) -> Results:
+        """What a result page needs: ten hits with snippets."""
+        return self.searcher.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
+
+    def close(self) -> None:
+        self.searcher.close()
+        self.reader.close()
+
+
+def _no_model() -> Model | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Some timings of one kind as a few numbers. `own` is our processor time over tantivy's."""
+
+    searches: int
+    p50_ms: float
+    p95_ms: float
+    max_ms: float
+    cpu_p50_ms: float
+    cpu_p95_ms: float
+    own: float
+    total_p50: float
+
+
+def spread(timings: Sequence[Timing]) -> Spread:
+    wall, cpu = ([getattr(each, name) for each in timings] for name in ("ms", "cpu_ms"))
+    tantivy = sum(each.tantivy_cpu_ms for each in timings)
+    return Spread(
+        searches=len(timings),
+        p50_ms=float(np.percentile(wall, 50)),
+        p95_ms=float(np.percentile(wall, 95)),
+        max_ms=max(wall),
+        cpu_p50_ms=float(np.percentile(cpu, 50)),
+        cpu_p95_ms=float(np.percentile(cpu, 95)),
+        own=(sum(cpu) - tantivy) / tantivy if tantivy else 0.0,
+        total_p50=float(np.median([each.total for each in timings])),
+    )
+
+
+def warm(search: TimedSearch, questions: Sequence[Question]) -> list[Timing]:
+    """Ask everything once so that the files are in memory, then, as if for the first time, once more and measured."""
+    for question in questions:
+        search.answer(question)
+    search.renew()
+    search.answer(Question("", "", "warm"))  # what is counted once for all queries
+    return [search.ask(question) for question in questions]

@@ -1,0 +1,137 @@
+"""F11: how long searches took in the FURB system (its table 26), and how long they take here.
+
+The paper's eight queries are asked word for word of a collection of lab text in which these words are as frequent as
+they are in Portuguese (teia/lab/corpus). Its collection had 609,212 pages; ours has fewer, because making so many takes
+a quarter of an hour: `teia bench search --pages 600000` does. The index stays in the folder of the report and is used
+again; it may be deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from contextlib import closing
+
+from teia.clock import WallClock
+from teia.lab.corpus.collection import Collection, collection
+from teia.lab.corpus.pages import Corpus
+from teia.lab.corpus.questions import PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
+from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+
+PAGES, QUICK_PAGES = 100_000, 5_000
+EACH, QUICK_EACH = 20, 5
+CELLS = 4
+THEIR_PAGES = 609_212
+SELECT_S, INSERT_S, INDEX_S = 943.89, 2_200.21, 3_189.88
+DATA_BYTES, INDEX_BYTES = 2_053 * 2**20, 1_377 * 2**20
+
+
+@experiment(
+    "F11",
+    title="FURB's search times",
+    paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 24 and 26",
+)
+def search_times(run: Run) -> Results:
+    """Index lab text and ask it the paper's queries, then many of each kind."""
+    pages, each = (QUICK_PAGES, QUICK_EACH) if run.quick else (PAGES, EACH)
+    folder = run.out / "F11-collection"
+    found = collection(folder, pages, run.seed, WallClock(), cells=CELLS, say=run.progress)
+    questions = Asker(Corpus(pages, run.seed, cells=CELLS)).questions(each)
+    of_paper = [Question(published.kind, "", published.text) for published in PUBLISHED]
+    with closing(TimedSearch(found)) as search:
+        run.progress(f"F11: {len(questions)} searches")
+        timings = warm(search, questions)
+        first = warm(search, of_paper)
+        again = [search.ask(question) for question in of_paper]
+    yield first_table(first, pages)
+    yield again_table(again)
+    yield found_table(first, pages)
+    yield kind_table(timings, pages)
+    yield cost_table(found)
+
+
+def first_table(timings: list[Timing], pages: int) -> Table:
+    """Table 26, first column."""
+    rows = tuple(
+        Row((published.kind, _cell(published.text)), timing.ms / 1000, published.first_s)
+        for published, timing in zip(PUBLISHED, timings, strict=True)
+    )
+    note = (
+        f"Ours: {pages:,} pages, each search new to a process that has the index in memory, ten results with snippets,"
+        f" on this machine ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}). Theirs: {THEIR_PAGES:,} pages in"
+        ' MySQL\'s full-text search, on machines of 2006. Their `"quero café"` is two frequent words that hardly ever'
+        " follow each other; here the pages that have both are found first, and only of those it is read where they"
+        " stand."
+    )
+    return Table("times", "Search times, in seconds (table 26)", ("kind", "query"), rows, note=note, varies=True)
+
+
+def again_table(timings: list[Timing]) -> Table:
+    """Table 26, second column: the same search at once again."""
+    rows = tuple(
+        Row((published.kind, _cell(published.text)), timing.ms / 1000, published.again_s)
+        for published, timing in zip(PUBLISHED, timings, strict=True)
+    )
+    note = (
+        "MySQL answers a repeated query from its cache. We keep no answers, only how frequent words are, so that what"
+        " was committed a moment ago is found; a search costs nearly the same the second time."
+    )
+    columns = ("kind", "query")
+    return Table("again", "The same search again, in seconds (table 26)", columns, rows, note=note, varies=True)
+
+
+def found_table(timings: list[Timing], pages: int) -> Table:
+    """What the paper does not say: how many pages match."""
+    rows = tuple(Row((_cell(timing.question.text),), timing.total) for timing in timings)
+    note = f"Of {pages:,}. The paper does not say how many its searches found."
+    return Table("found", "Pages that match", ("query",), rows, note=note)
+
+
+def kind_table(timings: list[Timing], pages: int) -> Table:
+    """The time of every kind of query: what nearly all searches stay below."""
+    by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
+    for timing in timings:
+        by_kind[timing.question.kind, timing.question.words].append(timing)
+    rows = []
+    for kind in kinds_of([timing.question for timing in timings]):
+        told = spread(by_kind[kind])
+        labels = (*kind, f"{told.total_p50:.0f}", f"{told.p50_ms:.1f}", f"{told.cpu_p95_ms:.1f}")
+        rows.append(Row(labels, told.p95_ms))
+    whole = spread(timings)
+    note = (
+        f"{len(timings)} searches of {pages:,} pages, in a random order; the 95th percentile of all is"
+        f" {whole.p95_ms:.0f} ms. The column `ours` is that of each kind. Words are of high, medium or low frequency:"
+        " about one page in twelve, in two hundred and in five thousand has them. `found` is the median."
+        f" Our own code takes {100 * whole.own:.0f}% of tantivy's processor time on top of it."
+    )
+    columns = ("kind", "words", "found", "median ms", "processor ms, 95%")
+    return Table("kinds", "Every kind of query, 95th percentile in ms", columns, tuple(rows), note=note, varies=True)
+
+
+def cost_table(found: Collection) -> Table:
+    """What the index costs, beside the paper's sorter and indexer (table 24 and the times before it)."""
+    made = found.made
+    rows = (
+        Row(
+            ("seconds to index 1,000 pages", "SELECT, INSERT and index: 6,333.98 s"),
+            1000 * made.seconds / made.pages,
+            1000 * (SELECT_S + INSERT_S + INDEX_S) / THEIR_PAGES,
+        ),
+        Row(
+            ("bytes a page, text kept and index", "data and indexes: 2,053 and 1,377 MB"),
+            made.index_bytes / made.pages,
+            (DATA_BYTES + INDEX_BYTES) / THEIR_PAGES,
+        ),
+        Row(("bytes of text a page", "data: 2,053 MB"), made.text_bytes / made.pages, DATA_BYTES / THEIR_PAGES),
+    )
+    note = (
+        f"Ours: {made.pages:,} pages in {made.seconds:.0f} s, of which {made.corpus_s:.0f} s invented them;"
+        f" {made.segments} segments in {made.cells} cells, {made.peak_rss_mb} MB of memory at most."
+    )
+    return Table("costs", "What the index costs", ("measure", "theirs is"), rows, note=note, varies=True)
+
+
+def _cell(text: str) -> str:
+    """A query as a cell of a table may hold it."""
+    return f"`{text}`"

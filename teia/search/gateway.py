@@ -1,0 +1,123 @@
+"""Every shard is asked at once, and nobody waits longer than a query may take (F8).
+
+A shard that fails or is late is left out for the rest of the query, and the answer says so. A search that runs in
+tantivy cannot be stopped, so it goes on in its thread; there are only so many threads, and what waits for one when the
+time is over is not begun. Where there is only one shard it is waited for: without it there is no answer at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from teia.clock import Clock
+from teia.search.shards import Shard
+
+MAX_THREADS = 32
+THREADS_A_SHARD = 2
+LEAST_WAIT_S = 0.001
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+class Gateway:
+    """The shards, and the threads that ask them."""
+
+    def __init__(self, shards: Sequence[Shard], clock: Clock) -> None:
+        self.shards = tuple(shards)
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(max(1, min(MAX_THREADS, THREADS_A_SHARD * len(self.shards))), "search")
+        self._logged: dict[str, str] = {}
+
+    def turn(self, seconds: float) -> Turn:
+        """Begin a query that may take so long."""
+        return Turn(self.shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
+
+    def close(self) -> None:
+        """Let the threads go; a search that still runs ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Turn:
+    """One query: who still answers, and until when."""
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        threads: ThreadPoolExecutor,
+        clock: Clock,
+        until_s: float,
+        logged: dict[str, str],
+    ) -> None:
+        """`logged` says what was logged last of each shard, so that one failure is not one line for every query."""
+        self._logged = logged
+        self._live = dict(enumerate(shards))
+        self._threads = threads
+        self._clock = clock
+        self._until_s = until_s
+        self._shards = tuple(shards)
+        self._failed: dict[str, str] = {}
+
+    @property
+    def asked(self) -> int:
+        """How many cells there are."""
+        return sum(shard.cells for shard in self._shards)
+
+    @property
+    def answered(self) -> int:
+        """How many of them were searched."""
+        return sum(shard.cells - len(shard.left_out) for shard in self._live.values())
+
+    @property
+    def silent(self) -> dict[str, str]:
+        """By the name of a shard, or of a cell: why it is left out."""
+        return self._failed | {name: why for shard in self._live.values() for name, why in shard.left_out.items()}
+
+    @property
+    def left_s(self) -> float:
+        return max(LEAST_WAIT_S, self._until_s - self._clock.ticks_s())
+
+    def ask(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """Ask all that still answer; the answers by the number of the shard."""
+        return self.ask_each(dict.fromkeys(self._live, call))
+
+    def ask_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+        """Ask each its own question."""
+        wanted = {number: call for number, call in calls.items() if number in self._live}
+        if len(self._shards) == 1:
+            asked = {number: _answered(call, self._live[number]) for number, call in wanted.items()}
+        else:
+            asked = {number: self._threads.submit(call, self._live[number]) for number, call in wanted.items()}
+            wait(asked.values(), timeout=self.left_s)
+        return {number: future.result() for number, future in asked.items() if self._has_answered(number, future)}
+
+    def _has_answered(self, number: int, future: Future[Answer]) -> bool:
+        if not future.done():
+            future.cancel()
+            self._leave_out(number, "did not answer in time")
+            return False
+        error = future.exception()
+        if error is not None:
+            self._leave_out(number, str(error).partition("\n")[0][:200] or type(error).__name__)
+            return False
+        return True
+
+    def _leave_out(self, number: int, why: str) -> None:
+        name = self._live.pop(number).name
+        self._failed[name] = why
+        if self._logged.get(name) != why:
+            self._logged[name] = why
+            logger.warning("shard left out name=%s why=%s", name, why)
+
+
+def _answered(call: Callable[[Shard], Answer], shard: Shard) -> Future[Answer]:
+    """Ask a shard in this very thread."""
+    future: Future[Answer] = Future()
+    try:
+        future.set_result(call(shard))
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is this shard's failure and goes into the answer
+        future.set_exception(error)
+    return future

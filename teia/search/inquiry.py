@@ -1,0 +1,238 @@
+"""One query on its way from a tree to results; `Searcher` (searching.py) tells the stations.
+
+An inquiry lasts as long as its query. Whatever it needs from shards it asks through one `Turn`, so that there is one
+deadline, and a shard that fails is left out from then on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.index.entry import Entry
+from teia.search import expansion
+from teia.search import query as tree
+from teia.search.expansion import Feedback, Related
+from teia.search.gateway import Gateway
+from teia.search.grouping import leaders_of
+from teia.search.languages import Shares, likely_languages, telling_words
+from teia.search.messages import Message, Told
+from teia.search.plan import Plan
+from teia.search.planning import Planner, counted, demand_of
+from teia.search.query import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
+from teia.search.questions import only_asks
+from teia.search.ranking import RERANKED, Candidates, Ranking, Rows, merged
+from teia.search.results import Facts, Hit, PageFacts
+from teia.search.rewrite import narrowed
+from teia.search.semantic import Model
+from teia.search.shards import Shard
+from teia.search.snippets import Highlighter
+from teia.search.statistics import Counts, Demand, Statistics
+
+DEADLINE_S = 1.0
+RELATED_WORTH = 0.1
+"""How much a related word counts where a snippet is chosen: it is marked, but those that were typed decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What searches are done with."""
+
+    gateway: Gateway
+    statistics: Statistics
+    clock: Clock
+    ranking: Ranking
+    facts: PageFacts | None = None
+    model: Callable[[], Model | None] = lambda: None
+    deadline_s: float = DEADLINE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Results in their order, as far as they were looked for. `leaders` says which row stands for each."""
+
+    total: int
+    rows: Rows
+    leaders: Sequence[int]
+
+    def places(self) -> list[int]:
+        """The rows that stand for themselves."""
+        return [place for place, leader in enumerate(self.leaders) if place == leader]
+
+    def alike(self, place: int) -> list[int]:
+        """The other rows that a row stands for."""
+        return [other for other, leader in enumerate(self.leaders) if leader == place and other != place]
+
+
+class Inquiry:
+    """One query."""
+
+    def __init__(self, means: Means, query: Query, *, language: str | None = None, grouped: bool = True) -> None:
+        self.means = means
+        self.query = query
+        self.turn = means.gateway.turn(means.deadline_s)
+        self.messages: list[Message] = []
+        self.related: tuple[Related, ...] = ()
+        self.is_cut = False
+        self._grouped = grouped
+        self._now_s = means.clock.now_s()
+        self.counts, self.languages = self._counted(language)
+        self._planner = Planner(self.counts, means.ranking.weights.fields)
+        self.query = narrowed(query, self._planner.worth)
+
+    def _counted(self, language: str | None) -> tuple[Counts, Shares]:
+        """How frequent the terms are, and which languages are likely."""
+        decided = bool(self.query.filters.lang.any_of)
+        words = () if decided or language else telling_words(self.query)
+        demand = demand_of(self.query)
+        counts = self.count(Demand(demand.terms, demand.prefixes, words))
+        if decided:
+            return counts, {}
+        return counts, {language: 1.0} if language else likely_languages(words, counts.words)
+
+    def count(self, demand: Demand) -> Counts:
+        """Count over all shards; what is known already is not asked again."""
+        return self.means.statistics.counts(demand, self._ask_counts)
+
+    def _ask_counts(self, lacking: Demand) -> list[Counts]:
+        return list(self.turn.ask(lambda shard: shard.counts(lacking)).values())
+
+    def plan(self) -> Plan:
+        terms = expansion.added(self.related, self._plain_words(), self.counts)
+        return self._planner.plan(self.query, self._now_s, terms)
+
+    def _plain_words(self) -> int:
+        return sum(node.times if isinstance(node, tree.Word) else 1 for node in self.query.clauses.should)
+
+    # -- expansion -----------------------------------------------------------------------------------------
+
+    def expand(self, unwanted: frozenset[str]) -> None:
+        """Add the words that the best results have in common."""
+        first = self.gathered(self.plan(), expansion.PAGES)
+        rows = self.ranked(first.rows)[: expansion.PAGES]
+        entries = self.entries(rows)
+        shares = expansion.shares_of({int(row["key"]): float(row["score"]) for row in rows})
+        feedback = Feedback(wanted_words(self.query))
+        for key, entry in entries.items():
+            feedback.read(f"{entry.title}\n{entry.text}", shares[key])
+        counts = self.count(Demand(tuple(("all", stem) for stem in feedback.considered())))
+        self.counts.terms.update(counts.terms)
+        self.related = feedback.related(self.counts, unwanted)
+
+    # -- finding -------------------------------------------------------------------------------------------
+
+    def found(self, plan: Plan, needed: int) -> Found:
+        """Results down to the one that is needed, or to the end of the window."""
+        is_spelt = bool(self.query.exact)
+        depths = (RESULT_WINDOW,) if is_spelt or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
+        for depth in depths:
+            candidates = self.gathered(plan, depth)
+            rows = self.ranked(candidates.rows) if plan.scored is not None else self._listed(candidates.rows)
+            total = candidates.total
+            if is_spelt:
+                rows, total = self._spelt(rows, total)
+            leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
+            found = Found(total, rows, leaders)
+            if len(found.places()) >= needed or candidates.total <= depth:
+                break
+        return found
+
+    def gathered(self, plan: Plan, limit: int) -> Candidates:
+        """The best by text of all shards together."""
+        answers = self.turn.ask(lambda shard: shard.candidates(plan, limit))
+        for number, answer in answers.items():
+            answer.rows["shard"] = number
+        everything = merged(list(answers.values()))
+        return Candidates(everything.total, everything.rows[:limit])
+
+    def ranked(self, rows: Rows) -> Rows:
+        model = self.means.model()
+        likeness = model.likeness(wanted_words(self.query)) if model is not None else None
+        return self.means.ranking.ranked(rows, self.languages, self._now_s, likeness)
+
+    def _listed(self, rows: Rows) -> Rows:
+        """Pages that were asked for without any word, the newest first; nothing was scored."""
+        rows["text"] = 0.0
+        return self.means.ranking.unranked(rows)
+
+    def _spelt(self, rows: Rows, total: int) -> tuple[Rows, int]:
+        """Those of the first rows that are spelt as asked."""
+        keys: dict[int, list[int]] = defaultdict(list)
+        for row in rows:
+            keys[int(row["shard"])].append(int(row["key"]))
+        texts = self.query.exact
+        answers = self.turn.ask_each({number: partial(_spelt, some, texts) for number, some in keys.items()})
+        kept = {key for answer in answers.values() for key in answer}
+        if total > len(rows):
+            self.is_cut = True
+            self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
+        chosen = rows[np.array([int(key) in kept for key in rows["key"]], bool)]
+        return chosen, len(chosen)
+
+    # -- showing -------------------------------------------------------------------------------------------
+
+    def entries(self, rows: Rows) -> dict[int, Entry]:
+        """The pages behind rows, by key, in the order of the rows; those that are gone meanwhile are left out."""
+        keys: dict[int, list[int]] = defaultdict(list)
+        for row in rows:
+            keys[int(row["shard"])].append(int(row["key"]))
+        answers = self.turn.ask_each({number: partial(_entries, some) for number, some in keys.items()})
+        found = {key: entry for answer in answers.values() for key, entry in answer.items()}
+        return {key: found[key] for key in map(int, rows["key"]) if key in found}
+
+    def hits(self, rows: Rows, alike: Sequence[int], first_rank: int) -> list[Hit]:
+        """Rows as they are shown."""
+        entries = self.entries(rows)
+        facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
+        highlighter = self.highlighter()
+        return [
+            _hit(rank, row, entries[int(row["key"])], others, facts.get(int(row["key"]), Facts()), highlighter)
+            for rank, (row, others) in enumerate(zip(rows, alike, strict=True), start=first_rank)
+            if int(row["key"]) in entries
+        ]
+
+    def highlighter(self) -> Highlighter:
+        """What marks the words of this query."""
+        wanted = wanted_words(self.query)
+        words = [word for word in wanted if not only_asks(word)] or list(wanted)
+        leaves = list(tree.leaves(self.query.clauses))
+        completions = [
+            word for leaf in leaves if isinstance(leaf, Prefix) for word in self.counts.completions(leaf.text)
+        ]
+        phrases = [leaf.words for leaf in leaves if isinstance(leaf, Phrase)]
+        phrases += [each.phrase.words for each in self.query.exact if each.phrase is not None and not each.excluded]
+        worth = {each.word: RELATED_WORTH for each in self.related}
+        worth |= {word: self.counts.idf(*counted(word, self.counts)) for word in (*words, *completions)}
+        return Highlighter(worth, phrases)
+
+
+def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], shard: Shard) -> Sequence[int]:
+    return shard.spelt(keys, texts)
+
+
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+    return shard.entries(keys)
+
+
+def _hit(rank: int, row: Rows, entry: Entry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
+    return Hit(
+        rank=rank,
+        key=entry.key,
+        url=entry.url,
+        host=entry.host,
+        title=highlighter.whole(entry.title or entry.url),
+        snippet=highlighter.snippet(entry),
+        score=float(row["score"]),
+        lang=entry.language,
+        type=entry.media_type,
+        date_s=entry.date_s,
+        last_visit_s=facts.last_visit_s or entry.visited_s,
+        backlinks=facts.backlinks,
+        fresh_probability=facts.fresh_probability,
+        alike=alike,
+    )

@@ -1,0 +1,211 @@
+"""Searching: what a person typed goes in, results come out (begin here).
+
+    parse     what was typed becomes a tree, whatever it is                 parser
+    count     all shards say how frequent its terms are                     statistics, languages
+    plan      the tree becomes weighted terms of fields                     rewrite, planning, expansion
+    gather    the best of each shard by text, merged                        shards, compile, gateway
+    rank      authority, news, language, meaning                            ranking, semantic
+    group     pages that read alike are one result                          grouping
+    show      titles, snippets and facts of the few that are asked for      snippets, explaining, facets, suggesting
+
+Nothing that is typed raises. A query has a second; shards that have not answered by then are left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.index.entry import Entry
+from teia.search.describe import describe
+from teia.search.expansion import is_worth_offering
+from teia.search.explaining import explained
+from teia.search.facets import facets_of
+from teia.search.gateway import Gateway, Turn
+from teia.search.inquiry import DEADLINE_S, Found, Inquiry, Means
+from teia.search.messages import Message, Told
+from teia.search.parser import parse
+from teia.search.plan import Plan
+from teia.search.query import RESULT_WINDOW, Query
+from teia.search.ranking import Ranking
+from teia.search.results import Expansion, Hit, PageFacts, Results
+from teia.search.semantic import Model
+from teia.search.shards import Shard
+from teia.search.similar import Subject
+from teia.search.statistics import Statistics
+from teia.search.suggesting import FEW_RESULTS, Suggestions, suggestions
+from teia.urls import from_user, key_of
+
+MAX_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to search.
+
+    `language` is one the reader wants; without it the query's words tell. `expand` overrides what the query says, and
+    `unwanted` are related words that the reader took away. `alike_to` is the URL of a result whose group is shown.
+    """
+
+    explain: bool = False
+    facets: bool = False
+    language: str | None = None
+    expand: bool | None = None
+    unwanted: frozenset[str] = frozenset()
+    grouped: bool = True
+    alike_to: str | None = None
+
+
+class Searcher:
+    """Searches shards as if they were one; threads may share it."""
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        clock: Clock,
+        *,
+        ranking: Ranking | None = None,
+        facts: PageFacts | None = None,
+        model: Callable[[], Model | None] = lambda: None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._means = Means(
+            Gateway(shards, clock), Statistics(clock), clock, ranking or Ranking(), facts, model, deadline_s
+        )
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer what was typed with results number `offset` + 1 and on, at most `n` of them."""
+        options = options or Options()
+        began = self._means.clock.ticks_s()
+        query = parse(text)
+        if not query.is_answerable:
+            return Results(query=text, understood=describe(query), total=0, notes=query.notes)
+        inquiry = Inquiry(self._means, query, language=options.language, grouped=options.grouped)
+        if _expands(inquiry.query, options):
+            inquiry.expand(options.unwanted)
+        plan = inquiry.plan()
+        first, last = _range(n, offset, inquiry.messages)
+        found = inquiry.found(plan, last)
+        hits = self._hits(inquiry, plan, found, range(first, last), options)
+        offered = suggestions(inquiry.turn, inquiry.query, inquiry.counts, found.total)
+        results = _answer(text, inquiry, found, hits, offered)
+        if options.facets:
+            results = replace(results, facets=facets_of(inquiry.turn, plan))
+        return replace(results, offset=first, took_ms=1000 * (self._means.clock.ticks_s() - began))
+
+    @staticmethod
+    def _hits(inquiry: Inquiry, plan: Plan, found: Found, wanted: range, options: Options) -> list[Hit]:
+        places = found.places()
+        if options.alike_to is not None:
+            key = _key(options.alike_to)
+            leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
+            places = [] if leader is None else [leader, *found.alike(leader)]
+        shown = places[wanted.start : wanted.stop]
+        rows = found.rows[np.array(shown, np.intp)]
+        alike = [0 if options.alike_to else len(found.alike(place)) for place in shown]
+        hits = inquiry.hits(rows, alike, wanted.start + 1)
+        if not options.explain:
+            return hits
+        reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
+        return [replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+
+    def cached(self, url: str) -> Entry | None:
+        """A page as the index has it, its text above all; None where it is not there."""
+        return _entry(self._means.gateway.turn(self._means.deadline_s), _key(url))
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Pages that speak of what a page of the index speaks of, without those that read the same."""
+        began = self._means.clock.ticks_s()
+        inquiry = Inquiry(self._means, Query())
+        key = _key(url)
+        entry = _entry(inquiry.turn, key)
+        if entry is None:
+            return Results(query=url, understood="", total=0, notes=(Message(Told.NOT_INDEXED, (url[:200],)),))
+        subject = Subject(entry)
+        inquiry.counts = inquiry.count(subject.demand())
+        plan = subject.plan(inquiry.counts)
+        if plan is None:
+            return Results(query=url, understood="", total=0)
+        found = inquiry.found(plan, n + 1)
+        same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
+        places = [place for place in found.places() if int(found.rows[place]["key"]) not in same][: max(0, n)]
+        hits = inquiry.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
+        results = _answer(url, inquiry, found, hits, Suggestions())
+        return replace(results, total=len(hits), took_ms=1000 * (self._means.clock.ticks_s() - began))
+
+    def close(self) -> None:
+        self._means.gateway.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _key(url: str) -> int:
+    """The key of a URL as a person writes it."""
+    return key_of(from_user(url) or url)
+
+
+def _entry(turn: Turn, key: int) -> Entry | None:
+    answers = turn.ask(lambda shard: shard.entries([key])).values()
+    return next((answer[key] for answer in answers if key in answer), None)
+
+
+def _expands(query: Query, options: Options) -> bool:
+    wanted = query.expand if options.expand is None else options.expand
+    return bool(wanted) and query.is_plain
+
+
+def _range(n: int, offset: int, messages: list[Message]) -> tuple[int, int]:
+    """Which results are shown: from, and to before."""
+    if n > MAX_AT_ONCE:
+        messages.append(Message(Told.MANY, (str(MAX_AT_ONCE),)))
+    first = max(0, offset)
+    last = first + max(0, min(n, MAX_AT_ONCE))
+    if last > RESULT_WINDOW:
+        messages.append(Message(Told.DEEP))
+    return min(first, RESULT_WINDOW), min(last, RESULT_WINDOW)
+
+
+def _group_of(found: Found, key: int) -> list[int]:
+    """The rows that read the same as the page with a key."""
+    place = next((place for place, row in enumerate(found.rows) if int(row["key"]) == key), None)
+    if place is None:
+        return []
+    leader = found.leaders[place]
+    return [leader, *found.alike(leader)]
+
+
+def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offered: Suggestions) -> Results:
+    turn, query = inquiry.turn, inquiry.query
+    messages = list(inquiry.messages)
+    if turn.silent:
+        names = "; ".join(f"{name}: {why}" for name, why in turn.silent.items())
+        messages.append(Message(Told.SILENT, (str(turn.answered), str(turn.asked), names)))
+    elif not inquiry.counts.pages:
+        messages.append(Message(Told.NO_PAGES))
+    scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
+    is_offered = query.is_plain and not inquiry.related and is_worth_offering(found.total, scores)
+    return Results(
+        query=text,
+        understood=describe(query),
+        total=found.total,
+        hits=tuple(hits),
+        notes=(*query.notes, *messages),
+        suggestions=offered.spellings if found.total < FEW_RESULTS or offered.missing else (),
+        missing=offered.missing,
+        expansion=Expansion(tuple(each.word for each in inquiry.related), is_offered),
+        languages=inquiry.languages,
+        is_partial=bool(turn.silent) or inquiry.is_cut,
+        shards_asked=turn.asked,
+        shards_answered=turn.answered,
+    )

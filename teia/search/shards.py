@@ -1,0 +1,212 @@
+"""A shard: a part of the pages that can be searched by itself. What is asked of it, and the one on this machine.
+
+What goes in and comes out is data (plans, counts, arrays, entries), so that the shard of another machine is a matter of
+carrying it there. A page is named by its key, never by its place in the index: between two questions there may have
+been a commit. The best pages are asked of the newest view of the index, everything else of the one last used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tantivy
+from tantivy import Occur
+from tantivy import Query as IndexQuery
+
+from teia.index.entry import Entry
+from teia.index.reader import IndexReader
+from teia.index.union import UnionReader
+from teia.search.analysis import folded_of
+from teia.search.compile import NO_SCORE, Compiler
+from teia.search.plan import Plan, leaves, matching
+from teia.search.query import ExactText
+from teia.search.ranking import CANDIDATE, Candidates
+from teia.search.spelling import MAX_LOOKED_AT, words_like
+from teia.search.statistics import EVERY_PAGE, MAX_COMPLETIONS, Counts, Demand
+from teia.search.words import composed, exactly
+
+FACET_VALUES = 20
+FACETS = {"host": "host", "lang": "lang", "type": "type", "year": "year"}
+"""By name: the field of the index."""
+
+MAX_LANGUAGES = 64
+
+FacetCounts = dict[str, dict[str, int]]
+"""By facet: how many pages have each of its most frequent values."""
+
+
+class Shard(Protocol):
+    """What the gateway asks. Any of these may raise or take long; then it does without this shard."""
+
+    @property
+    def name(self) -> str:
+        """What to call it when it does not answer."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells it stands for."""
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """By name: those of its cells that cannot be searched, and why."""
+
+    def counts(self, demand: Demand) -> Counts:
+        """Count its pages."""
+
+    def candidates(self, plan: Plan, limit: int) -> Candidates:
+        """Its best pages by text."""
+
+    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+        """Pages as they were indexed; those that it does not have are left out."""
+
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
+        """Which of these pages have the texts that they must have, and none that they must not."""
+
+    def facets(self, plan: Plan) -> FacetCounts:
+        """How the pages that match are spread."""
+
+    def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """What each leaf of a plan adds to the text score of each page, in the order of `plan.leaves`."""
+
+    def words_like(self, word: str) -> Mapping[str, int]:
+        """Words that are spelt alike, without accents, and how many pages have each."""
+
+
+class LocalShard:
+    """The cells of this machine; threads may share it."""
+
+    def __init__(self, name: str, reader: IndexReader) -> None:
+        self._name = name
+        self._reader = reader
+        self._schema = reader.schema
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def cells(self) -> int:
+        return self._reader.cells if isinstance(self._reader, UnionReader) else 1
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return dict(self._reader.left_out) if isinstance(self._reader, UnionReader) else {}
+
+    def counts(self, demand: Demand) -> Counts:
+        searcher = self._reader.last_searcher()
+        return Counts(
+            {term: searcher.doc_freq(*term) for term in demand.terms},
+            {prefix: self._completions(searcher, prefix) for prefix in demand.prefixes},
+            {word: self._languages(searcher, word) for word in demand.words},
+        )
+
+    @staticmethod
+    def _completions(searcher: tantivy.Searcher, prefix: str) -> dict[str, int]:
+        """Some more than are used, for what is frequent here may be rare elsewhere."""
+        return dict(searcher.terms_with_prefix("exact", prefix, limit=4 * MAX_COMPLETIONS))
+
+    def _languages(self, searcher: tantivy.Searcher, word: str) -> dict[str, int]:
+        """How many pages of each language have a word."""
+        having = IndexQuery.all_query()
+        if word != EVERY_PAGE:
+            having = IndexQuery.term_query(self._schema, "exact", folded_of(word))
+        return _values(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
+
+    def candidates(self, plan: Plan, limit: int) -> Candidates:
+        searcher = self._reader.searcher()
+        query = Compiler(self._schema, searcher).query(plan)
+        by_date = "date_s" if plan.scored is None else None
+        result = searcher.search(query, limit=limit, order_by_field=by_date)
+        hits = result.hits
+        addresses = [address for _, address in hits]
+        rows = np.zeros(len(hits), CANDIDATE)
+        rows["text"] = [score for score, _ in hits]
+        for column, field in _COLUMNS.items():
+            rows[column] = searcher.fast_field_values(field, addresses)
+        return Candidates(result.count, rows)  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
+
+    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+        return self._reader.entries(self._reader.last_searcher(), keys)
+
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
+        wanted = [(Spelling(each.text), each.excluded) for each in texts]
+        return [
+            key
+            for key, entry in self._reader.entries(self._reader.last_searcher(), keys).items()
+            if all(spelling.is_in(whole_text(entry)) != excluded for spelling, excluded in wanted)
+        ]
+
+    def facets(self, plan: Plan) -> FacetCounts:
+        searcher = self._reader.last_searcher()
+        return _values(searcher, Compiler(self._schema, searcher).query(matching(plan)), FACETS, FACET_VALUES)
+
+    def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        searcher = self._reader.last_searcher()
+        compiler = Compiler(self._schema, searcher)
+        queries = [compiler.leaf(leaf) for leaf in leaves(plan.scored)] if plan.scored is not None else []
+        return {key: [self._score(searcher, key, query) for query in queries] for key in keys}
+
+    def _score(self, searcher: tantivy.Searcher, key: int, query: IndexQuery | None) -> float:
+        if query is None:
+            return 0.0
+        this = IndexQuery.const_score_query(IndexQuery.term_query(self._schema, "key", key), NO_SCORE)
+        hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
+        return float(hits[0][0]) if hits else 0.0
+
+    def words_like(self, word: str) -> Mapping[str, int]:
+        searcher = self._reader.last_searcher()
+        return words_like(
+            folded_of(word),
+            lambda text: searcher.doc_freq("exact", text),
+            lambda prefix: searcher.terms_with_prefix("exact", prefix, limit=MAX_LOOKED_AT),
+        )
+
+
+class Spelling:
+    """A text that must be spelt exactly so. Its first word is looked for first, which is fast, and the rest there."""
+
+    def __init__(self, text: str) -> None:
+        self._pattern = exactly(composed(text))
+        self._first = next(iter(composed(text).split()), "")
+
+    def is_in(self, text: str) -> bool:
+        at = text.find(self._first)
+        while at >= 0:
+            if self._pattern.match(text, at):
+                return True
+            at = text.find(self._first, at + 1)
+        return False
+
+
+_COLUMNS = {
+    "key": "key",
+    "digest": "text_digest",
+    "simhash": "simhash",
+    "date_s": "date_s",
+    "languages": "languages",
+}
+"""What a candidate's columns are called in the index."""
+
+
+def whole_text(entry: Entry) -> str:
+    """Everything of a page that can be searched for, as it is written."""
+    return "\n".join((entry.title, *entry.headings, entry.text))
+
+
+def _values(
+    searcher: tantivy.Searcher, query: IndexQuery, fields: Mapping[str, str], most: int
+) -> dict[str, dict[str, int]]:
+    wanted = {name: {"terms": {"field": field, "size": most}} for name, field in fields.items()}
+    found: Mapping[str, Any] = searcher.aggregate(query, wanted)
+    return {name: _buckets(found[name]["buckets"]) for name in fields}
+
+
+def _buckets(buckets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Numbers come as floats; a year is none."""
+    return {_shown(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
+
+
+def _shown(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) else str(value)

@@ -1,0 +1,82 @@
+"""Did you mean …: words that exist and are spelt nearly so. Offered, never searched instead without asking.
+
+A slip of the pen changes, drops, adds or swaps letters: distance 1 is one such slip, distance 2 two. All words at
+distance 1 can be made from a word and looked up, a few hundred of them. Those at distance 2 are looked for among the
+words that begin alike, for hardly anybody gets the beginning of a word wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+
+MIN_CHARS, MAX_CHARS = 3, 24
+"""Shorter words are near to everything, longer ones are rare enough to be copied."""
+
+FAR_MIN_CHARS = 5
+"""Below this a word two slips away is another word."""
+
+SAME_BEGINNING = 2
+MAX_LOOKED_AT = 2_000
+"""Words that begin alike, the most frequent."""
+
+MAX_ALIKE = 10
+
+Count = Callable[[str], int]
+Beginning = Callable[[str], Sequence[tuple[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Another spelling of a word of the query; `query` is the whole query with it, `pages` how many have the word."""
+
+    word: str
+    instead: str
+    pages: int
+    query: str
+
+
+def words_like(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
+    """Words at distance 1, or else 2, that pages have: how many have each, the most frequent first."""
+    if not MIN_CHARS <= len(word) <= MAX_CHARS or not word.isalpha():
+        return {}
+    near = {other: pages for other in edits(word) if (pages := count(other))}
+    if not near and len(word) >= FAR_MIN_CHARS and not count(word):
+        near = dict(_farther(word, beginning(word[:SAME_BEGINNING])))
+    best = sorted(near.items(), key=lambda each: (-each[1], each[0]))[:MAX_ALIKE]
+    return dict(best)
+
+
+def edits(word: str) -> set[str]:
+    """Every text at distance 1, in the letters that folding leaves of European languages."""
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    found = {left + right[1:] for left, right in splits if right}
+    found |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
+    found |= {left + letter + right[1:] for left, right in splits if right for letter in ascii_lowercase}
+    found |= {left + letter + right for left, right in splits for letter in ascii_lowercase}
+    return found - {word, ""}
+
+
+def _farther(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    letters = set(word)
+    for other, pages in words:
+        if abs(len(other) - len(word)) <= 2 and len(letters ^ set(other)) <= 4 and distance(word, other) == 2:
+            yield other, pages
+
+
+def distance(one: str, other: str, most: int = 2) -> int:
+    """How many slips lie between two words (optimal string alignment); anything above `most` is `most` + 1."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        earlier, before, row = before, row, [at]
+        for place, against in enumerate(other, start=1):
+            cost = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (letter != against))
+            is_swap = at > 1 and place > 1 and letter == other[place - 2] and one[at - 2] == against
+            row.append(min(cost, earlier[place - 2] + 1) if is_swap else cost)
+        if min(row) > most:
+            return most + 1
+    return min(row[-1], most + 1)

@@ -1,0 +1,88 @@
+"""Entries on their way from the crawler to the indexer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teia.index import handover
+from teia.index.handover import Handover, Waiting
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "handover"
+
+
+def test_what_was_written_is_there(folder: Path) -> None:
+    crawler = Handover(folder)
+    for change in range(1, 6):
+        crawler.write(change, -change, b"page %d" % change)
+    crawler.close()
+    assert Waiting(folder).entries(2, 4) == {n: (-n, b"page %d" % n) for n in (2, 3, 4)}
+
+
+def test_of_two_with_one_number_the_later_counts(folder: Path) -> None:
+    """A commit failed, and the number was given to another page."""
+    crawler = Handover(folder)
+    crawler.write(1, 7, b"never committed")
+    crawler.write(1, 8, b"committed")
+    crawler.close()
+    assert Waiting(folder).entries(1, 1) == {1: (8, b"committed")}
+
+
+def test_a_frame_that_is_still_on_its_way_is_left(folder: Path) -> None:
+    crawler = Handover(folder)
+    crawler.write(1, 1, b"whole")
+    crawler.write(2, 2, b"cut")
+    crawler.close()
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    waiting = Waiting(folder)
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert set(waiting.entries(1, 9)) <= {1}
+    path.write_bytes(whole)
+    assert waiting.entries(1, 9) == {1: (1, b"whole"), 2: (2, b"cut")}
+
+
+def test_files_go_when_the_index_has_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "FILE_BYTES", 100)
+    crawler, waiting = Handover(folder), Waiting(folder)
+    for change in range(1, 31):
+        crawler.write(change, 0, b"x" * 30)
+    crawler.flush()
+    assert len(list(folder.iterdir())) == 15
+    assert len(waiting.entries(1, 30)) == 30
+    waiting.forget(10)
+    assert len(list(folder.iterdir())) == 10
+    assert set(waiting.entries(11, 30)) == set(range(11, 31))
+    waiting.forget(30)
+    assert len(list(folder.iterdir())) == 1, "the newest may still be written to"
+    crawler.close()
+
+
+def test_when_too_many_wait_none_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "FILE_BYTES", 100)
+    crawler, waiting = Handover(folder, max_bytes=1_000), Waiting(folder)
+    for change in range(1, 101):
+        crawler.write(change, 0, b"x" * 80)
+    crawler.flush()
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 1_000
+    assert set(waiting.entries(1, 100)) == set(range(1, 11))
+    waiting.forget(100)
+    for change in range(101, 102 + handover.LOOK_EVERY):
+        crawler.write(change, 0, b"x" * 80)
+    crawler.close()
+    assert waiting.entries(101, 200), "there is room again"
+
+
+def test_a_restarted_crawler_adds_to_what_waits(folder: Path) -> None:
+    first = Handover(folder)
+    first.write(1, 1, b"before")
+    first.close()
+    second = Handover(folder)
+    second.write(2, 2, b"after")
+    second.close()
+    assert set(Waiting(folder).entries(1, 2)) == {1, 2}

@@ -1,0 +1,188 @@
+"""An index opened to be searched: it follows commits, writes nothing, and says what is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tantivy import Query
+
+from teia.errors import IndexFailure
+from teia.index.cell import CellIndex
+from teia.index.reader import CellReader, IndexReader, has_index
+from teia.index.union import UnionReader
+
+from .pages import indexed, page
+
+
+def count(reader: IndexReader) -> int:
+    return reader.searcher().num_docs
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if not path.name.startswith(".")}
+
+
+def test_a_reader_sees_what_is_committed_after_it_was_opened(tmp_path: Path) -> None:
+    index = CellIndex(tmp_path / "index")
+    index.put(page("http://a.test/1", "one"))
+    index.commit(1)
+    reader = CellReader(tmp_path / "index")
+    before = reader.searcher()
+    index.put(page("http://a.test/2", "two"))
+    assert count(reader) == 1
+    index.commit(2)
+    assert count(reader) == 2
+    assert before.num_docs == 1
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    folder = indexed(tmp_path / "index", [page("http://a.test/1", "one")])
+    before = files(folder)
+    reader = CellReader(folder)
+    assert count(reader) == 1
+    assert files(folder) == before
+
+
+def test_a_folder_without_an_index_is_not_made_into_one(tmp_path: Path) -> None:
+    assert not has_index(tmp_path / "nothing")
+    with pytest.raises(IndexFailure, match="there is no index of this version yet"):
+        CellReader(tmp_path / "nothing").searcher()
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_an_index_that_is_made_again_is_taken_up(tmp_path: Path) -> None:
+    folder = indexed(tmp_path / "index", [page("http://a.test/1", "one")])
+    reader = CellReader(folder)
+    assert count(reader) == 1
+    (folder / "position.json").unlink()
+    indexed(folder, [page(f"http://a.test/{number}", "again") for number in range(3)])
+    assert count(reader) == 3
+
+
+def test_pages_are_found_by_their_keys(tmp_path: Path) -> None:
+    pages = [page(f"http://a.test/{number}", f"text {number}") for number in range(5)]
+    reader = CellReader(indexed(tmp_path / "index", pages))
+    found = reader.entries(reader.searcher(), [pages[3].key, 12345, pages[0].key])
+    assert found == {pages[3].key: pages[3], pages[0].key: pages[0]}
+    assert reader.entries(reader.searcher(), []) == {}
+
+
+def test_all_pages_are_read_once_each(tmp_path: Path) -> None:
+    pages = [page(f"http://a.test/{number}", f"text {number}") for number in range(300)]
+    reader = CellReader(indexed(tmp_path / "index", pages))
+    assert sorted(entry.url for entry in reader.all_entries()) == sorted(entry.url for entry in pages)
+
+
+# ---- many cells as one ----------------------------------------------------------------------------------------------
+
+
+def union(tmp_path: Path, *names: str) -> UnionReader:
+    return UnionReader({name: tmp_path / name for name in names})
+
+
+def test_cells_are_one_index(tmp_path: Path) -> None:
+    for cell in "ab":
+        indexed(tmp_path / cell, [page(f"http://{cell}.test/{number}", "some words") for number in range(3)])
+    reader = union(tmp_path, "a", "b")
+    assert count(reader) == 6
+    assert reader.searcher().doc_freq("all", "word") == 6
+    assert len(list(reader.all_entries())) == 6
+    assert (reader.cells, reader.left_out) == (2, {})
+
+
+def test_a_score_does_not_depend_on_the_cells_that_pages_lie_in(tmp_path: Path) -> None:
+    short = [page(f"http://a.test/{number}", f"moon {number}") for number in range(5)]
+    long = [page(f"http://b.test/{number}", f"moon sun {number} " + "star " * 400) for number in range(5)]
+    indexed(tmp_path / "a", short)
+    indexed(tmp_path / "b", long)
+    indexed(tmp_path / "whole", [*short, *long])
+
+    def scores(reader: IndexReader) -> dict[int, float]:
+        searcher = reader.searcher()
+        hits = searcher.search(Query.term_query(reader.schema, "all", "moon"), limit=10).hits
+        keys = searcher.fast_field_values("key", [address for _, address in hits])
+        return {int(key or 0): score for key, (score, _) in zip(keys, hits, strict=True)}
+
+    assert scores(union(tmp_path, "a", "b")) == scores(CellReader(tmp_path / "whole"))
+
+
+def test_the_union_follows_commits_removals_and_merges_of_every_cell(tmp_path: Path) -> None:
+    indexes = {cell: CellIndex(tmp_path / cell) for cell in "ab"}
+    for index in indexes.values():
+        index.commit(1)
+    reader = union(tmp_path, "a", "b")
+    assert count(reader) == 0
+    expected = 0
+    for turn in range(30):
+        for cell, index in indexes.items():
+            index.put(page(f"http://{cell}.test/{turn}", "words"))
+            expected += 1
+            if turn % 3 == 2:
+                index.remove(page(f"http://{cell}.test/{turn - 1}", "").key)
+                expected -= 1
+            index.commit(turn + 2)
+        assert count(reader) == expected
+    for index in indexes.values():
+        index.close()
+    assert count(reader) == expected
+
+
+def test_a_cell_without_an_index_is_left_out_and_named_until_it_has_one(tmp_path: Path) -> None:
+    indexed(tmp_path / "a", [page("http://a.test/", "one")])
+    reader = union(tmp_path, "a", "b")
+    assert count(reader) == 1
+    assert list(reader.left_out) == ["b"]
+    indexed(tmp_path / "b", [page("http://b.test/", "two")])
+    assert count(reader) == 2
+    assert reader.left_out == {}
+
+
+def test_a_cell_whose_list_is_damaged_is_left_out(tmp_path: Path) -> None:
+    for cell in "ab":
+        indexed(tmp_path / cell, [page(f"http://{cell}.test/", "one")])
+    (tmp_path / "b" / "meta.json").write_text("{")
+    reader = union(tmp_path, "a", "b")
+    assert count(reader) == 1
+    assert "cannot be read" in reader.left_out["b"]
+
+
+def test_segments_that_are_lost_are_an_error_of_ours(tmp_path: Path) -> None:
+    indexed(tmp_path / "a", [page("http://a.test/", "one")])
+    for file in (tmp_path / "a").glob("*.idx"):
+        file.unlink()
+    with pytest.raises(IndexFailure, match="teia rebuild index"):
+        union(tmp_path, "a").searcher()
+
+
+def test_no_cells_at_all_is_a_message(tmp_path: Path) -> None:
+    with pytest.raises(IndexFailure, match="nothing to search"):
+        union(tmp_path, "a", "b").searcher()
+    with pytest.raises(IndexFailure, match="no cells"):
+        union(tmp_path).searcher()
+
+
+def test_the_temporary_folder_goes_with_the_reader(tmp_path: Path) -> None:
+    indexed(tmp_path / "a", [page("http://a.test/", "one")])
+    reader = union(tmp_path, "a")
+    searcher = reader.searcher()
+    place = reader._place
+    assert place.is_dir()
+    reader.close()
+    assert not place.exists()
+    assert searcher.num_docs == 1
+
+
+def test_a_temporary_folder_that_somebody_tidied_away_is_made_again(tmp_path: Path) -> None:
+    indexed(tmp_path / "a", [page("http://a.test/1", "one")])
+    reader = union(tmp_path, "a")
+    assert count(reader) == 1
+    shutil.rmtree(reader._place)
+    assert count(reader) == 1
+    indexed(tmp_path / "a", [page("http://a.test/2", "two")])
+    assert count(reader) == 2
+    for link in reader._place.glob("*.store"):
+        link.unlink()
+    indexed(tmp_path / "a", [page("http://a.test/3", "three")])
+    assert count(reader) == 3

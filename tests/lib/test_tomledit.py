@@ -1,0 +1,81 @@
+"""A value is changed; everything a person wrote around it stays."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.lib.tomledit import with_value
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+BY_HAND = """\
+# ours, since March
+[courtesy]
+delay_s = 2.0     # agreed with the ministry
+
+[scope]
+exclude = [
+    "domain:a.test",   # asked us to
+    "prefix:http://b.test/[x]/",
+]
+max_depth = 3
+"""
+
+
+def test_a_value_is_replaced_and_comments_elsewhere_stay() -> None:
+    text = with_value(BY_HAND, "scope", "max_depth", "5")
+    assert text == BY_HAND.replace("max_depth = 3", "max_depth = 5")
+
+
+def test_a_list_over_several_lines_is_replaced_whole() -> None:
+    text = with_value(BY_HAND, "scope", "exclude", '["x"]')
+    assert tomllib.loads(text) == {"courtesy": {"delay_s": 2.0}, "scope": {"exclude": ["x"], "max_depth": 3}}
+    assert "# agreed with the ministry" in text
+
+
+def test_a_key_that_is_new_goes_to_the_end_of_its_table() -> None:
+    text = with_value(BY_HAND, "courtesy", "robots", "true")
+    assert text.splitlines()[2:5] == ["delay_s = 2.0     # agreed with the ministry", "robots = true", ""]
+
+
+def test_a_table_that_is_new_goes_to_the_end_of_the_file() -> None:
+    assert with_value("", "limits", "pages", "7") == "[limits]\npages = 7\n"
+    assert with_value(BY_HAND, "limits", "pages", "7") == BY_HAND + "\n[limits]\npages = 7\n"
+
+
+@pytest.mark.parametrize("odd", ["courtesy.delay_s = 1\n", "courtesy = {delay_s = 1}\n", '["courtesy"]\ndelay_s = 1\n'])
+def test_a_form_it_does_not_know_is_never_silently_changed_to_something_else(odd: str) -> None:
+    """The caller reads the result back: here it is no TOML any more, or says the new value."""
+    text = with_value(odd, "courtesy", "delay_s", "2")
+    with pytest.raises(tomllib.TOMLDecodeError):
+        tomllib.loads(text)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "b-c", "d_e"]),
+        st.dictionaries(st.sampled_from(["k", "kk", "k_k"]), st.lists(TEXT) | st.integers(-9, 9), max_size=3),
+    ),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(["k", "kk"]),
+    st.lists(TEXT, max_size=3),
+)
+def test_only_the_named_value_changes(
+    tables: dict[str, dict[str, list[str] | int]], table: str, key: str, value: list[str]
+) -> None:
+    text = "".join(
+        f"[{name}]\n" + "".join(f"{each} = {toml(it)}\n" for each, it in values.items())
+        for name, values in tables.items()
+    )
+    expected = {name: dict(values) for name, values in tables.items()}
+    expected.setdefault(table, {})[key] = value
+    assert tomllib.loads(with_value(text, table, key, toml(value))) == expected
+
+
+def toml(value: list[str] | int) -> str:
+    """JSON, which TOML reads alike but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,103 @@
+"""Shards that are late or fail are left out and named; the others answer (F8, UX 6.8)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teia.clock import WallClock
+from teia.search.gateway import Gateway
+from teia.search.searching import Searcher
+from teia.search.shards import LocalShard
+from tests.index.pages import page
+
+from .library import as_one, as_shards, cells_of
+
+
+class Failing(LocalShard):
+    """A shard that breaks when it is asked one thing."""
+
+    def __init__(self, shard: LocalShard, what: str, how: Any) -> None:
+        super().__init__(shard.name, shard._reader)
+        setattr(self, what, how)
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> list[LocalShard]:
+    cells_of(tmp_path, [[page(f"http://a{n}.test/", f"common words of cell {n}")] for n in range(3)])
+    return as_shards(tmp_path, 3)
+
+
+@pytest.fixture
+def never() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def broken(*_: object) -> None:
+    raise OSError("the disk is gone\nsecond line")
+
+
+@pytest.mark.parametrize("what", ["counts", "candidates", "entries"])
+def test_a_shard_that_fails_is_left_out_and_named(shards: list[LocalShard], what: str) -> None:
+    with Searcher([Failing(shards[0], what, broken), *shards[1:]], WallClock()) as searcher:
+        results = searcher.search("common")
+    assert {hit.host for hit in results.hits} == {"a1.test", "a2.test"}
+    assert results.is_partial
+    assert (results.shards_asked, results.shards_answered) == (3, 2)
+    assert results.warnings == ("2 of 3 cells answered. Missing: cell 0: the disk is gone",)
+
+
+def test_a_shard_that_is_late_is_left_out_in_time(shards: list[LocalShard], never: threading.Event) -> None:
+    late = Failing(shards[1], "candidates", lambda *_: never.wait(20))
+    with Searcher([shards[0], late, shards[2]], WallClock(), deadline_s=0.5) as searcher:
+        began = time.monotonic()
+        results = searcher.search("common")
+        assert time.monotonic() - began < 5
+    assert {hit.host for hit in results.hits} == {"a0.test", "a2.test"}
+    assert results.is_partial
+    assert "cell 1: did not answer in time" in results.warnings[0]
+
+
+def test_when_nobody_answers_there_is_an_answer_that_says_so(shards: list[LocalShard]) -> None:
+    with Searcher([Failing(shard, "counts", broken) for shard in shards], WallClock()) as searcher:
+        results = searcher.search("common")
+    assert (results.total, results.hits) == (0, ())
+    assert results.warnings[0].startswith("0 of 3 cells answered")
+
+
+def test_a_cell_without_an_index_is_named_where_cells_are_one(tmp_path: Path) -> None:
+    cells_of(tmp_path, [[page("http://a.test/", "common words")]])
+    with Searcher(as_one(tmp_path, 2), WallClock()) as searcher:
+        results = searcher.search("common")
+    assert len(results.hits) == 1
+    assert (results.shards_asked, results.shards_answered) == (2, 1)
+    assert results.warnings == ("1 of 2 cells answered. Missing: cell 1: it has no index of this version yet",)
+
+
+def test_many_threads_may_search_at_once(shards: list[LocalShard]) -> None:
+    answers: list[int] = []
+    with Searcher(shards, WallClock(), deadline_s=30) as searcher:
+
+        def search() -> None:
+            answers.extend(searcher.search("common words").total for _ in range(20))
+
+        threads = [threading.Thread(target=search) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [3] * 120
+
+
+def test_a_turn_has_an_end(shards: list[LocalShard]) -> None:
+    gateway = Gateway(shards, WallClock())
+    turn = gateway.turn(0.0)
+    assert 0 < turn.left_s <= 0.01
+    gateway.close()

@@ -1,0 +1,162 @@
+"""Texts that have brought search engines down (RELIABILITY 43): an answer or a message, soon, whatever is typed."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from teia.search.describe import describe
+from teia.search.notes import About
+from teia.search.parser import parse
+from teia.search.query import (
+    MAX_CANDIDATES,
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    MAX_PHRASE_WORDS,
+    MAX_PREFIXES,
+    Clauses,
+    Phrase,
+    Prefix,
+    Query,
+    is_plain,
+    leaves,
+)
+from teia.search.render import render
+from teia.search.words import is_indexed
+
+MIB = 1 << 20
+CHANCE = random.Random(43)
+
+DEADLY = {
+    "star": "*",
+    "short prefix": "a*",
+    "leading star": "*a",
+    "only NOT": "NOT x",
+    "open quote": '"',
+    "open parenthesis": "(",
+    "closed parenthesis": ")",
+    "10,000 terms": " ".join(f"w{n}" for n in range(10_000)),
+    "10,000 required terms": " ".join(f"+w{n}" for n in range(10_000)),
+    "10,000 times AND": " AND ".join(f"w{n}" for n in range(10_000)),
+    "10,000 times OR": " OR ".join(f'"w{n} x"' for n in range(10_000)),
+    "10,000 words in parentheses": "+(" + " ".join(f"w{n}" for n in range(10_000)) + ")",
+    "5,000-word phrase": '"' + " ".join(f"w{n}" for n in range(5_000)) + '"',
+    "5,000-word exact text": '="' + " ".join(f"w{n}" for n in range(5_000)) + '"',
+    "fuzzy": "word~9",
+    "unknown field": "nofield:x",
+    "NUL": "a\0b",
+    "lone surrogates": "\ud800 a\udfff",
+}
+
+LONG = {
+    "one word": "a" * MIB,
+    "parentheses": "(" * MIB,
+    "pairs of parentheses": "()" * (MIB // 2),
+    "nested parentheses": "(" * (MIB // 2) + "a" + ")" * (MIB // 2),
+    "excluded parentheses": "-(" * 5_000 + "a" + ")" * 5_000,
+    "small parentheses": "(a b) " * (MIB // 6),
+    "quotes": '"' * MIB,
+    "NOT": "NOT " * (MIB // 4) + "x",
+    "plus": "+" * MIB,
+    "accents": "a" + "\u0301\u0316" * (MIB // 2),
+    "joined words": "a-" * (MIB // 2),
+    "joined digits": "1." * (MIB // 2),
+    "stars": "ab* " * (MIB // 4),
+    "filters without a value": "site:(" * (MIB // 6),
+    "filters": " ".join(f"site:a{n}.test" for n in range(70_000)),
+    "bad filters": 'lang:"x y" ' * (MIB // 11),
+    "closed parentheses of a value": "site:" + ")" * MIB,
+    "surrogates": "\ud800" * MIB,
+    "NUL": "\0" * MIB,
+    "all characters": "".join(chr(CHANCE.randrange(0x110000)) for _ in range(MIB)),
+    "all operators": "".join(CHANCE.choices('+-()"=*: aANDORT“”', k=MIB)),
+}
+
+
+def depth(clauses: Clauses) -> int:
+    nodes = (*clauses.must, *clauses.should, *clauses.must_not)
+    return max((1 + depth(node) for node in nodes if isinstance(node, Clauses)), default=0)
+
+
+def conditions(query: Query) -> int:
+    clauses, filters = query.clauses, query.filters
+    nodes = [*clauses.must, *clauses.must_not, *(node for node in clauses.should if not is_plain(node))]
+    values = sum(len(choice.any_of) + len(choice.none_of) for _, choice in filters.choices())
+    dates = (filters.after is not None) + (filters.before is not None)
+    return sum(1 for node in nodes for _ in leaves(node)) + values + dates + len(query.exact)
+
+
+def check_limits(query: Query) -> None:
+    found = list(leaves(query.clauses))
+    assert depth(query.clauses) <= MAX_DEPTH
+    assert conditions(query) <= MAX_CONDITIONS
+    assert len(query.clauses.should) <= MAX_CANDIDATES
+    assert sum(isinstance(leaf, Prefix) for leaf in found) <= MAX_PREFIXES
+    assert all(len(leaf.words) <= MAX_PHRASE_WORDS for leaf in found if isinstance(leaf, Phrase))
+    assert all(is_indexed(word) for leaf in found if isinstance(leaf, Phrase) for word in leaf.words)
+    assert all(each.phrase is None or len(each.phrase.words) <= MAX_PHRASE_WORDS for each in query.exact)
+    assert query.is_answerable or query.notes
+
+
+@pytest.mark.parametrize("name", DEADLY)
+def test_a_deadly_query_is_read_within_the_limits(name: str) -> None:
+    query = parse(DEADLY[name])
+    check_limits(query)
+    assert query.is_answerable or query.warnings
+    assert parse(render(query)) == query
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_mebibyte_is_read_in_a_second(name: str) -> None:
+    """Processor time, so that a busy machine does not matter; a slow one is given twice the time."""
+    before = time.process_time()
+    query = parse(LONG[name])
+    assert time.process_time() - before < 2
+    check_limits(query)
+    assert describe(query)
+    assert parse(render(query)) == query
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("10,000 required terms", About.CONDITIONS),
+        ("10,000 terms", About.CANDIDATES),
+        ("5,000-word phrase", About.PHRASE_LONG),
+        ("5,000-word exact text", About.PHRASE_LONG),
+        ("only NOT", About.ONLY_NEGATIVE),
+        ("unknown field", About.FILTER_UNKNOWN),
+        ("short prefix", About.PREFIX_SHORT),
+        ("leading star", About.WILDCARD),
+        ("open quote", About.QUOTE_OPEN),
+    ],
+)
+def test_what_a_limit_took_away_is_said(name: str, kind: About) -> None:
+    assert kind in {note.about for note in parse(DEADLY[name]).notes}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("nested parentheses", About.TEXT_CUT), ("excluded parentheses", About.TOO_DEEP), ("stars", About.PREFIXES)],
+)
+def test_what_a_limit_took_from_a_long_text_is_said(name: str, kind: About) -> None:
+    assert kind in {note.about for note in parse(LONG[name]).notes}
+
+
+def test_words_that_are_operators_elsewhere_can_be_searched_in_quotes() -> None:
+    for word in ("AND", "OR", "NOT", "NEAR"):
+        assert parse(f'"{word}"').clauses == Clauses(must=(Phrase((word.lower(),)),))
+
+
+def test_naughty_strings_are_read(conformance: Path) -> None:
+    strings = json.loads((conformance / "strings" / "blns.json").read_text("utf-8"))
+    assert len(strings) == 515
+    for text in strings:
+        for query in (parse(text), parse(f'"{text}"'), parse(f"+site:{text} -({text}) ab*")):
+            check_limits(query)
+            assert parse(render(query)) == query, text
+            assert all(line.isprintable() for line in query.warnings)

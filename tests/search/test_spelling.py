@@ -1,0 +1,80 @@
+"""Words that are spelt alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.search.spelling import MAX_ALIKE, distance, edits, words_like
+
+WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}
+
+
+def alike(word: str) -> dict[str, int]:
+    return words_like(
+        word,
+        lambda text: WORDS.get(text, 0),
+        lambda prefix: [(each, count) for each, count in WORDS.items() if each.startswith(prefix)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("sevidor", "servidor"),
+        ("srevidor", "servidor"),
+        ("servidir", "servidor"),
+        ("serrvidor", "servidor"),
+        ("rnda", "renda"),
+        ("kernle", "kernel"),
+        ("sevridir", "servidor"),
+        ("imosto", "imposto"),
+    ],
+)
+def test_slips_of_the_pen_are_understood(typed: str, meant: str) -> None:
+    assert next(iter(alike(typed))) == meant
+
+
+def test_the_most_frequent_comes_first() -> None:
+    assert list(alike("rend")) == ["renda", "rende"]
+
+
+@pytest.mark.parametrize("typed", ["", "a", "ab", "x" * 30, "12345", "se-vidor", "qwertyuiop", "日本語"])
+def test_what_cannot_be_a_slip_gets_nothing(typed: str) -> None:
+    assert alike(typed) == {}
+
+
+def test_few_words_are_offered() -> None:
+    found = words_like("casa", lambda _: 1, lambda _: [])
+    assert len(found) == MAX_ALIKE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [
+        ("casa", "casa", 0),
+        ("casa", "caso", 1),
+        ("casa", "acsa", 1),
+        ("casa", "cas", 1),
+        ("casa", "cosas", 2),
+        ("a", "xyz", 3),
+    ],
+)
+def test_distance_counts_slips(one: str, other: str, slips: int) -> None:
+    assert distance(one, other) == distance(other, one) == slips
+
+
+words = st.text(alphabet="abc", min_size=1, max_size=6)
+
+
+@given(words)
+def test_every_edit_is_at_distance_one(word: str) -> None:
+    assert all(distance(word, other) == 1 for other in edits(word))
+
+
+@given(words, words)
+def test_distance_is_symmetric_and_zero_only_for_the_same(one: str, other: str) -> None:
+    assert distance(one, other) == distance(other, one)
+    assert (distance(one, other) == 0) == (one == other)
+    assert (distance(one, other) == 1) == (other in edits(one))
