@@ -10,7 +10,7 @@ try:
 except ImportError:
     compiled = []
 else:
-    parts = [f"teia/parse/scan/{name}.pxi" for name in ("octets", "tags", "shown", "extract", "open")]
+    parts = [f"teia/parse/scan/{name}.pxi" for name in ("octets", "tags", "shown", "extract", "stack", "open")]
     compiled = cythonize(
         [
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),

@@ -266,6 +266,7 @@ def host_of(url: str) -> str:
 
 # ---- host, site, slot, cell -----------------------------------------------------------------------------------------
 
+
 @lru_cache(maxsize=1)
 def _suffixes() -> PublicSuffixList:
     """The public suffix list, read when it is first asked for: parse children never do."""

@@ -190,7 +190,7 @@ class Politeness:
         place.ready_at = max(place.ready_at, now + rest_s)
 
     def forget_rested(self, now: float) -> None:
-        """Drop places that need no memory: not busy, rested, forgiven, with no Crawl-delay and few sites to remember."""
+        """Drop places that need no memory: not busy, rested, forgiven, without Crawl-delay and with few sites."""
         few = self.courtesy.shared_sites
         for places in (self.servers, self.addresses):
             for name, place in list(places.items()):

@@ -1,7 +1,7 @@
 """Addresses that many sites share: content delivery networks and shared hosting.
 
 Names on one address share its rest, because they are probably one machine. With a thousand sites at an address that
-would be a page every thousand delays for each of them, for ever; and an address of so many sites is built to answer more
+would be a page every thousand delays for each, for ever; and an address of so many sites is built to answer more
 than one question every few seconds. So up to `courtesy.shared_sites` registered domains rest the address as if it were
 one server, and beyond that the rest is divided:
 

@@ -45,6 +45,7 @@ DOUBT_COST = 3.0
 WORTHLESS = 0.6
 """Share of the pages of a pattern that must be worthless for it to be parked."""
 
+MAX_DOUBLINGS = 5
 MAX_CONVICTIONS = 3
 """A pattern that was parked so often is not tried again."""
 
@@ -57,7 +58,7 @@ BROOD = 2
 MET_SHARE = 8
 """One in so many pages naming a URL that another one named too is what breeding patterns do not do."""
 
-AT_FIRST = 8
+AT_FIRST = 6
 """URLs that may go before any was read, and again for each that was not answered at all: that says nothing of the
 pattern, and if it is its host that is dead it should be known soon."""
 
@@ -94,8 +95,8 @@ FOLLOWED = 10
 FOLLOWED_ALONE = 30
 TRIES = {Doubt.ALIKE: 2, Doubt.BARREN: 2, Doubt.SPELLING: 3, Doubt.FAR: 2, Doubt.REPEATS: 2}
 """Pages that are read of a waiting pattern before it is acquitted, or parked: more where new words must be followed to
-see whether there is an end, and more still where there is nothing else: a site must have some pages. To be parked again
-half as many do."""
+see whether there is an end, or where it looks like pages and not like lists, and more still where there is nothing
+else, for a site must have some pages. To be parked again half as many do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ class Tally:
     """What the pages of a pattern did in one commit, or since it waits.
 
     `seen`, `twins` and `alike` are of those that were `read`. They named `own` URLs of the pattern that were never
-    seen, `leads` that are known and wait, and `others`, never seen, of other patterns that are useful. `met` are URLs
-    of the pattern that two pages named before they were read.
+    seen (`begot` of them did), `leads` that are known and wait, and `others`, never seen, of other patterns that are
+    useful. `met` are URLs of the pattern that two pages named before they were read.
     """
 
     read: int = 0
@@ -130,6 +131,7 @@ class Tally:
     cost: float = 0.0
     deepest: int = 0
     own: int = 0
+    begot: int = 0
     leads: int = 0
     others: int = 0
     met: int = 0
@@ -142,6 +144,7 @@ class Tally:
         self.cost += other.cost
         self.deepest += other.deepest
         self.own += other.own
+        self.begot += min(other.read, other.own)
         self.leads += other.leads
         self.others += other.others
         self.met += other.met
@@ -211,8 +214,8 @@ class Pattern:
 
     @property
     def _lenience(self) -> int:
-        """The first acquittals make the next suspicion slower."""
-        return 1 << min(self.acquittals, 2)
+        """Each acquittal makes the next suspicion slower."""
+        return 1 << min(self.acquittals, MAX_DOUBLINGS)
 
     def _earned(self, now: Tally) -> float:
         """What the pages of a commit are worth; one that reads like others but leads to something new is excused."""
@@ -269,7 +272,8 @@ class Pattern:
     @property
     def _tries_to_acquit(self) -> int:
         if not self._is_followed:
-            return TRIES[self.doubt]
+            is_plain = not (is_list(self.text) or is_variant(self.text))
+            return FOLLOWED if self.doubt is Doubt.ALIKE and is_plain else TRIES[self.doubt]
         return FOLLOWED_ALONE if self.is_alone else FOLLOWED
 
     @property
@@ -295,7 +299,7 @@ class Pattern:
         return tries.twins >= most or (tries.seen >= most and is_variant(self.text))
 
     def _begets(self) -> bool:
-        return self.tries.own * 2 >= self.tries.read
+        return self.tries.begot * 2 >= self.tries.read
 
     @staticmethod
     def _is_child_of_a_trap(mother: Pattern | None) -> bool:

@@ -1,4 +1,4 @@
-"""Crawls of webs with traps, and of honest webs that look like some (T9, RELIABILITY 26); the server's log is the judge."""
+"""Crawls of webs with traps, and of honest webs that look like some (T9, RELIABILITY 26), by the server's log."""
 
 from __future__ import annotations
 

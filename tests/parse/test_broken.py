@@ -37,7 +37,7 @@ NOISE = [
     b"<!-- a comment -->", b"<!>", b"<!doctype html>", b"</>", b"<3", b"& &amp &#; &#x110000;", b"</body>", b"</html>",
     b"<html>", b"<head>", b"<body onload='x()'>", b"<script>var a = '<b>';</script>", b"<style>p{}</style>", b"</a>",
     b"<h1>", b"<h2></h1>", b"<form>", b"<form>", b"<input>", b"<nobr>", b"<marquee>", b"<object>", b"<dl><dd>", b"<hr>",
-    b"\x00", b"\xff\xfe\xfa", b"\xe7\xe3o", b"\xc3\xa7\xc3\xa3o", b"\xed\xa0\x80", b"\r", b"<img src=x", b" alt=''>",
+    b"\x00", b"\xfa\xff\xfb", b"\xe7\xe3o", b"\xc3\xa7\xc3\xa3o", b"\xed\xa0\x80", b"\r", b"<img src=x", b" alt=''>",
 ]  # fmt: skip
 UNSAFE_BEFORE_A_TAG = {b"<img src=x"}
 """A tag that is left open swallows what follows up to the next `>`; the piece behind it in the list closes it."""

@@ -30,7 +30,7 @@ from tests.conftest import missing
 
 from .labs import Lab, crawl, crawl_command, running_lab
 
-DELAY_S = 0.05
+DELAY_S = 0.15
 FLAGS = ("--delay", str(DELAY_S), "--cells", "2", "--no-index")
 SPEC = """
 seed = 13
@@ -187,7 +187,7 @@ def test_a_crawl_waits_for_room_and_ends_like_one_that_never_had_to(tmp_path: Pa
         calm = len(lab.settled_entries())
         with crawling_on(disk, lab, **environ) as process:
             for _ in range(2):
-                wait_for_requests(lab, 40)
+                wait_for_requests(lab, 25)
                 disk.fill()
                 status = eventually(disk, "paused")
                 assert "free" in status["paused_why"]
@@ -278,7 +278,7 @@ def test_a_folder_that_cannot_be_written_can_be_read_and_a_crawl_of_it_is_refuse
         with crawling_on(disk, lab, "--max-pages", "20") as process:
             process.communicate(timeout=60)
         before = listing(disk.outside)
-        subprocess.run(disk.command(["mount", "-o", "remount,ro", str(disk.inside)]), check=True)
+        subprocess.run(disk.command(["mount", "-o", "remount,bind,ro", str(disk.inside)]), check=True)
         for words in (["crawl"], ["add", "http://b.test/"], ["import", "urls", "/dev/null"]):
             refused = disk.teia(*words)
             assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr

@@ -8,9 +8,10 @@ a tree. tests/parse/test_scan.py holds the two ways against each other.
 The standard's rules are all here as far as they can change what is looked at. What misnested bold does to a tree is
 not, since only bold is moved by it.
 
-It is compiled (Cython) from _scan.pyx, which takes a page apart into tags and text, and what that includes: open.pxi,
-the elements that are open; shown.pxi, the text; extract.pxi, what was found; tags.pxi, the table of tags; octets.pxi.
-Begin with open.pxi. Where there was no compiler, every page goes the long way.
+It is compiled (Cython) from _scan.pyx, which takes a page apart into tags and text, and what that includes: stack.pxi,
+the elements that are open; open.pxi, how tags open and close them; shown.pxi, the text; extract.pxi, what was found;
+tags.pxi, the table of tags; octets.pxi. Begin with stack.pxi and open.pxi. Where there was no compiler, every page goes
+the long way.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """One pass over the octets of a page. The package's docstring says what it is for.
 
 Pages are hostile. Their octets are read by `octet`, which checks every index; reading past the end is an IndexError,
-and one more way to give up. What is open has a fixed place, which `OpenElements.push` guards.
+and one more way to give up. What is open has a fixed place, which `Stack.push` guards.
 """
 
 cimport cython
@@ -27,6 +27,7 @@ include "octets.pxi"
 include "tags.pxi"
 include "shown.pxi"
 include "extract.pxi"
+include "stack.pxi"
 include "open.pxi"
 
 cdef enum:
@@ -159,7 +160,7 @@ cdef class Scanner(OpenElements):
     cdef Py_ssize_t _raw(self, Page page, Py_ssize_t at, int tag) except -1:
         """Pass over content that is no markup; return what follows its end tag."""
         cdef Py_ssize_t start = at, name_end
-        cdef bint may_nest = False, has_comment = False
+        cdef bint may_nest = False, has_comment = False, has_other_ends = False
         while True:
             at = _place_of(60, page, at) + 1
             if octet(page, at) == 47:
@@ -168,6 +169,7 @@ cdef class Scanner(OpenElements):
                     name_end += 1
                 if _ends_name(octet(page, name_end)) and TAGS.find(page, at + 1, name_end) == tag:
                     break
+            has_other_ends |= octet(page, at) == 47
             has_comment |= octet(page, at) == 33
             may_nest |= LOWER[octet(page, at)] == 115
         if tag == SCRIPT and has_comment and may_nest:
@@ -177,8 +179,8 @@ cdef class Scanner(OpenElements):
             self._copy(page, start, at - 1)
             self.first_title.text_to = self.source.inner.used
         elif self.inner_open:
-            if tag == TEXTAREA:
-                raise GivenUp("a form in a link or heading")
+            if tag == TEXTAREA or (tag == SCRIPT and has_other_ends):  # of which the tree loses a letter or two
+                raise GivenUp("a form or script in a link or heading")
             self.source.inner.add(page, start, at - 1)
         return self._attributes(page, name_end, False)
 
@@ -215,13 +217,16 @@ cdef class Scanner(OpenElements):
         if at >= end:
             return 0
         if self.phase != INSIDE_BODY:
-            if _are_blank(page, at, end):
+            at = _after_blanks(page, at, end)
+            if at == end:
                 return 0
+            if octet(page, at) == 38:
+                raise GivenUp("a reference before the body, perhaps to a blank")
             self.is_initial = False
             self.enter_body()
         top = &self.stack[self.depth - 1]
         top.has_children = True
-        if top.traits & STRUCTURE and not _are_blank(page, at, end):
+        if top.traits & STRUCTURE and _after_blanks(page, at, end) < end:
             raise GivenUp("text between cells")
         if self.inner_open:
             self._copy(page, at, end)

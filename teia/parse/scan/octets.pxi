@@ -53,10 +53,10 @@ cdef inline unsigned char octet(Page page, Py_ssize_t at) except? 0:
     return page.octets[at]
 
 
-cdef bint _are_blank(Page page, Py_ssize_t at, Py_ssize_t end) except -1:
+cdef Py_ssize_t _after_blanks(Page page, Py_ssize_t at, Py_ssize_t end) except -1:
     while at < end and _is_blank(octet(page, at)):
         at += 1
-    return at >= end
+    return at
 
 
 cdef Py_ssize_t _place_of(unsigned char octet, Page page, Py_ssize_t at) except -1:

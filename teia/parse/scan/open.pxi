@@ -1,121 +1,8 @@
-# The elements that are open, and how tags open and close them (HTML standard, 13.2.6).
-
-cdef enum:
-    MAX_DEPTH = 512
-
-cdef enum:  # where we are
-    START, INSIDE_HEAD, AFTER_HEAD, INSIDE_BODY
-
-cdef enum:  # whether the faults of old browsers are repeated: in a paragraph, a table then does not end it
-    NO_QUIRKS, QUIRKS, UNKNOWN_QUIRKS
-
-cdef struct Frame:  # an open element
-    int tag
-    int kind
-    int traits
-    bint has_children
-    Py_ssize_t name  # where it is written, for tags that have no number
-    Py_ssize_t name_end
+# How tags open and close elements (HTML standard, 13.2.6).
 
 
-cdef inline bint _concerns_text(int traits) noexcept:
-    """Whether an element is ordinary in all but its text."""
-    return traits & (HIDDEN | GLUE) and not traits & SPECIAL
-
-
-cdef class OpenElements(Extract):
-    """A page while it is read: what is open, from the body inwards.
-
-    Special elements, and all that is opened inside of a link, are open here exactly while they are open in the tree.
-    Of others there may be some that the tree has closed already: it does not matter where bold ends. Where it would
-    (a link that is closed by another end tag than its own, the depth of nodes in a list), the page is given up.
-    """
-
-    cdef Frame stack[MAX_DEPTH]
-    cdef int depth, phase, quirks
-    cdef int anchor_at, drawing_at  # where the open link with a reference and the drawing are, or -1
-    cdef int anchors, paragraphs, inner_open, with_text_traits
-    cdef Element anchor
-    cdef list open_headings
-    cdef bint in_noscript, in_select, has_form, has_stray_anchor
-
-    def __cinit__(self, bytes markup, bint want_text):
-        self.open_headings = []
-        self.anchor_at = self.drawing_at = -1
-        self.quirks = QUIRKS
-
-    cdef int push(self, int tag, Py_ssize_t name, Py_ssize_t name_end) except -1:
-        cdef Frame* frame
-        if self.depth >= MAX_DEPTH:
-            raise GivenUp("too deep")
-        frame = &self.stack[self.depth]
-        frame.tag = tag
-        frame.kind = KIND[tag]
-        frame.traits = TRAITS[tag]
-        frame.has_children = False
-        frame.name = name
-        frame.name_end = name_end
-        if self.shown is not None:
-            self.shown.opened(self.depth, frame.traits)
-        self.depth += 1
-        self.paragraphs += tag == P
-        self.anchors += tag == A
-        self.with_text_traits += _concerns_text(frame.traits)
-        return 0
-
-    cdef int pop(self) except -1:
-        cdef Frame* frame
-        if self.depth < 2:
-            raise GivenUp("the end of the body")
-        self.depth -= 1
-        frame = &self.stack[self.depth]
-        self.paragraphs -= frame.tag == P
-        self.with_text_traits -= _concerns_text(frame.traits)
-        if frame.tag == A:
-            if self.depth == self.anchor_at:
-                raise GivenUp("a link without end")
-            self.has_stray_anchor = True
-            self.anchors -= 1
-        elif H1 <= frame.tag <= H3:
-            (<Element>self.open_headings.pop()).text_to = self.source.inner.used
-            self.inner_open -= 1
-        elif frame.kind == SELECT:
-            self.in_select = False
-        elif self.depth == self.drawing_at:
-            self.drawing_at = -1
-        if self.shown is not None:
-            self.shown.closed(self.depth, frame.traits, frame.has_children)
-        return 0
-
-    cdef int pop_to(self, int depth) except -1:
-        while self.depth > depth:
-            self.pop()
-        return 0
-
-    cdef int find(self, int tag, int barriers) noexcept:
-        """Return where the innermost element with a tag is, or -1 if there is none or a barrier before it."""
-        cdef int at
-        for at in range(self.depth - 1, -1, -1):
-            if self.stack[at].tag == tag:
-                return at
-            if self.stack[at].traits & barriers:
-                return -1
-        return -1
-
-    cdef int find_kind(self, int kind, int barriers) noexcept:
-        cdef int at
-        for at in range(self.depth - 1, -1, -1):
-            if self.stack[at].kind == kind:
-                return at
-            if self.stack[at].traits & barriers:
-                return -1
-        return -1
-
-    cdef int give_up_if_exact(self) except -1:
-        """Give up where the text depends on ordinary elements: in a list on their depth, in some on their end."""
-        if self.shown is not None and (self.shown.lists > 0 or self.with_text_traits > 0):
-            raise GivenUp("misnested")
-        return 0
+cdef class OpenElements(Stack):
+    """The rules of the standard, as far as they can change what is looked at."""
 
     cdef int enter_body(self) except -1:
         self.phase = INSIDE_BODY
@@ -163,14 +50,26 @@ cdef class OpenElements(Extract):
                 raise GivenUp("a table in a paragraph")
         else:
             self._close_paragraph()
-        if kind == HEADING and self.stack[self.depth - 1].kind == HEADING:
-            self.pop()
+        if kind == HEADING:
+            self._end_heading_before()
         self.push(tag, 0, 0)
         if H1 <= tag <= H3:
             heading = Element(TAG_NAMES[tag], self.source)
             self.headings.append(heading)
             self.open_headings.append(heading)
             self.inner_open += 1
+        return 0
+
+    cdef int _end_heading_before(self) except -1:
+        """Close a heading if another follows directly inside of it."""
+        cdef int at = self.depth - 1
+        while not self.stack[at].traits & SPECIAL:
+            at -= 1
+        if self.stack[at].kind == HEADING:
+            if self.is_loose:
+                raise GivenUp("a heading in a heading")
+            if at == self.depth - 1:
+                self.pop()
         return 0
 
     cdef int _end_item_before(self, int kind) except -1:
@@ -425,7 +324,7 @@ cdef class OpenElements(Extract):
         if self.has_form and at >= 0:
             while self.stack[self.depth - 1].traits & IMPLIED:
                 self.pop()
-            if self.depth - 1 != at:
+            if self.depth - 1 != at or self.is_loose:
                 raise GivenUp("a misnested form")
             self.pop()
         self.has_form = False
@@ -435,6 +334,7 @@ cdef class OpenElements(Extract):
         """Forget a misnested element; what lies inside of it stays open, as the tree opens it again."""
         cdef int at, above
         self.give_up_if_exact()
+        self.is_loose = True
         if self.anchor_at >= 0:
             raise GivenUp("misnested in a link")
         for at in range(self.depth - 1, -1, -1):
@@ -457,6 +357,7 @@ cdef class OpenElements(Extract):
         if at >= 0 and not is_special_inside:
             return self._end_anchor(at)
         self.give_up_if_exact()
+        self.is_loose = True
         if at >= 0 and at == self.anchor_at:
             raise GivenUp("a misnested link")
         return 0
@@ -469,6 +370,7 @@ cdef class OpenElements(Extract):
             if self.stack[above].traits & ~IMPLIED:
                 raise GivenUp("a misnested link")
             if self.stack[above].kind == FORMATTING:
+                self.is_loose = True
                 self.stack[kept] = self.stack[above]
                 kept += 1
         self.depth = kept
