@@ -96,7 +96,7 @@ FOLLOWED_ALONE = 30
 TRIES = {Doubt.ALIKE: 2, Doubt.BARREN: 2, Doubt.SPELLING: 3, Doubt.FAR: 2, Doubt.REPEATS: 2}
 """Pages that are read of a waiting pattern before it is acquitted, or parked: more where new words must be followed to
 see whether there is an end, or where it looks like pages and not like lists, and more still where there is nothing
-else, for a site must have some pages. To be parked again half as many do."""
+else, for a site must have some pages. To be parked again a quarter of them will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,8 @@ class Pattern:
 
     def _doubt(self) -> None:
         if self.credit <= 0:
-            self.wait(Doubt.ALIKE if self.all.alike * 2 >= self.all.read else Doubt.BARREN)
+            has_new_words = self.all.alike * 2 < self.all.read
+            self.wait(Doubt.BARREN if is_list(self.text) and has_new_words else Doubt.ALIKE)
         elif self.all.read >= TRIAL * self._lenience and self._breeds(self.all):
             self.wait(Doubt.BREEDING)
 
@@ -271,14 +272,18 @@ class Pattern:
 
     @property
     def _tries_to_acquit(self) -> int:
-        if not self._is_followed:
-            is_plain = not (is_list(self.text) or is_variant(self.text))
-            return FOLLOWED if self.doubt is Doubt.ALIKE and is_plain else TRIES[self.doubt]
-        return FOLLOWED_ALONE if self.is_alone else FOLLOWED
+        if self._is_followed:
+            return FOLLOWED_ALONE if self.is_alone else FOLLOWED
+        return FOLLOWED if self.doubt is Doubt.ALIKE and self._is_plain else TRIES[self.doubt]
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it looks like pages: no lists, and nothing added to the address of a page."""
+        return not (is_list(self.text) or is_variant(self.text))
 
     @property
     def _tries_to_park(self) -> int:
-        return max(1, self._tries_to_acquit >> self.convictions)
+        return max(1, self._tries_to_acquit >> 2 * self.convictions)
 
     @property
     def is_hopeless(self) -> bool:
@@ -291,6 +296,8 @@ class Pattern:
             return tries.twins >= most
         if self.doubt is Doubt.BREEDING:
             return self._breeds(tries) and not tries.met
+        if self._is_plain and tries.met * MET_SHARE > tries.read:
+            return False  # whatever they say, their ways meet
         return tries.alike >= most or (is_list(self.text) and tries.others == 0)
 
     def _is_redundant(self) -> bool:

@@ -40,6 +40,8 @@ LISTED = BY_SEED | BY_SITEMAP | BY_FEED
 MAX_HOSTS = 4_096
 FAR_YEARS = 10
 LAG = 3
+"""By so many hops a URL that is not spelt in the plainest way looks deeper than it is."""
+
 ROUNDS = 3
 LOOKED_PAST = 128
 BESIDE_A_TRIAL = 4
@@ -153,28 +155,24 @@ class Watch:
     def _pattern_of(self, host: HostPatterns, item: Found) -> tuple[Pattern, int]:
         """The pattern of a URL that was never seen, and its lag.
 
-        A URL that is spelt like those that turned out to be known by a plainer one has a lag, so that the plainer one
-        may be found first.
+        A URL that could be spelt more plainly, or is a page with something added, has a lag: the plain one may be found
+        first, and then this one need not be read.
         """
         mother, lag = abs(item.via), 0
         differs_in, is_known = self._other_spelling(host, item)
         if differs_in:
-            text = SPELLING + differs_in
-            pattern = self._made(host, text, mother, Doubt.SPELLING) if is_known else host.by_text.get(text)
-            lag = 1
-            if pattern is not None and pattern.standing is not Standing.OPEN:
-                if is_known:
+            lag = LAG
+            if is_known:
+                pattern = self._made(host, SPELLING + differs_in, mother, Doubt.SPELLING)
+                if pattern.standing is not Standing.OPEN:
                     return pattern, 0
-                lag = LAG
         if REPEATS.search(item.tail):
             return self._made(host, Doubt.REPEATS, mother, Doubt.REPEATS), lag
         text = pattern_of(item.tail)
         if years_away(item.tail, self._year) > FAR_YEARS:
             return self._made(host, text + FAR, mother, Doubt.FAR), lag
         pattern = self._made(host, text, mother)
-        if is_variant(pattern.text):
-            lag = LAG if pattern.all.alike else max(lag, 1)
-        return pattern, lag
+        return pattern, LAG if is_variant(pattern.text) else lag
 
     def _made(self, host: HostPatterns, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
         pattern = host.by_text.get(text)

@@ -20,6 +20,9 @@ from teia.records import Link, LinkKind
 from teia.urls import resolve
 
 MAX_ANCHOR_CHARS = 200
+MAX_WRITTEN_CHARS = 1_000_000
+"""Of a page's anchors together, before their texts are no longer read."""
+
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"})
 _ANCHOR = LinkKind.ANCHOR
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
@@ -51,6 +54,8 @@ class LinkCollector:
         self._anchors: dict[str, Link] = {}
         self._others: dict[tuple[str, LinkKind], Link] = {}
         self._room_for_ways = self._room_for_requisites = max_links or options.limits.links_per_page
+        # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
+        self._chars_left = MAX_WRITTEN_CHARS
 
     def set_base(self, reference: str) -> None:
         """Resolve what follows against this; a base we could not crawl is ignored, as browsers ignore `data:`."""
@@ -67,13 +72,37 @@ class LinkCollector:
         if url is None or url == self.url:
             return
         if kind is _ANCHOR:
-            self.add_anchor(url, text, nofollow)
+            self._add_anchor(url, self._anchors.get(url), text, nofollow)
         elif (url, kind) not in self._others and self._takes_room(is_requisite=kind.is_requisite):
             self._others[url, kind] = Link(url, kind, text, nofollow)
 
-    def add_anchor(self, url: str, text: str, nofollow: bool) -> None:
-        """Add a way to a URL that is resolved already."""
+    def take(self, anchor: Element, extract: Extract) -> None:
+        """Add where an anchor leads, unless that is nowhere we go or nothing new.
+
+        Half the anchors of a long page lead to places in it, and most of the others have been on it before.
+        """
+        reference = anchor.getattr("href", "")
+        if reference[:1] == "#" and not self._has_base:
+            return
+        url = self._base.resolve(reference)
+        if url is None or url == self.url or len(url) > self._max_url_chars:
+            return
         known = self._anchors.get(url)
+        if known is not None and known.text and not known.nofollow:
+            return
+        if reference or anchor.hasattr("href"):
+            text = self._words_of(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
+            relations = anchor.getattr("rel", "")
+            self._add_anchor(url, known, text, relations != "" and _is_unendorsed(relations))
+
+    def _words_of(self, anchor: Element) -> str:
+        if self._chars_left <= 0:
+            return ""
+        written = anchor.text
+        self._chars_left -= len(written)
+        return one_line(written, MAX_ANCHOR_CHARS)
+
+    def _add_anchor(self, url: str, known: Link | None, text: str, nofollow: bool) -> None:
         if known is not None:
             self._anchors[url] = Link(url, _ANCHOR, known.text or text, known.nofollow and nofollow)
         elif self._room_for_ways > 0:
@@ -81,19 +110,6 @@ class LinkCollector:
             self._anchors[url] = Link(url, _ANCHOR, text, nofollow)
         else:
             self.is_full = True
-
-    def learns_from(self, reference: str) -> str | None:
-        """Return where an anchor leads, or None if it leads nowhere we go or adds nothing to what is known already.
-
-        Half the anchors of a long page lead to places in it, and most of the others have been on it before.
-        """
-        if reference[:1] == "#" and not self._has_base:
-            return None
-        url = self._base.resolve(reference)
-        if url is None or url == self.url or len(url) > self._max_url_chars:
-            return None
-        known = self._anchors.get(url)
-        return url if known is None or known.nofollow or not known.text else None
 
     def _takes_room(self, *, is_requisite: bool) -> bool:
         if (self._room_for_requisites if is_requisite else self._room_for_ways) <= 0:
@@ -148,18 +164,9 @@ def add_ways(extract: Extract, links: LinkCollector) -> str:
     if base is not None:
         links.set_base(base)
     canonical = ""
-    # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
-    chars_left = 1_000_000
     for element, tag in zip(extract.elements, extract.tags, strict=True):
         if tag == "a":
-            reference = element.getattr("href", "")
-            url = links.learns_from(reference)
-            if url is not None and (reference or element.hasattr("href")):
-                written = element.text if chars_left > 0 else ""
-                chars_left -= len(written)
-                text = one_line(written, MAX_ANCHOR_CHARS) or one_line(extract.pictured(element), MAX_ANCHOR_CHARS)
-                relations = element.getattr("rel", "")
-                links.add_anchor(url, text, relations != "" and _is_unendorsed(relations))
+            links.take(element, extract)
         elif tag == "link":
             named = _add_link_element(element, links)
             canonical = canonical or named

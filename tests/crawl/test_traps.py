@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from teia.crawl.crawl import State
-from teia.crawl.pageview import page_view
+from teia.crawl.lookup import Lookup
 from teia.crawl.reports.source import looking
 from teia.crawl.reports.traps import traps
+from teia.crawl.waiting import why_waiting
 from teia.lab import park
 from teia.lab.exchange import Answer, Request
 from teia.store.root import open_root
@@ -100,8 +101,11 @@ def test_parked_url_says_which_rule_it_fell_under(parked: tuple[Crawled, Counter
     path = next(path for path, outcome in urls.items() if outcome == "trap")
     host, slash, rest = path.partition("/")
     url = f"http://{host}:{crawled.port}{slash}{rest}"
-    view = page_view(open_root(crawled.data), "main", url)
-    assert view.why_waiting == "it looks like a trap: pages that only lead to more of their kind (/maze/w)"
+    with Lookup(open_root(crawled.data), "main") as lookup:
+        entry = lookup.find(url)
+        assert entry is not None
+        why = why_waiting(lookup, entry, 0.0)
+    assert why == "it looks like a trap: pages that only lead to more of their kind (/maze/w)"
 
 
 def test_report_tells_what_was_parked(parked: tuple[Crawled, Counter[str], int]) -> None:

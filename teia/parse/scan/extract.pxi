@@ -2,7 +2,7 @@
 
 cdef enum:
     MOST_READ = 1600  # of the words of one link (links.py, one_line)
-    MOST_INNER = 500_000  # of the words of all, before `links.py` stops to read them
+    MOST_INNER = 500_000  # of the words of all, well before links.py stops to read them
 
 
 cdef struct Values:  # where attributes begin, or -1, and end; a page has less than 2^31 octets
@@ -131,7 +131,7 @@ cdef class Extract:
         return self.source.reference(&self.values) in self.settled
 
     cdef int settle(self, Element link) except -1:
-        """Take note that nothing can be learned any more from links with this reference (LinkCollector.learns_from)."""
+        """Take note that nothing can be learned any more from links with this reference (LinkCollector.take)."""
         cdef Buffer inner = self.source.inner
         cdef Py_ssize_t at
         if link.values.first[REL] >= 0 or inner.used > MOST_INNER:

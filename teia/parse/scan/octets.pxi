@@ -184,19 +184,22 @@ cdef class Buffer:
 cdef dict NAMED = {name.encode(): text.encode() for name, text in html5.items()}
 cdef Py_ssize_t LONGEST_NAME = max(map(len, NAMED))
 cdef Py_ssize_t LONGEST_BARE = max(len(name) for name in NAMED if not name.endswith(b";"))
+cdef set BEGINNINGS = {name[:length] for name in NAMED for length in range(1, len(name))}
 cdef dict WINDOWS = {
     code: ord(char) for code in range(0x80, 0xA0) if (char := bytes([code]).decode("cp1252", "replace")) != "\ufffd"
 }
 
 
-cdef bytes _reference(
-    Page page, Py_ssize_t at, Py_ssize_t limit, bint in_attribute, Py_ssize_t* after
-):
-    """Return what the reference at an ampersand stands for, and where it ends; None if it is none."""
+cdef bytes _reference(Page page, Py_ssize_t at, Py_ssize_t limit, bint in_attribute, Py_ssize_t* after):
+    """Return what the reference at an ampersand stands for, and where it ends; None if it is none.
+
+    In attributes, where `&copy=1` is more likely a query, a name without semicolon may not be followed by a letter, a
+    digit or an equals sign. The tree looks for those behind all that could still become a name (`&copys.` of `&copysr;`).
+    """
     cdef Py_ssize_t end = at + 1, length
     cdef bytes name, meant
     if end < limit and octet(page, end) == 35:
-        return _numbered(page, at + 2, limit, after)
+        return _numbered(page, at + 2, limit, in_attribute, after)
     while end < limit and end - at <= LONGEST_NAME and _is_letter_or_digit(octet(page, end)):
         end += 1
     if end == at + 1:
@@ -211,15 +214,23 @@ cdef bytes _reference(
         name = PyBytes_FromStringAndSize(<const char*>page.octets + at + 1, length)
         meant = NAMED.get(name)
         if meant is not None:
-            end = at + 1 + length
-            if in_attribute and end < limit and (octet(page, end) == 61 or _is_letter_or_digit(octet(page, end))):
-                return None
-            after[0] = end
-            return meant
+            after[0] = at + 1 + length
+            return None if in_attribute and _goes_on(page, at + 1, length, end, limit) else meant
     return None
 
 
-cdef bytes _numbered(Page page, Py_ssize_t at, Py_ssize_t limit, Py_ssize_t* after):
+cdef bint _goes_on(Page page, Py_ssize_t name, Py_ssize_t length, Py_ssize_t end, Py_ssize_t limit) except -1:
+    """Whether a letter, a digit or an equals sign follows a name and all that could still become one."""
+    cdef Py_ssize_t at
+    while name + length < end and (
+        PyBytes_FromStringAndSize(<const char*>page.octets + name, length + 1) in BEGINNINGS
+    ):
+        length += 1
+    at = name + length
+    return at < limit and (octet(page, at) == 61 or _is_letter_or_digit(octet(page, at)))
+
+
+cdef bytes _numbered(Page page, Py_ssize_t at, Py_ssize_t limit, bint in_attribute, Py_ssize_t* after):
     cdef unsigned int code = 0, digit, radix = 10
     cdef unsigned char letter
     cdef Py_ssize_t start
@@ -238,7 +249,7 @@ cdef bytes _numbered(Page page, Py_ssize_t at, Py_ssize_t limit, Py_ssize_t* aft
         return None
     after[0] = at + 1 if at < limit and octet(page, at) == 59 else at
     code = WINDOWS.get(code, code)
-    if code == 13:
+    if code == 13 and not in_attribute:
         raise GivenUp("a line end as a number")
     return chr(0xFFFD if code == 0 or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF else code).encode()
 

@@ -83,6 +83,8 @@ cdef class OpenElements(Stack):
 
     cdef int _open_inline(self, int tag, int kind) except -1:
         cdef Frame* top = &self.stack[self.depth - 1]
+        if self.is_loose and kind in (OPTION, GROUP, RUBY):
+            raise GivenUp("what follows another directly, or not")
         if kind == BUTTON:
             if self.find(tag, SCOPE) >= 0:
                 self.pop_to(self.find(tag, SCOPE))
