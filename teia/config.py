@@ -238,7 +238,7 @@ class SitesSettings:
     probe_after_pages: int = setting(
         20, "known URLs of a host before it is asked for one that cannot exist, to find soft 404s; 0: never", at_least=0
     )
-    traps: bool = setting(True, "whether kinds of URLs that have no end are found by their pages and parked (T9)")
+    traps: bool = setting(False, "whether kinds of URLs that have no end are found by their pages and parked (T9)")
 
 
 @dataclass(frozen=True, slots=True)

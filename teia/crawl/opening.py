@@ -79,7 +79,7 @@ def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Cl
 def _opened_cell(folder: CollectionFolder, number: int, config: Config, clock: Clock) -> Iterator[Cell]:
     order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder.cells()[number], folder.name, order, config.archive.file_bytes, clock)
-    if config.sites.traps:
+    if config.sites.traps and config.parse.text:  # without their text all pages look alike
         cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
     try:
         yield cell

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from teia.crawl.visits import Visit
 from teia.frontier.cell import FrontierCell
 from teia.frontier.schedule import HostQueue, Queued
-from teia.frontier.suspicion import Impression
 from teia.records import Outcome
 
 
@@ -25,10 +24,9 @@ def note_visit(frontier: FrontierCell, visit: Visit) -> None:
     if item.visits:
         return
     if visit.fetched.status in {404, 410} or visit.outcome == Outcome.SOFT_404:
-        watch.read(queue.host_id, queue.host, item, Impression(is_dead=True), b"")
+        watch.read(queue.host_id, queue.host, item, b"", 0)
     elif 200 <= visit.fetched.status < 300:
-        page = Impression(outline=result.outline)
-        watch.read(queue.host_id, queue.host, item, page, result.text_digest or result.digest)
+        watch.read(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
 def via(visit: Visit, host: str) -> int:

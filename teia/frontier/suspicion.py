@@ -350,5 +350,5 @@ class Pattern:
             return AT_FIRST * (1 + self.unanswered)
         if self.all.read < TRIAL:
             return max(1, min(int(self.credit), TRIAL - self.all.read))
-        is_trusted = self.credit >= FIRST_CREDIT and not self.acquittals and not is_variant(self.text)
+        is_trusted = self.credit >= FIRST_CREDIT and not is_variant(self.text)
         return float("inf") if is_trusted else max(1, int(self.credit))

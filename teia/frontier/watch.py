@@ -231,8 +231,11 @@ class Watch:
 
     # -- pages are read ------------------------------------------------------------------------------------
 
-    def read(self, host_id: int, host: str, item: Queued, page: Impression, text: bytes) -> None:
-        """Count the first visit of a page; `text` is the digest of what it says. Inside a transaction."""
+    def read(self, host_id: int, host: str, item: Queued, text: bytes, outline: int) -> None:
+        """Count the first visit of a page. `text` is the digest of what it says, empty if it is not there.
+
+        Inside a transaction.
+        """
         known = self.host(host_id, host)
         pattern = known.of(item.pattern)
         if pattern is None:
@@ -241,10 +244,10 @@ class Watch:
         if is_twin is None and pattern.doubt is Doubt.SPELLING:
             return  # the URL it is another spelling of has not been read, so this says nothing
         first = self._first_to_say(known, text, pattern) if text else None
+        cost = 0.0
         if first is not None:
             cost = 1.0 if first is pattern else FOREIGN_COST if first.standing is Standing.OPEN else DOUBT_COST
-            page = replace(page, cost=cost)
-        pattern.read(replace(page, is_twin=bool(is_twin), is_deepest=item.depth >= self._max_depth))
+        pattern.read(Impression(not text, cost, bool(is_twin), outline, item.depth >= self._max_depth))
         self._note(known, pattern)
 
     def _first_to_say(self, host: HostPatterns, text: bytes, pattern: Pattern) -> Pattern | None:

@@ -23,7 +23,7 @@ from tests.lab.worlds import make_world
 from .webs import HTML, Crawled, ScriptedWeb, crawl_web, html
 
 REAL = 300
-FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4}
+FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4, "sites__traps": True}
 
 
 class Made(ScriptedWeb):
@@ -128,7 +128,7 @@ def test_traps_are_followed_where_the_operator_says_so(tmp_path: Path) -> None:
         return html(f"/cal/2026/{(number or 0) + 1}", text="Nothing on.")
 
     crawled = crawl_web(
-        Made(month), tmp_path, "a.test/", **FAST, sites__traps=False, scope__max_depth=500, limits__pages=60
+        Made(month), tmp_path, "a.test/", **{**FAST, "sites__traps": False}, scope__max_depth=500, limits__pages=60
     )
     assert len(asked(crawled, "/cal/")) >= 58
 

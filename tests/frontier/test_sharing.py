@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_no_two_requests_to_an_address_are_closer_than_the_rule(
         owed = 2.0 if n <= shared_sites else min(2.0, max(shared_rest, 2.0 * shared_sites / n))
         now = last_end
     for visits in by_host.values():
-        assert all(later[0] - earlier[1] >= 2.0 - 1e-9 for earlier, later in zip(visits, visits[1:], strict=False))
+        assert all(later[0] - earlier[1] >= 2.0 - 1e-9 for earlier, later in pairwise(visits))
 
 
 # ---- on disk --------------------------------------------------------------------------------------------------------

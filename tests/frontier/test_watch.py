@@ -12,7 +12,7 @@ from teia.errors import CorruptFile
 from teia.frontier.cell import Found, FrontierCell, PageRow, tail_of
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
-from teia.frontier.suspicion import Doubt, Impression, Standing
+from teia.frontier.suspicion import Doubt, Standing
 from teia.frontier.watch import Watch
 from teia.lib.outline import outline
 from teia.urls import key_of
@@ -70,7 +70,7 @@ def read(cell: FrontierCell, item: Queued, text: str, *links: str, depth: int | 
     settle(cell, item, STATE_DONE, learnt=PageRow(200, text_digest=said))
     with cell.transaction():
         watch.returned(host_id(cell), item, was_answered=True)
-        watch.read(host_id(cell), HOST, item, Impression(outline=outline(text)), said)
+        watch.read(host_id(cell), HOST, item, said, outline(text))
         at = item.depth + 1 if depth is None else depth
         cell.absorb([found(path, at, via=abs(item.pattern)) for path in links], NOW_S)
         watch.close()
@@ -239,7 +239,7 @@ def test_failed_transaction_leaves_nothing_behind(cell: FrontierCell) -> None:
     begin(cell, "/cal/2026/11")
     (item,) = chosen(cell)
     with given_up(cell):
-        watch_of(cell).read(host_id(cell), HOST, item, Impression(outline=1), b"01234567")
+        watch_of(cell).read(host_id(cell), HOST, item, b"01234567", 1)
         cell.absorb([found("/cal/2026/12", via=abs(item.pattern))], NOW_S)
         watch_of(cell).close()
     assert cell.db.execute("SELECT count(*) FROM texts").fetchone() == (0,)

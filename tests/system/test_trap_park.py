@@ -57,7 +57,7 @@ class Park:
 def park(tmp_path_factory: pytest.TempPathFactory) -> Park:
     folder = tmp_path_factory.mktemp("park")
     with running_lab(folder, SPEC, 72) as lab:
-        summary = crawl(lab, folder / "data", "--delay", "0")
+        summary = crawl(lab, folder / "data", "--delay", "0", environ={"TEIA_SITES_TRAPS": "true"})
         entries = lab.settled_entries()
     space = World(WorldSpec.load(folder / "world.toml"), epoch_s=0.0).spaces[0]
     pages, wasted = set(), Counter[str]()

@@ -194,7 +194,8 @@ cdef bytes _reference(Page page, Py_ssize_t at, Py_ssize_t limit, bint in_attrib
     """Return what the reference at an ampersand stands for, and where it ends; None if it is none.
 
     In attributes, where `&copy=1` is more likely a query, a name without semicolon may not be followed by a letter, a
-    digit or an equals sign. The tree looks for those behind all that could still become a name (`&copys.` of `&copysr;`).
+    digit or an equals sign. The tree looks for those behind all that could still become a name, as the
+    `s` of `&copys.` could.
     """
     cdef Py_ssize_t end = at + 1, length
     cdef bytes name, meant
