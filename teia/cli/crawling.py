@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from teia.config import Config
 from teia.crawl.collections import configure_all
 from teia.crawl.companion import Companion
 from teia.crawl.opening import open_crawler
-from teia.crawl.reading import audit_of
 from teia.crawl.reporting import last_change, listen
 from teia.crawl.summary import Summary, summarize
 from teia.parse.spawn import ZygoteProcess
@@ -34,6 +34,8 @@ def crawl_and_report(
     since = last_change(root)
     configs = configure_all(root, name, file, os.environ, flags)
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since))
+    from teia.crawl.reading import audit_of  # see _load_what_comes_last
+
     audits = [audit_of(root, config.collection.name, config.courtesy) for config in configs]
     accounts = [
         {**asdict(summary), "politeness_violations": audit.violations}
@@ -96,7 +98,7 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
             loop.create_task(listen(crawler, root, clock, since)),
         ]
         try:
-            await crawler.run()
+            await asyncio.gather(crawler.run(), asyncio.to_thread(_load_what_comes_last))
         finally:
             for task in beside:
                 task.cancel()
@@ -105,3 +107,9 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
                 loop.remove_signal_handler(number)
         seconds = clock.ticks_s() - began
         return [summarize(crawl, seconds) for crawl in crawler.crawls], signal.SIGINT in signals
+
+
+def _load_what_comes_last() -> None:
+    """Load Arrow and DuckDB, which write the log and audit it at the end, while the first pages are on their way."""
+    import_module("teia.store.parquet")
+    import_module("teia.crawl.reading")

@@ -15,9 +15,9 @@ from typing import Any
 
 from teia.config import Config, Effective, flatten, load, read_tree, to_toml, toml_value, value_of
 from teia.crawl.edits import Edit, Operator, changed_keys, edited
-from teia.crawl.learning import check_examples
 from teia.crawl.meaning import check
 from teia.errors import ConfigError, UsageError
+from teia.frontier.order import focused
 from teia.frontier.rulelists import with_whole_path
 from teia.lib.tomledit import with_value
 from teia.store.root import CollectionFolder, Root
@@ -61,7 +61,10 @@ def configure(
         raise UsageError("a new collection needs at least one SEED, like https://example.org/")
     config = _with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
     check(config)
-    check_examples(config)
+    if config.collection.order == focused.name:
+        from teia.crawl.learning import check_examples
+
+        check_examples(config)
     root.create_collection(wanted, to_toml(config), config.collection.cells)
     return Effective(config, effective.origins)
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from teia.clock import Clock
 from teia.crawl.aliases import AliasBook
-from teia.crawl.authority import Authority
 from teia.crawl.budgets import spent_before
 from teia.crawl.cells import Cell, note_position
 from teia.crawl.depths import spread
@@ -44,6 +44,9 @@ from teia.records import Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
 from teia.urls import cell_of, site_of, slot_of, split
+
+if TYPE_CHECKING:
+    from teia.crawl.authority import Authority
 
 FORGET_EVERY_S = 600.0
 """How often places that have rested for long are dropped from the ledger."""

@@ -16,9 +16,8 @@ from teia.config import Config
 from teia.crawl.aliases import AliasBook
 from teia.crawl.budgets import Budgets
 from teia.crawl.commit import Committed, Committer, Group
-from teia.crawl.learning import with_focus
 from teia.crawl.meaning import Meaning
-from teia.crawl.messages import decode_reading
+from teia.crawl.messages import decode_reading, with_focus
 from teia.crawl.naming import Names
 from teia.crawl.soft404 import PROBE, take_up
 from teia.crawl.visits import Visit

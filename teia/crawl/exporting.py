@@ -27,7 +27,8 @@ from teia.errors import DiskFull, StoreError, UsageError
 from teia.frontier.cell import FrontierCell
 from teia.store.archive import committed_files, index_path
 from teia.store.cdxj import RUN_LINES, cdxj_line, merged, sorted_lines
-from teia.store.fetchlog import SCHEMA, log_files, table_of
+from teia.store.fetchlog import log_files
+from teia.store.parquet import SCHEMA, table_of
 from teia.store.reader import Damage, file_records, walk_file
 from teia.store.root import Root
 from teia.store.warc import COMPRESSION_LEVEL

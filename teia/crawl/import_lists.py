@@ -32,7 +32,8 @@ from teia.frontier.cell import Found, tail_of
 from teia.frontier.retry import Verdict
 from teia.frontier.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
 from teia.records import Outcome
-from teia.store.fetchlog import SCHEMA, FetchRow, is_readable
+from teia.store.fetchlog import FetchRow
+from teia.store.parquet import SCHEMA, is_readable
 from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
 
 BATCH = 2_000

@@ -4,7 +4,8 @@ Examples are files, or pages that the collection holds. Both may change or go, a
 them. So what was learnt is kept, and learnt again only when the settings name other words or examples. The file is made
 to be read: it says what each word weighs.
 
-Example pages are pages like any other: a parse child reads them.
+Example pages are pages like any other: a parse child reads them. Only focused crawls load this module, for it brings
+all that reads pages along.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 from teia.clock import Clock
 from teia.config import Config, FocusSettings
 from teia.crawl.lookup import Lookup
-from teia.crawl.messages import Focus, decode_reading, encode
+from teia.crawl.messages import Focus, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn, stems
@@ -74,10 +75,8 @@ class Example:
 
 
 def check_focus(config: Config) -> None:
-    """Raise ConfigError for settings from which nothing can be learnt; says nothing of other orders than `focused`."""
+    """Raise ConfigError for settings from which nothing can be learnt."""
     focus = config.focus
-    if config.collection.order != "focused":
-        return
     if not focus.words and not focus.examples:
         raise ConfigError(
             "order = 'focused' has nothing to learn from: "
@@ -97,8 +96,7 @@ def check_focus(config: Config) -> None:
 
 def check_examples(config: Config) -> None:
     """Raise ConfigError for examples that are not there, before a collection is made that needs them once."""
-    if config.collection.order == "focused":
-        examples_of(config.focus)
+    examples_of(config.focus)
 
 
 def examples_of(settings: FocusSettings) -> list[Example]:
@@ -138,10 +136,8 @@ def _examples(kind: str, entry: str, key: str) -> list[Example]:
 # ---- learning -------------------------------------------------------------------------------------------------------
 
 
-def focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
-    """What the collection looks for; None unless its order is focused. Learns it where that was not done yet."""
-    if config.collection.order != "focused":
-        return None
+def focus_of(root: Root, config: Config, clock: Clock) -> Focus:
+    """What a collection whose order is focused looks for. Learns it where that was not done yet."""
     check_focus(config)
     settings = config.focus
     path = _file(root.collection(config.collection.name))
@@ -151,11 +147,6 @@ def focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
         write_atomically(path, msgspec.json.format(msgspec.json.encode(learnt), indent=1) + b"\n")
     threshold = round(settings.threshold * SCALE)
     return Focus(learnt.classes, learnt.rest, learnt.weights, settings.mode == "hard", settings.tunnel, threshold)
-
-
-def with_focus(reading: bytes, focus: Focus | None) -> bytes:
-    """A `Reading` with what a focused crawl looks for."""
-    return reading if focus is None else encode(msgspec.structs.replace(decode_reading(reading), focus=focus))
 
 
 def _file(folder: CollectionFolder) -> Path:

@@ -13,11 +13,10 @@ from enum import Enum
 
 import xxhash
 
+from teia.crawl.titles import plain_title
 from teia.frontier.aliases import Evidence, Pair, Seen, Standing
 from teia.frontier.retry import RETRY_RULES
-from teia.lib.simhash import distance
-from teia.parse.fingerprint import without_address
-from teia.parse.text import normalised
+from teia.lib.hamming import distance
 from teia.urls import split
 
 SAME_TIME_S = 86_400.0
@@ -73,12 +72,10 @@ def _is_same(one: Seen, other: Seen) -> bool:
     """Equal texts; or the same number for what is left of them without their addresses, under the same title."""
     if one.text == other.text:
         return True
-    title = _title(one)
-    return bool(one.simhash and title) and one.simhash == other.simhash and title == _title(other)
-
-
-def _title(seen: Seen) -> str:
-    return " ".join(without_address(normalised(seen.title), seen.url).split())
+    if not one.simhash or one.simhash != other.simhash:
+        return False
+    title = plain_title(one.title, one.url)
+    return bool(title) and title == plain_title(other.title, other.url)
 
 
 def leads_to_other(seen: Seen, other: str) -> bool:

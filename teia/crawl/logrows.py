@@ -10,7 +10,7 @@ import msgspec
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Archived, FrontierCell
 from teia.records import Outcome
-from teia.store.fetchlog import FetchRow, LogPart, write_parquet
+from teia.store.fetchlog import FetchRow, LogPart
 from teia.urls import site_of
 
 ROLL_OUT_ROWS = 50_000
@@ -80,6 +80,8 @@ def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS
     (waiting,) = frontier.db.execute("SELECT count(*) FROM log").fetchone()
     if waiting < max(1, at_least):
         return
+    from teia.store.parquet import write_parquet
+
     part = log_part(frontier, folder)
     write_parquet(folder, part.pending, part.next_serial)
     with frontier.transaction():

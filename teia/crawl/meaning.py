@@ -15,13 +15,12 @@ from pathlib import Path
 
 from teia import __version__
 from teia.config import Config, CourtesySettings
-from teia.crawl.learning import check_focus
 from teia.crawl.messages import Reading, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
-from teia.frontier.order import order_named
+from teia.frontier.order import focused, order_named
 from teia.frontier.reconsider import Judged
 from teia.frontier.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
 from teia.frontier.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
@@ -185,7 +184,10 @@ def check(config: Config) -> None:
     seeds_of(config)
     reading_of(config)
     order_named(config.collection.order)
-    check_focus(config)
+    if config.collection.order == focused.name:
+        from teia.crawl.learning import check_focus
+
+        check_focus(config)
     AddressGuard(config.fetch.allow_nets)
     Networks(config.courtesy.cdn_nets)
     Overrides.parse(config.fetch.resolve)

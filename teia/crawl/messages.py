@@ -136,3 +136,8 @@ encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
 decode_reading = msgspec.msgpack.Decoder(Reading).decode
 decode_result = msgspec.msgpack.Decoder(Result).decode
+
+
+def with_focus(reading: bytes, focus: Focus | None) -> bytes:
+    """A `Reading` with what a focused crawl looks for."""
+    return reading if focus is None else encode(msgspec.structs.replace(decode_reading(reading), focus=focus))

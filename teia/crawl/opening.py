@@ -14,7 +14,6 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl import JOB
-from teia.crawl.authority import Authority
 from teia.crawl.cells import Cell
 from teia.crawl.closing import indexing
 from teia.crawl.commit import Committed, Committer
@@ -22,9 +21,9 @@ from teia.crawl.crawl import Crawl, rest_of
 from teia.crawl.descriptors import PER_CHILD, open_now, raise_limit, share_out
 from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
 from teia.crawl.hints import agree_on_kinds
-from teia.crawl.learning import focus_of, with_focus
 from teia.crawl.logrows import roll_out
 from teia.crawl.meaning import meaning_of, remove_old_copies, user_agent
+from teia.crawl.messages import Focus, with_focus
 from teia.crawl.robots import RobotsBook
 from teia.crawl.space import DiskSpace
 from teia.fetch.curl import CurlFetcher
@@ -33,7 +32,7 @@ from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
 from teia.frontier.ledger import InForce, Ledger, Rest
-from teia.frontier.order import order_named, pagerank
+from teia.frontier.order import focused, order_named, pagerank
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import Schedule
 from teia.frontier.watch import Watch
@@ -46,6 +45,15 @@ from teia.urls import cell_starts
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
+def _focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
+    """What a focused crawl looks for; other orders need nothing that learns."""
+    if config.collection.order != focused.name:
+        return None
+    from teia.crawl.learning import focus_of
+
+    return focus_of(root, config, clock)
+
+
 @contextmanager
 def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Clock) -> Iterator[list[Crawl]]:
     """Open the collections for writing, as the last commit left them."""
@@ -53,11 +61,13 @@ def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Cl
         crawls = []
         for number, config in enumerate(configs):
             folder = root.collection(config.collection.name)
-            focus = focus_of(root, config, clock)
+            focus = _focus_of(root, config, clock)
             cells = [stack.enter_context(_opened_cell(folder, each.number, config, clock)) for each in folder.cells()]
             starts = cell_starts(len(cells))
             committer = Committer(cells, starts, ledger, clock)
             if config.collection.order == pagerank.name:
+                from teia.crawl.authority import Authority
+
                 committer.authority = Authority(folder.ranks, cells, clock)
             if focus is not None:
                 agree_on_kinds(cells, focus)

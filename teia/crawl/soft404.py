@@ -12,18 +12,21 @@ that have hundreds of words of menu and ten of their own.
 
 from __future__ import annotations
 
-from teia.crawl.lookup import UrlEntry
+from typing import TYPE_CHECKING
+
 from teia.crawl.messages import Result
+from teia.crawl.titles import plain_title
 from teia.crawl.visits import Visit
 from teia.frontier.cell import FrontierCell, url_from
 from teia.frontier.retry import RETRY_RULES
 from teia.frontier.schedule import HostQueue, Queued
 from teia.frontier.soft404 import NotFound, keep, kept, mark, probe_path, suspects
-from teia.lib.simhash import distance
-from teia.parse.fingerprint import without_address
-from teia.parse.text import normalised
+from teia.lib.hamming import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
+
+if TYPE_CHECKING:
+    from teia.crawl.lookup import UrlEntry
 
 PROBE = "probe"
 """The purpose of such a request, and its kind in the fetch log."""
@@ -68,7 +71,7 @@ def answer_of(visit: Visit, now_s: float) -> NotFound:
     if result is None or fetched is None or not 200 <= fetched.status < 300:
         return NotFound(url, now_s, visit.outcome)
     text = result.text_digest or result.digest
-    return NotFound(url, now_s, visit.outcome, text, result.simhash, _title(result.title, url))
+    return NotFound(url, now_s, visit.outcome, text, result.simhash, plain_title(result.title, url))
 
 
 def take_up(queue: HostQueue, found: NotFound, now_s: float) -> None:
@@ -140,9 +143,5 @@ def _is_same(found: NotFound, url: str, text: bytes, simhash: int, title: str) -
     bits = distance(simhash, found.simhash)
     if not simhash or not found.simhash or bits > NEAR_BITS:
         return False
-    own = _title(title, url)
+    own = plain_title(title, url)
     return own == found.title and (bool(own) or bits == 0)
-
-
-def _title(title: str, url: str) -> str:
-    return " ".join(without_address(normalised(title), url).split())

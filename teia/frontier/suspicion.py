@@ -83,7 +83,7 @@ class Doubt(StrEnum):
     """Why a pattern is watched; the text is shown to whoever asks why a URL is not fetched."""
 
     NONE = ""
-    ALIKE = "pages that say the same"
+    ALIKE = "pages that say nothing new"
     BARREN = "lists that lead to nothing new"
     BREEDING = "pages that only lead to more of their kind"
     SPELLING = "another spelling of a known URL"

@@ -271,6 +271,8 @@ class Watch:
 
     def _is_twin(self, host: HostPatterns, item: Queued, pattern: Pattern, text: bytes) -> bool | None:
         """Whether a plainer spelling of a URL says the same; None if none was read. One that is a trap makes it one."""
+        if "?" not in item.url and pattern.doubt is not Doubt.SPELLING:
+            return None
         tail = tail_of(item.url, host.host)
         path, mark, _ = tail.partition("?")
         tails = [path] if mark else []

@@ -92,11 +92,6 @@ def _votes(hashes: Words) -> npt.NDArray[np.int64]:
     return votes
 
 
-def distance(one: int, other: int) -> int:
-    """Return in how many of the 64 bits two fingerprints differ."""
-    return (one ^ other).bit_count()
-
-
 def _word_hashes(data: bytes) -> Words:
     first, end = _word_bounds(data)
     sums = np.zeros(len(data) + 1, dtype=np.uint64)

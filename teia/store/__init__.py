@@ -11,7 +11,9 @@ standard files that other people's tools read: WARC, CDXJ, Parquet. docs/formats
     surt.py       the sort key of a URL in web archive indexes
     cdxj.py       an index beside each closed WARC file
     audit.py      is the archive what it should be?
-    fetchlog.py   one row per fetch, in Parquet; SQL over it
+    fetchlog.py   one row per fetch, and which files of them count
+    parquet.py    those files
+    sql.py        SQL over them
 
 The order of a commit makes a crash harmless: records are appended and synced here first, then the frontier's
 transaction names the position reached. A position is the truth about the archive: what lies behind it is cut at the

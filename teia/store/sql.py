@@ -18,7 +18,8 @@ from typing import Any, Self
 import duckdb
 
 from teia.errors import QueryError
-from teia.store.fetchlog import LogPart, is_readable, log_files, table_of
+from teia.store.fetchlog import LogPart, log_files
+from teia.store.parquet import is_readable, table_of
 
 MAX_SQL_CHARS = 64 << 10
 

@@ -28,7 +28,7 @@ from teia.crawl.exporting import (
 )
 from teia.crawl.reading import fetch_log
 from teia.errors import DiskFull, StoreError, UsageError
-from teia.store.fetchlog import SCHEMA
+from teia.store.parquet import SCHEMA
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
 

@@ -116,7 +116,7 @@ def test_report_tells_what_was_parked(parked: tuple[Crawled, Counter[str], int])
     assert report.waiting == 0
     assert report.refused > 0
     rules = {row.pattern: row.rule for row in report.rows}
-    assert rules["/calendar/0/0"] == "pages that say the same"
+    assert rules["/calendar/0/0"] == "pages that say nothing new"
     assert rules["/maze/w"] == "pages that only lead to more of their kind"
     assert rules["spelling: letter case"] == "another spelling of a known URL"
     assert any(row.standing == "refused" and "three times" in row.rule for row in report.rows)

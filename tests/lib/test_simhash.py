@@ -5,7 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lib.simhash import distance, simhash, simhash_by_arrays
+from teia.lib.hamming import distance
+from teia.lib.simhash import simhash, simhash_by_arrays
 
 WORDS = [f"word{number}" for number in range(400)]
 

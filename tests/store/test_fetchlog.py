@@ -6,15 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from teia.clock import from_iso
-from teia.store.fetchlog import (
-    COLUMNS,
-    SCHEMA,
-    FetchRow,
-    LogPart,
-    is_readable,
-    log_files,
-    write_parquet,
-)
+from teia.store.fetchlog import FetchRow, LogPart, log_files
+from teia.store.parquet import COLUMNS, SCHEMA, is_readable, write_parquet
 from tests.conftest import ROOT
 
 from .answers import START_S

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from teia.errors import QueryError
-from teia.store.fetchlog import FetchRow, LogPart, write_parquet
+from teia.store.fetchlog import FetchRow, LogPart
+from teia.store.parquet import write_parquet
 from teia.store.sql import MAX_SQL_CHARS, FetchLog
 
 from .answers import START_S

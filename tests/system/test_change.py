@@ -10,6 +10,8 @@ import time
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from teia.crawl.reading import audit_archives, known_urls
 from teia.lab.witness import early_requests
 from teia.store.root import open_root
@@ -66,6 +68,7 @@ def test_a_host_is_blocked_within_a_second_and_comes_back(tmp_path: Path) -> Non
         assert excluded(data) == []
 
 
+@pytest.mark.slow
 def test_changes_survive_the_death_of_whoever_makes_them_and_of_the_crawl(tmp_path: Path) -> None:
     """Acknowledged changes are in the file and hold in every later run; in the end all URLs are back and fetched."""
     data, chance = tmp_path / "data", random.Random(20261115)

@@ -1,0 +1,11 @@
+"""How far apart two 64-bit fingerprints are.
+
+Apart from lib/simhash.py, which makes them: whoever only compares needs none of its arrays.
+"""
+
+from __future__ import annotations
+
+
+def distance(one: int, other: int) -> int:
+    """Return in how many of the 64 bits two fingerprints differ."""
+    return (one ^ other).bit_count()
