@@ -61,4 +61,10 @@ def packed(entry: Entry) -> bytes:
 
 
 def unpacked(data: bytes) -> Entry:
-    return decoded(isal_zlib.decompress(data))
+    return decoded(inflated(data))
+
+
+def inflated(data: bytes) -> bytes:
+    """What was packed, still encoded."""
+    octets: bytes = isal_zlib.decompress(data)
+    return octets

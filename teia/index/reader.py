@@ -16,7 +16,7 @@ from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import read_position
-from teia.index.entry import Entry, unpacked
+from teia.index.entry import Entry, decoded, inflated
 from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
@@ -60,14 +60,17 @@ class IndexReader(ABC):
 
     def entries(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> dict[int, Entry]:
         """Pages by their keys; those that are not there are left out."""
-        found: dict[int, Entry] = {}
+        entries = (decoded(octets) for octets in self.octets(searcher, keys))
+        return {entry.key: entry for entry in entries}
+
+    def octets(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Iterator[bytes]:
+        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order."""
+        schema = self.schema
         for start in range(0, len(keys), AT_ONCE):
             some = keys[start : start + AT_ONCE]
-            wanted = Query.boolean_query([(Occur.Should, Query.term_query(self.schema, "key", key)) for key in some])
+            wanted = Query.boolean_query([(Occur.Should, Query.term_query(schema, "key", key)) for key in some])
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
-                entry = entry_at(searcher, address)
-                found[entry.key] = entry
-        return found
+                yield octets_at(searcher, address)
 
     def all_entries(self) -> Iterator[Entry]:
         """Every page that was committed, in the order of ranges of keys; few are held at a time."""
@@ -86,9 +89,10 @@ class CellReader(IndexReader):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
+        self._meta = folder / META_FILE
 
     def _state(self) -> Hashable:
-        return identity_of(self.folder)
+        return identity_of(self._meta)
 
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         if not has_index(self.folder):
@@ -111,13 +115,17 @@ def opened(folder: Path) -> tantivy.Index:
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
-    return unpacked(bytes(searcher.doc(address)["entry"][0]))
+    return decoded(octets_at(searcher, address))
 
 
-def identity_of(folder: Path) -> tuple[int, int, int] | None:
-    """Tells one commit from another; None where there is no index."""
+def octets_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
+    return inflated(searcher.doc(address)["entry"][0])
+
+
+def identity_of(meta: Path) -> tuple[int, int, int] | None:
+    """Tells one commit from another, by the file that it replaces; None where there is no index."""
     try:
-        status = (folder / META_FILE).stat()
+        status = meta.stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

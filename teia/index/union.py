@@ -42,6 +42,7 @@ class UnionReader(IndexReader):
         """By the name of a cell: why it is not searched."""
 
         self._folders = dict(folders)
+        self._metas = [folder / META_FILE for folder in folders.values()]
         self._place = Path(tempfile.mkdtemp(prefix="teia-index-"))
         self._cleaned = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
 
@@ -54,7 +55,7 @@ class UnionReader(IndexReader):
         self._cleaned()
 
     def _state(self) -> Hashable:
-        return tuple(map(identity_of, self._folders.values()))
+        return tuple(map(identity_of, self._metas))
 
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         problem: Exception | None = None

@@ -17,7 +17,8 @@ from teia.search.shards import Shard
 
 MAX_THREADS = 32
 THREADS_A_SHARD = 2
-LEAST_WAIT_S = 0.001
+LEAST_WAIT_S = 0.25
+"""What shards that answer get for each further question when one that did not has used up the time of a query."""
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -88,11 +89,20 @@ class Turn:
         """Ask each its own question."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
         if len(self._shards) == 1:
-            asked = {number: _answered(call, self._live[number]) for number, call in wanted.items()}
-        else:
-            asked = {number: self._threads.submit(call, self._live[number]) for number, call in wanted.items()}
-            wait(asked.values(), timeout=self.left_s)
+            return self._asked_here(wanted)
+        asked = {number: self._threads.submit(call, self._live[number]) for number, call in wanted.items()}
+        wait(asked.values(), timeout=self.left_s)
         return {number: future.result() for number, future in asked.items() if self._has_answered(number, future)}
+
+    def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+        """Ask in this very thread."""
+        answers: dict[int, Answer] = {}
+        for number, call in calls.items():
+            try:
+                answers[number] = call(self._live[number])
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is this shard's failure
+                self._leave_out(number, _why(error))
+        return answers
 
     def _has_answered(self, number: int, future: Future[Answer]) -> bool:
         if not future.done():
@@ -101,7 +111,7 @@ class Turn:
             return False
         error = future.exception()
         if error is not None:
-            self._leave_out(number, str(error).partition("\n")[0][:200] or type(error).__name__)
+            self._leave_out(number, _why(error))
             return False
         return True
 
@@ -113,11 +123,6 @@ class Turn:
             logger.warning("shard left out name=%s why=%s", name, why)
 
 
-def _answered(call: Callable[[Shard], Answer], shard: Shard) -> Future[Answer]:
-    """Ask a shard in this very thread."""
-    future: Future[Answer] = Future()
-    try:
-        future.set_result(call(shard))
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is this shard's failure and goes into the answer
-        future.set_exception(error)
-    return future
+def _why(error: BaseException) -> str:
+    """A failure in one line, as it goes into the answer."""
+    return str(error).partition("\n")[0][:200] or type(error).__name__

@@ -9,9 +9,6 @@ Three bits cannot change all four parts of a fingerprint, so only pages with a p
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,39 +19,52 @@ MAX_BITS = 3
 PARTS = MAX_BITS + 1
 
 
+_COLUMN = np.arange(PARTS + 1, dtype=np.uint64)[:, None] << np.uint64(48)
+_LOW = np.uint64(0xFFFF)
+
+
 def leaders_of(rows: Rows) -> list[int]:
-    """For each row, which row stands for it: itself, or the first one like it."""
+    """For each row, which row stands for it: itself, or the first one like it that stands for itself."""
     leaders = list(range(len(rows)))
-    alike = _alike(rows)
-    for row in sorted(alike):
-        standing = (other for other in sorted(alike[row]) if leaders[other] == other)
-        leaders[row] = next(standing, row)
+    simhashes = np.ascontiguousarray(rows["simhash"]).view(np.uint64)
+    parts = _parts(simhashes, rows["digest"])
+    standing: dict[int, list[int]] = defaultdict(list)
+    for row in _sharing(parts):
+        simhash, digest = int(simhashes[row]), int(rows["digest"][row])
+        if not simhash:
+            continue
+        mine = parts[:, row].tolist()
+        for other in sorted({other for part in mine for other in standing[part]}):
+            differ = (simhash ^ int(simhashes[other])).bit_count()
+            if differ <= MAX_BITS or digest == int(rows["digest"][other]):
+                leaders[row] = other
+                break
+        else:
+            for part in mine:
+                standing[part].append(row)
     return leaders
 
 
-def _alike(rows: Rows) -> dict[int, set[int]]:
-    """By row: the earlier ones that are like it."""
-    simhashes = np.ascontiguousarray(rows["simhash"]).view(np.uint64)
-    digests = rows["digest"]
-    parts = simhashes.view(np.uint16).reshape(-1, PARTS)
-    found: dict[int, set[int]] = defaultdict(set)
-    for column in (digests, *parts.T):
-        for one, other in _same(column, simhashes != 0):
-            differ = int(simhashes[one] ^ simhashes[other]).bit_count()
-            if differ <= MAX_BITS or digests[one] == digests[other]:
-                found[other].add(one)
-    return found
+def _parts(simhashes: NDArray[np.uint64], digests: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """What two rows that are alike have one of in common, a column for each row; parts of two places are never equal.
+
+    The lowest sixteen bits are free.
+    """
+    parts = np.empty((PARTS + 1, len(simhashes)), np.uint64)
+    parts[:PARTS] = simhashes.view(np.uint16).reshape(-1, PARTS).T
+    parts[PARTS] = digests & 0xFFFFFFFF
+    parts <<= np.uint64(16)
+    parts |= _COLUMN
+    return parts
 
 
-def _same(column: NDArray[Any], wanted: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Every two of the wanted rows that have the same value, the earlier first."""
-    places = np.flatnonzero(wanted)
-    order = places[np.argsort(column[places], kind="stable")]
-    ordered = column[order]
-    repeats = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if not repeats.size:
-        return
-    ends = np.flatnonzero(np.diff(repeats) > 1)
-    for first, last in zip([0, *(ends + 1)], [*ends, len(repeats) - 1], strict=True):
-        run = order[repeats[first] : repeats[last] + 2].tolist()
-        yield from combinations(run, 2)
+def _sharing(parts: NDArray[np.uint64]) -> list[int]:
+    """The rows that share a part with another, in their order; as a rule there are few.
+
+    A part and the number of its row are sorted as one: there are never 65,536 rows.
+    """
+    numbers = (parts | np.arange(parts.shape[1], dtype=np.uint64)).ravel()
+    numbers.sort()
+    differ = numbers[1:] ^ numbers[:-1]
+    repeats = np.flatnonzero(differ <= _LOW)
+    return sorted({number & 0xFFFF for number in (*numbers[repeats].tolist(), *numbers[repeats + 1].tolist())})

@@ -52,21 +52,23 @@ class Means:
     deadline_s: float = DEADLINE_S
 
 
-@dataclass(frozen=True, slots=True)
 class Found:
     """Results in their order, as far as they were looked for. `leaders` says which row stands for each."""
 
-    total: int
-    rows: Rows
-    leaders: Sequence[int]
-
-    def places(self) -> list[int]:
+    def __init__(self, total: int, rows: Rows, leaders: Sequence[int]) -> None:
+        self.total = total
+        self.rows = rows
+        self.leaders = leaders
+        self.places: list[int] = []
         """The rows that stand for themselves."""
-        return [place for place, leader in enumerate(self.leaders) if place == leader]
 
-    def alike(self, place: int) -> list[int]:
+        self._alike: dict[int, list[int]] = {}
+        for place, leader in enumerate(leaders):
+            (self.places if place == leader else self._alike.setdefault(leader, [])).append(place)
+
+    def alike(self, place: int) -> Sequence[int]:
         """The other rows that a row stands for."""
-        return [other for other, leader in enumerate(self.leaders) if leader == place and other != place]
+        return self._alike.get(place, ())
 
 
 class Inquiry:
@@ -138,7 +140,7 @@ class Inquiry:
                 rows, total = self._spelt(rows, total)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
             found = Found(total, rows, leaders)
-            if len(found.places()) >= needed or candidates.total <= depth:
+            if len(found.places) >= needed or candidates.total <= depth:
                 break
         return found
 
@@ -162,38 +164,33 @@ class Inquiry:
 
     def _spelt(self, rows: Rows, total: int) -> tuple[Rows, int]:
         """Those of the first rows that are spelt as asked."""
-        keys: dict[int, list[int]] = defaultdict(list)
-        for row in rows:
-            keys[int(row["shard"])].append(int(row["key"]))
         texts = self.query.exact
-        answers = self.turn.ask_each({number: partial(_spelt, some, texts) for number, some in keys.items()})
+        answers = self.turn.ask_each({number: partial(_spelt, some, texts) for number, some in _by_shard(rows).items()})
         kept = {key for answer in answers.values() for key in answer}
         if total > len(rows):
             self.is_cut = True
             self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
-        chosen = rows[np.array([int(key) in kept for key in rows["key"]], bool)]
+        chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
         return chosen, len(chosen)
 
     # -- showing -------------------------------------------------------------------------------------------
 
     def entries(self, rows: Rows) -> dict[int, Entry]:
         """The pages behind rows, by key, in the order of the rows; those that are gone meanwhile are left out."""
-        keys: dict[int, list[int]] = defaultdict(list)
-        for row in rows:
-            keys[int(row["shard"])].append(int(row["key"]))
-        answers = self.turn.ask_each({number: partial(_entries, some) for number, some in keys.items()})
+        answers = self.turn.ask_each({number: partial(_entries, some) for number, some in _by_shard(rows).items()})
         found = {key: entry for answer in answers.values() for key, entry in answer.items()}
-        return {key: found[key] for key in map(int, rows["key"]) if key in found}
+        return {key: found[key] for key in rows["key"].tolist() if key in found}
 
     def hits(self, rows: Rows, alike: Sequence[int], first_rank: int) -> list[Hit]:
         """Rows as they are shown."""
         entries = self.entries(rows)
         facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
         highlighter = self.highlighter()
+        shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
         return [
-            _hit(rank, row, entries[int(row["key"])], others, facts.get(int(row["key"]), Facts()), highlighter)
-            for rank, (row, others) in enumerate(zip(rows, alike, strict=True), start=first_rank)
-            if int(row["key"]) in entries
+            _hit(rank, score, entries[key], others, facts.get(key, _NO_FACTS), highlighter)
+            for rank, (key, score, others) in enumerate(shown, start=first_rank)
+            if key in entries
         ]
 
     def highlighter(self) -> Highlighter:
@@ -211,6 +208,17 @@ class Inquiry:
         return Highlighter(worth, phrases)
 
 
+_NO_FACTS = Facts()
+
+
+def _by_shard(rows: Rows) -> dict[int, list[int]]:
+    """The keys of rows, by the number of their shard."""
+    keys: dict[int, list[int]] = defaultdict(list)
+    for shard, key in zip(rows["shard"].tolist(), rows["key"].tolist(), strict=True):
+        keys[shard].append(key)
+    return keys
+
+
 def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], shard: Shard) -> Sequence[int]:
     return shard.spelt(keys, texts)
 
@@ -219,7 +227,7 @@ def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
     return shard.entries(keys)
 
 
-def _hit(rank: int, row: Rows, entry: Entry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
+def _hit(rank: int, score: float, entry: Entry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
     return Hit(
         rank=rank,
         key=entry.key,
@@ -227,7 +235,7 @@ def _hit(rank: int, row: Rows, entry: Entry, alike: int, facts: Facts, highlight
         host=entry.host,
         title=highlighter.whole(entry.title or entry.url),
         snippet=highlighter.snippet(entry),
-        score=float(row["score"]),
+        score=score,
         lang=entry.language,
         type=entry.media_type,
         date_s=entry.date_s,

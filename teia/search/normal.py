@@ -9,8 +9,6 @@ alternative or a requirement it restricts what is around it, and excluded it is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from teia.search.notes import About, Notes
 from teia.search.query import MAX_CANDIDATES, MAX_CONDITIONS, Clauses, Leaf, Node, Phrase, Word, is_plain, leaves
 
@@ -83,7 +81,8 @@ class Builder:
 
     def clauses(self) -> Clauses:
         should = tuple(
-            replace(node, times=times) if isinstance(node, Word) else node for node, times in self._should.items()
+            Word(node.text, times) if isinstance(node, Word) and times != node.times else node
+            for node, times in self._should.items()
         )
         only = should[0] if len(should) == 1 else None
         if isinstance(only, Clauses) and not self._must:

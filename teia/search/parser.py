@@ -38,7 +38,8 @@ from teia.search.query import (
 )
 from teia.search.words import WORD, longest_indexed, words_of
 
-_OPERANDS = {Kind.TEXT, Kind.PREFIX, Kind.PHRASE, Kind.EXACT, Kind.FILTER}
+# Tuples, not sets: the hash of a member of an enumeration is made in Python, and members are compared by identity.
+_OPERANDS = (Kind.TEXT, Kind.PREFIX, Kind.PHRASE, Kind.EXACT, Kind.FILTER)
 
 
 def parse(text: str) -> Query:
@@ -47,13 +48,14 @@ def parse(text: str) -> Query:
     tokens = _with_meaning(_balanced(tokens_of(text, notes), notes))
     parser = _Parser(tokens, notes)
     clauses = limited(parser.level(), parser.restrictions.count, notes)
-    query = replace(parser.restrictions.query(), clauses=clauses)
+    query = parser.restrictions.query(clauses)
     if not query.is_answerable:
         excludes = clauses.must_not or any(each.excluded for each in query.exact) or any(query.filters.choices())
         notes.add(About.ONLY_NEGATIVE if excludes else About.EMPTY)
     elif query.expand and not query.is_plain:
         notes.add(About.NOT_EXPANDED)
-    return replace(query, notes=notes.all())
+    said = notes.all()
+    return replace(query, notes=said) if said else query
 
 
 # ---- tokens that have no meaning where they stand --------------------------------------------------------------------
@@ -71,7 +73,7 @@ def _balanced(tokens: Sequence[Token], notes: Notes) -> list[Token]:
             notes.add(About.TOO_DEEP)
         elif token.kind is Kind.CLOSE and index in matched and kept[-1].kind is Kind.OPEN:
             kept.pop()
-        elif token.kind not in {Kind.OPEN, Kind.CLOSE} or index in matched:
+        elif token.kind not in (Kind.OPEN, Kind.CLOSE) or index in matched:
             kept.append(token)
         if token.kind is Kind.CLOSE:
             depth -= index in matched
@@ -104,7 +106,7 @@ def _with_meaning(tokens: Sequence[Token]) -> list[Token]:
     for index, token in enumerate(tokens):
         follows = bool(read) and (read[-1].kind in _OPERANDS or read[-1].kind is Kind.CLOSE)
         is_lone = not begins[index + 1] or (token.kind is not Kind.NOT and not follows)
-        if token.kind in {Kind.AND, Kind.OR, Kind.NOT} and is_lone:
+        if token.kind in (Kind.AND, Kind.OR, Kind.NOT) and is_lone:
             token = Token(Kind.TEXT, token.at, pieces=(token.kind.name.lower(),))
         read.append(token)
     return read
@@ -143,7 +145,7 @@ class _Parser:
 
     def level(self, negative: bool = False) -> Clauses:
         builder = Builder()
-        while self._kind() not in {None, Kind.CLOSE}:
+        while self._kind() not in (None, Kind.CLOSE):
             self._unit(builder, negative)
         if builder.overflow:
             self._notes.add(About.CANDIDATES)
@@ -163,7 +165,7 @@ class _Parser:
                 builder.must_not(chain[0].node)
             else:
                 positive.append(chain)
-        if len({tuple((factor.node, factor.negative) for factor in chain) for chain in positive}) == 1:
+        if len(positive) == 1 or len({tuple((each.node, each.negative) for each in chain) for chain in positive}) == 1:
             self._one(builder, positive)
         else:
             for chain in positive:
@@ -212,7 +214,7 @@ class _Parser:
             negative = not negative
         token = self._take()
         negative ^= token.sign == "-"
-        if token.kind in {Kind.FILTER, Kind.EXACT}:
+        if token.kind in (Kind.FILTER, Kind.EXACT):
             self.restrictions.add(token, negative ^ around)
             return None
         if token.kind is Kind.OPEN:
@@ -318,7 +320,9 @@ class _Restrictions:
         self._notes.add(About.PHRASE_LONG)
         return text[: words[MAX_PHRASE_WORDS - 1].end()]
 
-    def query(self) -> Query:
+    def query(self, clauses: Clauses) -> Query:
+        if not self.count:
+            return Query(clauses, expand=self._expand)
         filters = Filters(
             site=self._choice("site"),
             host=self._choice("host"),
@@ -329,7 +333,7 @@ class _Restrictions:
             after=self._moments.get("after"),
             before=self._moments.get("before"),
         )
-        return Query(exact=tuple(self._exact), filters=filters, expand=self._expand)
+        return Query(clauses, tuple(self._exact), filters, self._expand)
 
     def _choice(self, name: str) -> Choice:
         wanted, unwanted = self._choices.get(name, ({}, {}))

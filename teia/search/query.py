@@ -182,16 +182,19 @@ class Filters:
 
     def choices(self) -> Iterator[tuple[str, Choice]]:
         """Each filter that has values, by name, in a fixed order."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, Choice) and value:
-                yield each.name, value
+        for name in _CHOICES:
+            value: Choice = getattr(self, name)
+            if value:
+                yield name, value
 
     @property
     def are_positive(self) -> bool:
         """Whether there is something to list without any word: the pages of a site, of a day."""
         dated = self.after is not None or self.before is not None
         return dated or any(choice.any_of for _, choice in self.choices())
+
+
+_CHOICES = tuple(each.name for each in fields(Filters) if isinstance(each.default, Choice))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,12 @@ class Candidates:
 
 
 def merged(parts: Sequence[Candidates]) -> Candidates:
-    """One list of several, best text first."""
-    rows = np.concatenate([np.empty(0, CANDIDATE), *(part.rows for part in parts)])
-    return Candidates(sum(part.total for part in parts), rows[np.lexsort((rows["key"], -rows["text"]))])
+    """One list of several, best text first, and of equal ones that with the lower key."""
+    rows = parts[0].rows if len(parts) == 1 else np.concatenate([np.empty(0, CANDIDATE), *(p.rows for p in parts)])
+    text = np.ascontiguousarray(rows["text"])
+    if not np.all(text[1:] < text[:-1]):
+        rows = rows[np.lexsort((rows["key"], -text))]
+    return Candidates(sum(part.total for part in parts), rows)
 
 
 Likeness: TypeAlias = Callable[[Keys], Floats]
@@ -106,14 +109,16 @@ class Ranking:
         """Put the first of what was found into their final order; the rest follow as they are. Rows of RANKED."""
         rows = self.unranked(found)
         first, rest = rows[:RERANKED], rows[RERANKED:]
-        first["authority"] = 1 + self.weights.authority * self._eminence(first["key"])
-        first["news"] = 1 + self._news(first["date_s"], now_s)
-        first["readable"] = 1 - self.weights.foreign * foreignness(first["languages"], languages)
-        first["score"] = first["text"] * first["authority"] * first["news"] * first["readable"]
+        keys = np.ascontiguousarray(first["key"])
+        first["authority"] = authority = 1 + self.weights.authority * self._eminence(keys)
+        first["news"] = news = 1 + self._news(first["date_s"], now_s)
+        first["readable"] = readable = 1 - self.weights.foreign * foreignness(first["languages"], languages)
+        score = first["text"] * authority * news * readable
         if likeness is not None and len(first):
-            first["semantics"] = self.weights.semantics * first["score"].max() * likeness(first["key"])
-            first["score"] += first["semantics"]
-        first[:] = first[np.lexsort((first["key"], -first["score"]))]
+            first["semantics"] = semantics = self.weights.semantics * score.max() * likeness(keys)
+            score += semantics
+        first["score"] = score
+        first[:] = first[np.lexsort((keys, -score))]
         if len(rest):
             # Scores never rise from one result to the next, though these were not given their priors.
             rest["score"] = np.minimum(rest["text"], first["score"][-1])
@@ -134,7 +139,7 @@ class Ranking:
         """From 0 to 1, a third more for every power of ten of pages that a page is above."""
         if self.priors is None:
             return np.zeros(len(keys))
-        below = np.clip(np.asarray(self.priors.percentiles(keys), np.float64), 0.0, 1.0 - RAREST)
+        below = np.minimum(np.maximum(np.asarray(self.priors.percentiles(keys), np.float64), 0.0), 1.0 - RAREST)
         eminence: Floats = np.log10(1 - below) / np.log10(RAREST)
         return eminence
 

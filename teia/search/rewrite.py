@@ -23,6 +23,8 @@ def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = 
     if telling or query.clauses.must:
         should = telling
     plain = [node for node in should if is_plain(node)]
+    if len(plain) <= most and should == query.clauses.should:
+        return query
     if len(plain) <= most:
         return replace(query, clauses=replace(query.clauses, should=should))
     # Equal worth: the earlier word stays, because sorting is stable.

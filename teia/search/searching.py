@@ -93,14 +93,14 @@ class Searcher:
         found = inquiry.found(plan, last)
         hits = self._hits(inquiry, plan, found, range(first, last), options)
         offered = suggestions(inquiry.turn, inquiry.query, inquiry.counts, found.total)
+        facets = facets_of(inquiry.turn, plan) if options.facets else {}
         results = _answer(text, inquiry, found, hits, offered)
-        if options.facets:
-            results = replace(results, facets=facets_of(inquiry.turn, plan))
-        return replace(results, offset=first, took_ms=1000 * (self._means.clock.ticks_s() - began))
+        took_ms = 1000 * (self._means.clock.ticks_s() - began)
+        return replace(results, offset=first, facets=facets, took_ms=took_ms)
 
     @staticmethod
     def _hits(inquiry: Inquiry, plan: Plan, found: Found, wanted: range, options: Options) -> list[Hit]:
-        places = found.places()
+        places: Sequence[int] = found.places
         if options.alike_to is not None:
             key = _key(options.alike_to)
             leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
@@ -133,7 +133,7 @@ class Searcher:
             return Results(query=url, understood="", total=0)
         found = inquiry.found(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
-        places = [place for place in found.places() if int(found.rows[place]["key"]) not in same][: max(0, n)]
+        places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
         hits = inquiry.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
         results = _answer(url, inquiry, found, hits, Suggestions())
         return replace(results, total=len(hits), took_ms=1000 * (self._means.clock.ticks_s() - began))
@@ -188,8 +188,9 @@ def _group_of(found: Found, key: int) -> list[int]:
 def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offered: Suggestions) -> Results:
     turn, query = inquiry.turn, inquiry.query
     messages = list(inquiry.messages)
-    if turn.silent:
-        names = "; ".join(f"{name}: {why}" for name, why in turn.silent.items())
+    silent = turn.silent
+    if silent:
+        names = "; ".join(f"{name}: {why}" for name, why in silent.items())
         messages.append(Message(Told.SILENT, (str(turn.answered), str(turn.asked), names)))
     elif not inquiry.counts.pages:
         messages.append(Message(Told.NO_PAGES))
@@ -205,7 +206,7 @@ def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offe
         missing=offered.missing,
         expansion=Expansion(tuple(each.word for each in inquiry.related), is_offered),
         languages=inquiry.languages,
-        is_partial=bool(turn.silent) or inquiry.is_cut,
+        is_partial=bool(silent) or inquiry.is_cut,
         shards_asked=turn.asked,
         shards_answered=turn.answered,
     )

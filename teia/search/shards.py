@@ -8,6 +8,7 @@ been a commit. The best pages are asked of the newest view of the index, everyth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import Entry
+from teia.index.entry import Entry, decoded
 from teia.index.reader import IndexReader
 from teia.index.union import UnionReader
 from teia.search.analysis import folded_of
@@ -121,7 +122,8 @@ class LocalShard:
         result = searcher.search(query, limit=limit, order_by_field=by_date)
         hits = result.hits
         addresses = [address for _, address in hits]
-        rows = np.zeros(len(hits), CANDIDATE)
+        rows = np.empty(len(hits), CANDIDATE)
+        rows["shard"] = 0
         rows["text"] = [score for score, _ in hits]
         for column, field in _COLUMNS.items():
             rows[column] = searcher.fast_field_values(field, addresses)
@@ -131,12 +133,18 @@ class LocalShard:
         return self._reader.entries(self._reader.last_searcher(), keys)
 
     def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
-        wanted = [(Spelling(each.text), each.excluded) for each in texts]
-        return [
-            key
-            for key, entry in self._reader.entries(self._reader.last_searcher(), keys).items()
-            if all(spelling.is_in(whole_text(entry)) != excluded for spelling, excluded in wanted)
-        ]
+        wanted = [Spelling(each.text) for each in texts if not each.excluded]
+        unwanted = [Spelling(each.text) for each in texts if each.excluded]
+        first_words = [each.octets for each in wanted]
+        found: list[int] = []
+        for octets in self._reader.octets(self._reader.last_searcher(), keys):
+            if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
+                continue
+            entry = decoded(octets)
+            text = whole_text(entry)
+            if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
+                found.append(entry.key)
+        return found
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()
@@ -159,7 +167,7 @@ class LocalShard:
         searcher = self._reader.last_searcher()
         return words_like(
             folded_of(word),
-            lambda text: searcher.doc_freq("exact", text),
+            partial(searcher.doc_freq, "exact"),
             lambda prefix: searcher.terms_with_prefix("exact", prefix, limit=MAX_LOOKED_AT),
         )
 
@@ -170,6 +178,8 @@ class Spelling:
     def __init__(self, text: str) -> None:
         self._pattern = exactly(composed(text))
         self._first = next(iter(composed(text).split()), "")
+        self.octets = self._first.encode("utf-8")
+        """What an encoded page has to have if the text is in it."""
 
     def is_in(self, text: str) -> bool:
         at = text.find(self._first)

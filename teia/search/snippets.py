@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias
 
 from teia.index.entry import Entry
 from teia.search.analysis import folded_of, stem_of
@@ -70,14 +70,8 @@ class Snippet:
         return bool(self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place in a text that a word of the query leads to. `word` tells which; its weight is how telling it is."""
-
-    start: int
-    end: int
-    word: int
-    weight: float
+Mark: TypeAlias = tuple[int, int, int, float]
+"""A place in a text that a word of the query leads to: start, end, which word, and how telling that is."""
 
 
 class Highlighter:
@@ -88,10 +82,12 @@ class Highlighter:
         stems = {stem_of(word): weight for word, weight in weights.items() if stem_of(word)}
         # Words without a stem are everywhere; they are marked where there is nothing else to mark.
         plain = {} if stems else {folded_of(word): weight for word, weight in weights.items() if folded_of(word)}
-        self._stems = list(stems.items())
-        self._plain = list(plain.items())
+        self._words = [
+            *(_Wanted(stem, stem[: max(2, len(stem) - 1)], stem_of, weight) for stem, weight in stems.items()),
+            *(_Wanted(word, word, folded_of, weight) for word, weight in plain.items()),
+        ]
         self._phrases = [
-            (_phrase_pattern(words), PHRASE_WEIGHT * (1 + sum(weights.get(word, 0.0) for word in words)))
+            _Run(words, PHRASE_WEIGHT * (1 + sum(weights.get(word, 0.0) for word in words)))
             for words in phrases
             if len(words) > 1
         ]
@@ -113,33 +109,72 @@ class Highlighter:
 
     def marks(self, text: str) -> list[Mark]:
         """Every place, in the order of the text; none overlaps another."""
-        octets = folded_octets(text)
-        found = [*self._phrase_marks(octets), *self._stem_marks(text, octets), *self._plain_marks(text, octets)]
-        found.sort(key=lambda mark: (mark.start, -mark.end))
+        octets = b" " + folded_octets(text)
+        found: list[Mark] = []
+        for number, run in enumerate(self._phrases, start=len(self._words)):
+            found += run.marks(octets, number)
+        for number, wanted in enumerate(self._words):
+            found += wanted.marks(text, octets, number)
+        if len(self._words) + len(self._phrases) == 1:
+            return found
+        found.sort(key=_from_left)
         kept: list[Mark] = []
+        end = 0
         for mark in found:
-            if not kept or mark.start >= kept[-1].end:
+            if mark[0] >= end:
                 kept.append(mark)
+                end = mark[1]
         return kept
 
-    def _phrase_marks(self, octets: bytes) -> Iterator[Mark]:
-        for number, (pattern, weight) in enumerate(self._phrases, start=len(self._stems) + len(self._plain)):
-            for match in _some(pattern.finditer(octets)):
-                yield Mark(match.start(), match.end(), number, weight)
 
-    def _stem_marks(self, text: str, octets: bytes) -> Iterator[Mark]:
-        for number, (stem, weight) in enumerate(self._stems):
-            for start in _some(beginnings(text, octets, stem[: max(2, len(stem) - 1)])):
-                word = WORD.match(text, start)
-                if word is not None and stem_of(word.group()) == stem:
-                    yield Mark(start, word.end(), number, weight)
+def _from_left(mark: Mark) -> tuple[int, int]:
+    """Which mark comes first: where two begin together, the longer."""
+    return mark[0], -mark[1]
 
-    def _plain_marks(self, text: str, octets: bytes) -> Iterator[Mark]:
-        for number, (plain, weight) in enumerate(self._plain):
-            for start in _some(beginnings(text, octets, plain)):
-                word = WORD.match(text, start)
-                if word is not None and folded_of(word.group()) == plain:
-                    yield Mark(start, word.end(), number, weight)
+
+class _Wanted:
+    """One word that is marked, in whatever form has the same stem; `made` makes a stem of a form."""
+
+    __slots__ = ("_beginning", "_made", "_stem", "_weight")
+
+    def __init__(self, stem: str, beginning: str, made: Callable[[str], str], weight: float) -> None:
+        self._stem = stem
+        self._beginning = beginning
+        self._made = made
+        self._weight = weight
+
+    def marks(self, text: str, octets: bytes, number: int) -> list[Mark]:
+        found: list[Mark] = []
+        stem, made, weight = self._stem, self._made, self._weight
+        for start in beginnings(text, octets, self._beginning):
+            word = WORD.match(text, start)
+            if word is not None and made(word[0]) == stem:
+                found.append((start, word.end(), number, weight))
+        return found
+
+
+class _Run:
+    """Words that are marked where they follow each other: the first is looked for, which is fast, the rest there."""
+
+    __slots__ = ("_first", "_pattern", "_weight")
+
+    def __init__(self, words: Sequence[str], weight: float) -> None:
+        spelt = [folded_of(word).encode("ascii", "replace") for word in words]
+        self._first = b" " + spelt[0]
+        self._pattern = re.compile(b" " + b" +".join(map(re.escape, spelt)) + rb"(?![^ ])")
+        self._weight = weight
+
+    def marks(self, octets: bytes, number: int) -> list[Mark]:
+        """Every place in a text that was folded, with a blank before it."""
+        found: list[Mark] = []
+        at = octets.find(self._first)
+        while at >= 0 and len(found) < MAX_MARKS:
+            end = at + 1
+            if match := self._pattern.match(octets, at):
+                end = match.end() - 1
+                found.append((at, end, number, self._weight))
+            at = octets.find(self._first, end)
+        return found
 
 
 def folded_octets(text: str) -> bytes:
@@ -154,36 +189,31 @@ def folded_octets(text: str) -> bytes:
 
 def forms_in(text: str, folded_word: str) -> list[str]:
     """How a text writes a word that is given without case and accents: each time it has it, in lower case."""
-    places = _some(beginnings(text, folded_octets(text), folded_word))
+    places = beginnings(text, b" " + folded_octets(text), folded_word)
     words = (match.group() for at in places if (match := WORD.match(text, at)) is not None)
     return [word.lower() for word in words if folded_of(word) == folded_word]
 
 
-def beginnings(text: str, octets: bytes, prefix: str) -> Iterator[int]:
-    """Where words begin with a folded prefix, in the order of the text."""
+def beginnings(text: str, octets: bytes, prefix: str) -> list[int]:
+    """Where words begin with a folded prefix, in the order of the text; no more than are ever marked.
+
+    `octets` is the folded text with a blank before it, so that one is before every word; but letters of other scripts
+    are blanks too.
+    """
+    found: list[int] = []
     if prefix.isascii():
-        wanted = prefix.encode("ascii")
+        wanted = b" " + prefix.encode("ascii")
         at = octets.find(wanted)
-        while at >= 0:
+        while at >= 0 and len(found) < MAX_MARKS:
             if at == 0 or not text[at - 1].isalnum():
-                yield at
+                found.append(at)
             at = octets.find(wanted, at + 1)
-        return
+        return found
     lowered = text.lower()
-    if len(lowered) == len(text):  # one letter became two: no place can be trusted
-        yield from (match.start() for match in re.finditer(rf"(?<!\w){re.escape(prefix)}", lowered))
-
-
-def _phrase_pattern(words: Sequence[str]) -> re.Pattern[bytes]:
-    spelt = b" +".join(re.escape(folded_of(word).encode("ascii", "replace")) for word in words)
-    return re.compile(rb"(?<![^ ])" + spelt + rb"(?![^ ])")
-
-
-T = TypeVar("T")
-
-
-def _some(places: Iterable[T]) -> Iterator[T]:
-    return islice(places, MAX_MARKS)
+    if len(lowered) != len(text):  # one letter became two: no place can be trusted
+        return found
+    places = re.finditer(rf"(?<!\w){re.escape(prefix)}", lowered)
+    return [match.start() for match in islice(places, MAX_MARKS)]
 
 
 # ---- the best window ------------------------------------------------------------------------------------------------
@@ -194,22 +224,23 @@ def window(text: str, marks: Sequence[Mark], chars: int = SNIPPET_CHARS) -> tupl
     if not marks:
         return 0, cut_at(text, chars)
     best, best_worth = 0, -1.0
-    for number, mark in enumerate(marks):
-        worth = _worth(marks, number, mark.start + chars - LEAD_CHARS)
+    for number, (at, _, _, _) in enumerate(marks):
+        worth = _worth(marks, number, at + chars - LEAD_CHARS)
         if worth > best_worth + 1e-9:
             best, best_worth = number, worth
-    start = _lead(text, marks[best].start)
+    start = _lead(text, marks[best][0])
     return start, cut_at(text, start + chars)
 
 
 def _worth(marks: Sequence[Mark], first: int, end: int) -> float:
     seen: set[int] = set()
     worth = 0.0
-    for mark in marks[first:]:
-        if mark.end > end:
+    for number in range(first, len(marks)):
+        _, until, word, weight = marks[number]
+        if until > end:
             break
-        worth += mark.weight * (REPEATED if mark.word in seen else 1.0)
-        seen.add(mark.word)
+        worth += weight * (REPEATED if word in seen else 1.0)
+        seen.add(word)
     return worth
 
 
@@ -239,18 +270,22 @@ def cut_at(text: str, at: int) -> int:
 
 def shown(text: str, marks: Sequence[Mark], start: int, end: int) -> Snippet:
     """A part of a text, marked and fit to be seen."""
-    start += len(text[start:end]) - len(text[start:end].lstrip())
-    end -= len(text[start:end]) - len(text[start:end].rstrip())
+    seen = text[start:end].lstrip()
+    start = end - len(seen)
+    end = start + len(seen.rstrip())
     parts: list[tuple[str, bool]] = [(_ELLIPSIS + " ", False)] if start > 0 else []
     at = start
-    for mark in marks:
-        if mark.start >= start and mark.end <= end:
-            parts += [(text[at : mark.start], False), (text[mark.start : mark.end], True)]
-            at = mark.end
+    for begin, until, _, _ in marks:
+        if begin >= end:
+            break
+        if begin >= start and until <= end:
+            parts += [(text[at:begin], False), (text[begin:until], True)]
+            at = until
     parts.append((text[at:end], False))
-    parts += [(" " + _ELLIPSIS, False)] if end < len(text) else []
-    cleaned = ((_clean(part), marked) for part, marked in parts)
-    return Snippet(_trimmed([each for each in cleaned if each[0]]))
+    if end < len(text):
+        parts.append((" " + _ELLIPSIS, False))
+    cleaned = [(text, marked) for part, marked in parts if (text := _clean(part))]
+    return Snippet(_trimmed(cleaned))
 
 
 def _clean(text: str) -> str:

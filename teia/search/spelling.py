@@ -1,8 +1,10 @@
 """Did you mean …: words that exist and are spelt nearly so. Offered, never searched instead without asking.
 
 A slip of the pen changes, drops, adds or swaps letters: distance 1 is one such slip, distance 2 two. All words at
-distance 1 can be made from a word and looked up, a few hundred of them. Those at distance 2 are looked for among the
-words that begin alike, for hardly anybody gets the beginning of a word wrong.
+distance 1 can be made from a word and looked up, a few hundred of them; fewer where no word begins as this one does,
+for behind that no slip can mend it. Those at distance 2 are looked for among the words that begin alike, for hardly
+anybody gets the beginning of a word wrong. All words with the same two letters are too many to look at, so they have
+three in common, or two and a slip at the third.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ MIN_CHARS, MAX_CHARS = 3, 24
 FAR_MIN_CHARS = 5
 """Below this a word two slips away is another word."""
 
-SAME_BEGINNING = 2
+SAME_BEGINNING = 3
+SURE_BEGINNING = 2
 MAX_LOOKED_AT = 2_000
 """Words that begin alike, the most frequent."""
 
@@ -41,16 +44,27 @@ def words_like(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
     """Words at distance 1, or else 2, that pages have: how many have each, the most frequent first."""
     if not MIN_CHARS <= len(word) <= MAX_CHARS or not word.isalpha():
         return {}
-    near = {other: pages for other in edits(word) if (pages := count(other))}
+    known = next((size for size in range(len(word), SAME_BEGINNING, -1) if beginning(word[:size])), SAME_BEGINNING)
+    near = {other: pages for other in edits(word, known) if (pages := count(other))}
     if not near and len(word) >= FAR_MIN_CHARS and not count(word):
-        near = dict(_farther(word, beginning(word[:SAME_BEGINNING])))
+        near = dict(_farther(word, (each for start in _beginnings(word) for each in beginning(start))))
     best = sorted(near.items(), key=lambda each: (-each[1], each[0]))[:MAX_ALIKE]
     return dict(best)
 
 
-def edits(word: str) -> set[str]:
-    """Every text at distance 1, in the letters that folding leaves of European languages."""
-    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+def _beginnings(word: str) -> list[str]:
+    """How the words at distance 2 begin that are looked at: none begins as another does."""
+    sure, same = word[:SURE_BEGINNING], word[:SAME_BEGINNING]
+    slips = {each[: SAME_BEGINNING + 1] for each in edits(word[: SAME_BEGINNING + 2])}
+    return [same, *sorted(each for each in slips if each.startswith(sure) and not each.startswith(same))]
+
+
+def edits(word: str, first: int | None = None) -> set[str]:
+    """Every text at distance 1, in the letters that folding leaves of European languages.
+
+    With `first`, those whose difference comes not behind so many letters.
+    """
+    splits = [(word[:at], word[at:]) for at in range((len(word) if first is None else first) + 1)]
     found = {left + right[1:] for left, right in splits if right}
     found |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
     found |= {left + letter + right[1:] for left, right in splits if right for letter in ascii_lowercase}
@@ -69,6 +83,8 @@ def distance(one: str, other: str, most: int = 2) -> int:
     """How many slips lie between two words (optimal string alignment); anything above `most` is `most` + 1."""
     if abs(len(one) - len(other)) > most:
         return most + 1
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    one, other = one[same:], other[same:]
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, start=1):

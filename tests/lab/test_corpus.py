@@ -14,7 +14,7 @@ from teia.errors import StoreError
 from teia.lab.corpus.collection import DESCRIPTION, Collection, collection, opened
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import BANDS, FORMS, PUBLISHED, Asker, Question, kinds_of
-from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
+from teia.lab.corpus.timed import TimedSearch, Timing, WatchCost, spread, warm
 from teia.lab.corpus.vocabulary import SHIFT, ranks, vocabulary
 from teia.search.parser import parse
 
@@ -175,6 +175,11 @@ def test_tantivys_part_of_a_search_is_told_from_ours(built: Collection) -> None:
     assert 0 < timing.tantivy_ms < timing.ms
     assert sum(timing.calls.values()) == pytest.approx(timing.tantivy_cpu_ms)
     search.close()
+
+
+def test_watching_a_call_takes_a_little_within_it_and_a_little_around_it() -> None:
+    cost = WatchCost.measured(calls=200)
+    assert 0 < cost.within_s < cost.whole_s < 0.001
 
 
 def test_a_spread_tells_the_middle_and_the_end() -> None:

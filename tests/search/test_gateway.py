@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.search.gateway import Gateway
+from teia.search.gateway import LEAST_WAIT_S, Gateway
 from teia.search.searching import Searcher
 from teia.search.shards import LocalShard
 from tests.index.pages import page
@@ -99,5 +99,5 @@ def test_many_threads_may_search_at_once(shards: list[LocalShard]) -> None:
 def test_a_turn_has_an_end(shards: list[LocalShard]) -> None:
     gateway = Gateway(shards, WallClock())
     turn = gateway.turn(0.0)
-    assert 0 < turn.left_s <= 0.01
+    assert turn.left_s == LEAST_WAIT_S
     gateway.close()

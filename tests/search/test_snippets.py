@@ -157,7 +157,7 @@ def test_whatever_the_page_holds_the_snippet_is_safe_and_whole(text: str, word: 
 def test_marks_are_in_order_and_do_not_overlap(text: str) -> None:
     highlighter = Highlighter({"needle": 1.0, "the": 0.5})
     marks = highlighter.marks(text)
-    assert all(one.end <= other.start for one, other in pairwise(marks))
+    assert all(one[1] <= other[0] for one, other in pairwise(marks))
     start, end = window(text, marks)
     assert 0 <= start <= end <= len(text)
     if marks:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.search.spelling import MAX_ALIKE, distance, edits, words_like
+from teia.search.spelling import MAX_ALIKE, MIN_CHARS, SAME_BEGINNING, SURE_BEGINNING, distance, edits, words_like
 
 WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}
 
@@ -78,3 +78,28 @@ def test_distance_is_symmetric_and_zero_only_for_the_same(one: str, other: str) 
     assert distance(one, other) == distance(other, one)
     assert (distance(one, other) == 0) == (one == other)
     assert (distance(one, other) == 1) == (other in edits(one))
+
+
+@given(words, st.sets(words, max_size=12))
+def test_no_word_at_distance_one_is_overlooked(word: str, known: set[str]) -> None:
+    """Against comparing it with every word: what is not looked up cannot be there."""
+    pages = dict.fromkeys(sorted(known), 1)
+    found = words_like(
+        word, lambda text: pages.get(text, 0), lambda start: [(each, 1) for each in pages if each.startswith(start)]
+    )
+    near = sorted(each for each in known if distance(word, each) == 1)
+    if near and len(word) >= MIN_CHARS:
+        assert list(found) == near[:MAX_ALIKE]
+
+
+def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
+    """In a large collection there are tens of thousands of them."""
+    asked: list[str] = []
+
+    def beginning(start: str) -> list[tuple[str, int]]:
+        asked.append(start)
+        return []
+
+    assert words_like("sevridir", lambda _: 0, beginning) == {}
+    assert min(map(len, asked)) == SAME_BEGINNING
+    assert {each[:SURE_BEGINNING] for each in asked} == {"se"}
