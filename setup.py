@@ -10,7 +10,9 @@ try:
 except ImportError:
     compiled = []
 else:
-    parts = [f"teia/parse/scan/{name}.pxi" for name in ("octets", "tags", "shown", "extract", "stack", "open")]
+    parts = [
+        f"teia/parse/scan/{name}.pxi" for name in ("octets", "tags", "shown", "extract", "stack", "open", "anchors")
+    ]
     compiled = cythonize(
         [
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),

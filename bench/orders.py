@@ -36,12 +36,13 @@ from teia.crawl.focus import Lens, judge, lens_of
 from teia.crawl.hints import RULE_HOPS, focused_hints
 from teia.crawl.messages import Focus, FoundLink
 from teia.frontier import trails
-from teia.frontier.cell import Found, FrontierCell, Settled, tail_of
+from teia.frontier.cell import Found, FrontierCell, Settled
 from teia.frontier.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
 from teia.frontier.rerank import estimate_by, take_scores
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import BY_LINK, STATE_DONE
 from teia.frontier.sydney import draw
+from teia.frontier.tails import tail_of
 from teia.frontier.tunnels import promises
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile

@@ -9,12 +9,14 @@ Nothing else in teia reads the time, so a test or the lab can run a day in a mom
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import itertools
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Clock(Protocol):
@@ -40,6 +42,8 @@ class WallClock:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # parse children read times too, and have no loop
+
         await asyncio.sleep(seconds)
 
 
@@ -63,6 +67,8 @@ class VirtualClock:
         return self._elapsed_s
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._elapsed_s + max(0.0, seconds), next(self._order), woken))
         await woken
@@ -82,6 +88,8 @@ class VirtualClock:
 
     @staticmethod
     async def _settle() -> None:
+        import asyncio
+
         # A woken task may need several turns of the loop before it sleeps again; these are enough for plain chains.
         for _ in range(8):
             await asyncio.sleep(0)

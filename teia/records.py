@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+NOT_MODIFIED = 304
+
 
 class Role(StrEnum):
     """Who does what: the agents of A1, as `teia trace` names them."""

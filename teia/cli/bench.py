@@ -15,7 +15,7 @@ from rich.table import Table
 
 from teia.cli.options import AsJson
 from teia.cli.output import print_json, progress_console, result_console
-from teia.errors import MissingComponent
+from teia.errors import MissingComponent, UsageError
 
 ALL_PEERS = "scrapy,crawlee,spider-rs,wget2"
 
@@ -81,6 +81,38 @@ def search(
         pages, seed, each=each, cold=cold, semantics=semantics, say=console.print
     )
     _print_searches(result)
+    if as_json:
+        print_json(result)
+
+
+@app.command("plan")
+def plan(
+    pages: Annotated[str, typer.Option(metavar="N,N", help="Sizes of made-up worlds.")] = "100000,1000000",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each is planned; the best counts.")] = 5,
+    theta: Annotated[float, typer.Option(min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
+    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "hour",
+    seed: Seed = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Plan visits for worlds of the paper's kind (P8): counts, MERGE, rates, and memory."""
+    try:
+        sizes = [int(each) for each in pages.split(",")]
+    except ValueError:
+        raise UsageError(f"--pages: {pages!r} is not a list of numbers as 100000,1000000") from None
+    if min(sizes) < 1 or rate_unit not in ("day", "hour"):
+        raise UsageError("--pages are numbers from 1 on, --rate-unit is day or hour")
+    console = progress_console()
+    result = _from_checkout("bench.plan").measure(
+        sizes, rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=console.print
+    )
+    table = Table("pages", "servers", "visits", "counts s", "MERGE s", "rates s", "CPU us/page", "peak MB", box=None)
+    for row in result["rows"]:
+        table.add_row(
+            *(f"{row[name]:,}" for name in ("n", "servers", "visits")),
+            *(f"{row[name]:.3f}" for name in ("counts_s", "merge_s", "rates_s", "cpu_us_a_page")),
+            f"{row['peak_rss_mb']:,}",
+        )
+    result_console().print(table)
     if as_json:
         print_json(result)
 

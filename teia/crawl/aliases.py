@@ -46,8 +46,9 @@ from teia.crawl.messages import FoundLink
 from teia.crawl.visits import Visit
 from teia.frontier import aliases
 from teia.frontier.aliases import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
-from teia.frontier.cell import Found, FrontierCell, tail_of, url_from
+from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.schema import STATE_QUEUED
+from teia.frontier.tails import tail_of, url_from
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -148,6 +149,10 @@ class AliasBook:
             return None
         url = aliases.stands_for(pair, self.main_of(host), tail)
         return url if self.holds(url) else None
+
+    def __contains__(self, host: str) -> bool:
+        """Whether a host is an alias."""
+        return host in self._mains
 
     def rewritten(self, link: FoundLink) -> FoundLink:
         """A link, to the main name where it is to an alias."""

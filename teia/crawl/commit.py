@@ -273,6 +273,10 @@ class Committer:
             archived,
             repeats_earlier(visit),
         )
+        if item.visits:
+            from teia.crawl.observing import observed  # brings numpy, for pages that come again
+
+            settled = observed(cell.frontier, settled, queue.host, visit)
         cell.frontier.settle(settled, queue.host)
 
     def _keep_robots(self, cell: Cell, visit: Visit) -> None:
@@ -292,22 +296,31 @@ class Committer:
         depth, hops = visit.item.depth + 1, 0
         if visit.result.redirect_to:
             depth, hops = visit.item.depth, visit.item.hops + 1
+        aliases = () if self.aliases is None else self.aliases
+        into: dict[str, dict[Spot, Found]] = {}
         for link, hint in zip(visit.result.links, hints_of(visit, self._order, self._promised), strict=False):
-            if self.aliases is not None:
+            if link.host in aliases and self.aliases is not None:
                 link = self.aliases.rewritten(link)  # from here on it leads there
-            number = cell_of(slot_of(site_of(link.host)), self._starts)
-            spot = (link.key, visit.item.key) if self._order.sampled else link.key
-            same = links[number].get(spot)
+            host, key = link.host, link.key
+            found = into.get(host)
+            if found is None:
+                found = into[host] = links[cell_of(slot_of(site_of(host)), self._starts)]
+            spot = (key, visit.item.key) if self._order.sampled else key
+            through = via(visit, host) if visit.item.pattern else 0
+            same = found.get(spot)
             if same is None:
-                links[number][spot] = Found(
-                    link.host, link.key, link.tail, depth, link.count, hops, link.by, hint, via(visit, link.host)
-                )
-            else:
-                same.depth, same.in_links = min(same.depth, depth), same.in_links + link.count
-                same.hops = min(same.hops, hops)
-                same.by |= link.by
+                found[spot] = Found(host, key, link.tail, depth, link.count, hops, link.by, hint, through)
+                continue
+            same.in_links += link.count
+            same.by |= link.by
+            if depth < same.depth:
+                same.depth = depth
+            if hops < same.hops:
+                same.hops = hops
+            if same.hint is not None:
                 same.hint = better(same.hint, hint)
-                same.via = either(same.via, via(visit, link.host))
+            if same.via or through:
+                same.via = either(same.via, through)
 
     def _hand_on(self, cell: Cell, visit: Visit, links: dict[int, dict[Spot, Found]]) -> bool:
         """Hand a URL of an alias on to the main name; False if the alias is none any more, and it stays queued."""

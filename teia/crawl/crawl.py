@@ -21,13 +21,14 @@ from teia.crawl.messages import decode_reading, with_focus
 from teia.crawl.naming import Names
 from teia.crawl.soft404 import PROBE, take_up
 from teia.crawl.visits import Visit
-from teia.frontier.cell import Found, tail_of
+from teia.frontier.cell import Found
 from teia.frontier.ledger import InForce, Rest
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
 from teia.frontier.sharing import KEPT_FROM
+from teia.frontier.tails import tail_of
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 

@@ -19,8 +19,9 @@ from teia.crawl.links import FOUND_BY, field_of, outlinks_of
 from teia.crawl.meaning import Meaning
 from teia.errors import StoreError
 from teia.frontier import mail, nearer
-from teia.frontier.cell import Found, tail_of
+from teia.frontier.cell import Found
 from teia.frontier.schema import BY_LINK
+from teia.frontier.tails import tail_of
 from teia.frontier.traps import trap_of
 from teia.records import LinkKind
 from teia.store.reader import ArchiveReader

@@ -44,9 +44,7 @@ class Lens:
     score_of: Callable[[str], int | None]
 
 
-def lens_of(focus: Focus | None) -> Lens | None:
-    if focus is None:
-        return None
+def lens_of(focus: Focus) -> Lens:
     model = TopicModel(focus.classes, focus.rest, focus.weights)
     return Lens(focus, model, lru_cache(maxsize=MAX_ANCHORS)(partial(_words_score, model=model)))
 

@@ -28,9 +28,10 @@ from teia.crawl.importing import Imported, ImportedVisit, Target, mark_of, note_
 from teia.crawl.logrows import roll_out, write_log
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
-from teia.frontier.cell import Found, tail_of
+from teia.frontier.cell import Found
 from teia.frontier.retry import Verdict
 from teia.frontier.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
+from teia.frontier.tails import tail_of
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow
 from teia.store.parquet import SCHEMA, is_readable

@@ -26,7 +26,7 @@ from teia.crawl.messages import Result, decode_result, encode
 from teia.frontier.retry import verdict
 from teia.frontier.schedule import Queued
 from teia.parse.pool import ChildLimits, ChildPool, Lost
-from teia.records import Fetched, Outcome
+from teia.records import NOT_MODIFIED, Fetched, Outcome
 from teia.store.audit import matches
 from teia.store.reader import Damage, Member, record_of
 from teia.store.warc import COMPRESSION_LEVEL, metadata_member
@@ -34,7 +34,6 @@ from teia.urls import canonicalize, key_of, site_of, slot_of, split
 
 BATCH_CAPTURES = 128
 BATCH_BYTES = 8 << 20
-NOT_MODIFIED = 304
 
 
 async def import_warc(target: Target, files: Sequence[Path], done: Imported) -> None:

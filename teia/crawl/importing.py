@@ -24,15 +24,17 @@ from teia.config import Config, load, to_toml
 from teia.crawl.cells import Cell, note_position
 from teia.crawl.collections import saved
 from teia.crawl.commit import Committed, Committer, Spot, answer_place, page_row, repeats_earlier
+from teia.crawl.observing import observed
 from teia.crawl.opening import open_crawls
 from teia.crawl.visits import Visit
 from teia.errors import UsageError
 from teia.frontier import mail
-from teia.frontier.cell import Found, Settled, tail_of
+from teia.frontier.cell import Found, Settled
 from teia.frontier.ledger import Ledger
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued
 from teia.frontier.schema import LANE_NEW
+from teia.frontier.tails import tail_of
 from teia.store.archive import Stored
 from teia.store.root import Root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
@@ -115,7 +117,7 @@ class ImportCommitter(Committer):
         archived = answer_place(visit, places)
         outcome, state, repeats = visit.outcome, visit.verdict.state, repeats_earlier(visit)
         settled = Settled(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
-        cell.frontier.settle(settled, host)
+        cell.frontier.settle(observed(cell.frontier, settled, host, visit), host)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from teia.crawl.lookup import Lookup
 from teia.crawl.rereading import Rereader, Wanted
-from teia.frontier.cell import url_from
 from teia.frontier.schema import STATE_DONE
+from teia.frontier.tails import url_from
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from teia.config import LimitSettings
 from teia.crawl.entries import entry_of
-from teia.crawl.focus import Lens, judge, lens_of
 from teia.crawl.links import FOUND_BY, MAX_OUTLINKS, outlink_line
 from teia.crawl.messages import FoundLink, Judged, Reading, Result, Task, decode_reading, decode_task, encode
-from teia.frontier.cell import NOT_MODIFIED, tail_of
 from teia.frontier.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.scope import Scope, compile_scope
+from teia.frontier.tails import tail_of
 from teia.frontier.traps import trap_of
 from teia.index.entry import encoded
 from teia.lib.outline import outline
@@ -30,9 +29,12 @@ from teia.parse.document import Options
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parsing import ParseResult, parse_document
 from teia.parse.processors import Processors, with_users
-from teia.records import Fetched, Link, LinkKind, Outcome, Page
+from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.store.warc import Members, RevisitOf, page_members
 from teia.urls import host_of, key_of, resolve
+
+if TYPE_CHECKING:
+    from teia.crawl.focus import Lens
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -67,7 +69,16 @@ def _compiled(settings: bytes) -> Compiled:
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
     processors = with_users(reading.processors)
-    return Compiled(reading, scope, limits, options, processors, place_of, lens_of(reading.focus))
+    return Compiled(reading, scope, limits, options, processors, place_of, _lens_of(reading))
+
+
+def _lens_of(reading: Reading) -> Lens | None:
+    """What a focused crawl looks at pages with; others do without all that judges text."""
+    if reading.focus is None:
+        return None
+    from teia.crawl.focus import lens_of
+
+    return lens_of(reading.focus)
 
 
 def read(payload: bytes) -> bytes:
@@ -188,10 +199,19 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
     return chosen
 
 
+def _sketch_of(page: Page) -> bytes:
+    """What tells later which parts of a page change; only pages that come again need it."""
+    from teia.refresh.mask import sketch_of
+
+    return sketch_of(page.text)
+
+
 def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str) -> Judged | None:
     """What a focused crawl thinks of a page; what it leaves out is out of scope. A 304 says nothing new."""
     if task.status == NOT_MODIFIED:
         return None
+    from teia.crawl.focus import judge
+
     named = sum(link.count for link in chosen.links)
     way = Hint(task.score, task.off_topic)
     judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
@@ -355,4 +375,5 @@ def _result(
         outline(page.text),
         chosen.traps,
         entry,
+        _sketch_of(page) if task.is_revisit else b"",
     )

@@ -60,6 +60,7 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
         score=hint.score,
         off_topic=hint.off_topic,
         as_sitemap=bool(item.found_by & AS_SITEMAP),
+        is_revisit=item.visits > 0,
     )
 
 

@@ -14,8 +14,9 @@ from typing import Self
 
 from teia.crawl.links import outlinks_of
 from teia.errors import CorruptFile, StoreError
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import STATE_NAMES
+from teia.frontier.tails import url_from
 from teia.records import Link
 from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root

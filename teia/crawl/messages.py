@@ -38,6 +38,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     score: int = TOP_SCORE
     off_topic: int = 0
     as_sitemap: bool = False
+    is_revisit: bool = False
 
 
 class Reading(msgspec.Struct, array_like=True, frozen=True):
@@ -100,7 +101,8 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     """What a child found. `digest` and `text_digest` are sha256; `members` are the archive's records, in a row.
 
     `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
-    `entry` is what the index is to know of the page (index/entry.py).
+    `entry` is what the index is to know of the page (index/entry.py). `sketch` is of the text, where the page was
+    visited before (refresh/mask.py).
     """
 
     outcome: str
@@ -130,6 +132,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     outline: int = 0
     traps: dict[str, int] = {}
     entry: bytes = b""
+    sketch: bytes = b""
 
 
 encode = msgspec.msgpack.Encoder().encode

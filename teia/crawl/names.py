@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teia.crawl.lookup import Lookup
 from teia.frontier.aliases import alias_row, stands_for
-from teia.frontier.cell import tail_of
+from teia.frontier.tails import tail_of
 from teia.urls import split
 
 MAX_CHAIN = 16

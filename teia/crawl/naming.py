@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from teia.crawl.aliases import AliasBook
-from teia.frontier.cell import tail_of
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.tails import tail_of
 
 
 class Names:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from teia.clock import Clock, iso_utc
 from teia.config import Config
+from teia.crawl.freshness import freshness_of
 from teia.crawl.graph import links_in, targets
 from teia.crawl.lookup import Lookup, UrlEntry
 from teia.crawl.names import main_url, why_alias
@@ -33,7 +34,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """One page. Rates and probabilities are null until pages are revisited by plan."""
+    """One page. Its rate, and how probably our copy is fresh, are null until it was visited twice."""
 
     url: str
     canonical: str
@@ -60,6 +61,8 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
     entry = entry_of(lookup, url, config)
     page = entry.page
     outward = lookup.links(entry.cell, page) if page is not None else ()
+    now_s = clock.now_s()
+    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
     inward = links_in(lookup, entry.url)
     return PageView(
         url=entry.url,
@@ -75,10 +78,10 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
         versions=versions_of(lookup, entry),
         links_out=tuple(targets(outward, entry.url)),
         links_in=inward.urls,
-        rate_per_day=None,
+        rate_per_day=fresh.rate_per_day if fresh is not None else None,
         next_due=next_due(entry),
-        fresh_probability=None,
-        why_waiting=why_waiting(lookup, entry, clock.now_s()),
+        fresh_probability=fresh.fresh_probability if fresh is not None else None,
+        why_waiting=why_waiting(lookup, entry, now_s),
         note="; ".join(filter(None, (soft_404_note(lookup.cells[entry.cell], entry), inward.note))),
     )
 

@@ -14,9 +14,10 @@ from teia.config import CourtesySettings
 from teia.crawl.audit import PolitenessAudit, audit_politeness
 from teia.crawl.cells import committed_position, stored_records
 from teia.crawl.logrows import log_part
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
 from teia.frontier.ledger import courtesy_history, shared_addresses
 from teia.frontier.schema import STATE_NAMES
+from teia.frontier.tails import url_from
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
 from teia.store.root import CellFolder, Root

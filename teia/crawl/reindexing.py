@@ -11,7 +11,8 @@ from teia.crawl.indexing import Following, indexing_lock
 from teia.crawl.lookup import Lookup
 from teia.crawl.ranking import rank_file
 from teia.durable import disk_errors
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
+from teia.frontier.tails import url_from
 from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from teia.crawl.messages import Result
 from teia.crawl.titles import plain_title
 from teia.crawl.visits import Visit
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
 from teia.frontier.retry import RETRY_RULES
 from teia.frontier.schedule import HostQueue, Queued
 from teia.frontier.soft404 import NotFound, keep, kept, mark, probe_path, suspects
+from teia.frontier.tails import url_from
 from teia.lib.hamming import distance
 from teia.records import Outcome
 from teia.urls import key_of, split

@@ -25,7 +25,6 @@ import pyarrow.parquet as pq
 from teia.crawl.reports.source import OpenCell, log_parts, snapshot
 from teia.durable import disk_errors
 from teia.frontier.aliases import ALIAS
-from teia.frontier.cell import url_from
 from teia.frontier.schema import (
     BY_FEED,
     BY_LINK,
@@ -38,6 +37,7 @@ from teia.frontier.schema import (
     STATE_NAMES,
     STATE_QUEUED,
 )
+from teia.frontier.tails import url_from
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -77,6 +78,7 @@ class Resolver(Protocol):
     async def close(self) -> None: ...
 
 
+@lru_cache(maxsize=65_536)
 def resolve_here(name: str) -> Resolution | None:
     """Answer what no name server must be asked: literals, `localhost` (RFC 6761) and what only looks like a name.
 

@@ -15,6 +15,7 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
                    orders, reorder.py is for a collection whose order is changed, rerank.py for scores from outside
     traps.py       URL shapes that have no end (T9)
     aliases.py     names that may be one site: samples, evidence, decisions (A7)
+    histories.py   what is kept of pages that were visited again, and of their hosts, for change rates (A13)
     soft404.py     how a host answers for what does not exist
     retry.py       what each outcome means for the URL: done, gone, again later (C3)
 

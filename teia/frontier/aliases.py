@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from teia.errors import CorruptFile
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.tails import url_from
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 

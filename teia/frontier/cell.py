@@ -36,13 +36,14 @@ from teia.frontier.schema import (
     VERSION,
 )
 from teia.frontier.sydney import sampled
+from teia.frontier.tails import url_from
+from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
     from teia.frontier.watch import Watch
 
 HOST_CACHE = 200_000
-NOT_MODIFIED = 304
 
 
 @dataclass(slots=True)
@@ -97,7 +98,8 @@ class PageRow(NamedTuple):
 class Settled:
     """The end of one visit: what becomes of the URL (see retry.verdict) and what was found.
 
-    `repeats`: the archive holds a revisit record of it, which has no body; the copy lies where it did before.
+    `repeats`: the archive holds a revisit record of it, which has no body; the copy lies where it did before. `saw` and
+    `changed` are for visits that were compared with the one before; else the digests decide.
     """
 
     host_id: int
@@ -109,17 +111,8 @@ class Settled:
     page: PageRow | None = None
     archived: Archived = NOT_ARCHIVED
     repeats: bool = False
-
-
-def tail_of(url: str, host: str) -> str:
-    """What the `urls` table stores of a canonical URL: all but scheme and host, `s` in front for https."""
-    if url.startswith("https://"):
-        return "s" + url[8 + len(host) :]
-    return url[7 + len(host) :]
-
-
-def url_from(host: str, tail: str) -> str:
-    return f"https://{host}{tail[1:]}" if tail.startswith("s") else f"http://{host}{tail}"
+    saw: int | None = None
+    changed: bool | None = None
 
 
 class FrontierCell:
@@ -424,11 +417,11 @@ class FrontierCell:
         failed = settled.state in {STATE_QUEUED, STATE_FAILED}
         earlier = b"" if before is None else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
-        changed = is_other if earlier and not failed else None
+        changed = settled.changed if settled.saw is not None else is_other if earlier and not failed else None
         digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
         self.db.execute(
-            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*place, settled.time_s, settled.outcome, digest, changed, *archived),
+            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
         )
         if before is None:
             page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)

@@ -16,8 +16,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from teia.frontier.cell import FrontierCell, url_from
+from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS
 

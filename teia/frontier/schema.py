@@ -11,7 +11,9 @@ name is stored once. Times are Unix seconds. `user_version` is the version of th
             `urls` holds each one's place too, so that it is found without a search through its host's queue
     pages   what the last visits of a URL found; validators, digests, where the copy lies. `change` numbers the pages
             in the order in which they last became what they are, for the index to follow; `is_gone`: they left it
-    visits  one row a visit: the history that change rates are learnt from
+    visits  one row a visit; `saw` is what it saw, compared with the one before (refresh/history.py)
+    histories, manners  pages that were visited again: what their change rates are learnt from, and which parts of
+            their texts come and go; and the same of hosts, with how far their validators are trusted (histories.py)
     nearer  pages whose links lie nearer to a seed than is known (nearer.py)
     log     rows of the fetch log not yet rolled out to Parquet
     outbox  links for other cells, until those have them; `inbox` is how far each sender was heard
@@ -25,7 +27,7 @@ name is stored once. Times are Unix seconds. `user_version` is the version of th
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 LANE_LATER = -2
 LANE_NEW = 0
@@ -104,7 +106,16 @@ CREATE TABLE visits (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, time_s REAL NOT NULL,
     outcome TEXT NOT NULL, digest BLOB NOT NULL, changed INTEGER,
     file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
+    saw INTEGER,
     PRIMARY KEY (slot, host_id, key, time_s)
+) WITHOUT ROWID;
+CREATE TABLE histories (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, record BLOB NOT NULL, mask BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id, key)
+) WITHOUT ROWID;
+CREATE TABLE manners (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, trust BLOB NOT NULL, mask BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id)
 ) WITHOUT ROWID;
 CREATE TABLE nearer (
     slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (slot, host_id, key)

@@ -24,13 +24,14 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier import trails
-from teia.frontier.cell import Found, FrontierCell, tail_of, url_from
+from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.patternbook import HostPatterns
 from teia.frontier.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import BY_FEED, BY_SEED, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.spellings import plain_of
 from teia.frontier.suspicion import DOUBT_COST, FOREIGN_COST, SHAPE, SPELLING, Doubt, Impression, Pattern, Standing
+from teia.frontier.tails import tail_of, url_from
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 

@@ -66,7 +66,7 @@ class Base:
         # A canonical URL has a slash after its host, at the earliest at 8: "http://a/".
         self._origin = url[: url.find("/", 8) + 1] or url
         self._folder = url.partition("?")[0].rpartition("/")[0] + "/"
-        self._known = _known_in(self._folder, rules)
+        self.known = _known_in(self._folder, rules)
         self._leaves_plain_alone = set(rules) <= set(DEFAULT_RULES)
         self._places: dict[str | None, str] = {None: self._origin}
         """What stands before a plain path, by the steps up to it."""
@@ -81,7 +81,7 @@ class Base:
         if not reference:
             return self._itself
         try:
-            return self._known[reference]
+            return self.known[reference]
         except KeyError:
             return self._look_up(reference)
 
@@ -100,7 +100,7 @@ class Base:
             url = self._resolved(reference)
             if not _MEANS_THE_SAME.match(reference):
                 return url
-        _remember(self._known, reference, url)
+        _remember(self.known, reference, url)
         return url
 
     def _resolved(self, reference: str) -> str | None:

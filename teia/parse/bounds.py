@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 MAX_DEPTH = 512
 MAX_TAGS = 200_000
 MAX_ATTRIBUTES = 1_000
@@ -18,7 +16,6 @@ SUSPICIOUS_TAGS = 20_000
 """With fewer tags than this, even the worst nesting costs less than half a second."""
 
 LONG_TAG_CHARS = 32_768
-_LESS_THAN = ord("<")
 _LONG_TAG = re.compile(rf"<[A-Za-z][^>]{{{LONG_TAG_CHARS}}}")
 _ATTRIBUTE = re.compile(r"""[^\s>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?|=|\s++""")
 _TAG = re.compile(r"<!--|<(/?)([A-Za-z][A-Za-z0-9]*+)")
@@ -37,11 +34,14 @@ def is_modest(markup: bytes) -> bool:
 
     Says no of some that it would leave, never yes of one that it would not. Nearly every page is modest.
     """
-    tags = np.flatnonzero(np.frombuffer(markup, dtype=np.uint8) == _LESS_THAN)
-    if tags.size == 0:
-        return True
-    longest = max(int(np.diff(tags).max(initial=0)), len(markup) - int(tags[-1]))
-    return tags.size <= SUSPICIOUS_TAGS and longest <= LONG_TAG_CHARS
+    if markup.count(b"<") > SUSPICIOUS_TAGS:
+        return False
+    at = markup.find(b"<")
+    while at >= 0 and len(markup) - at > LONG_TAG_CHARS:  # on to the last tag that begins near enough
+        at = markup.rfind(b"<", at + 1, at + LONG_TAG_CHARS + 1)
+        if at < 0:
+            return False
+    return True
 
 
 def bounded(markup: str) -> tuple[str, tuple[str, ...]]:

@@ -15,11 +15,11 @@ from teia.parse.document import Document, Options
 from teia.parse.extract import Element, Extract
 from teia.parse.headers import Head
 from teia.parse.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
-from teia.parse.text import one_line
+from teia.parse.scan import take_anchors
+from teia.parse.text import MAX_ANCHOR_CHARS, one_line
 from teia.records import Link, LinkKind
 from teia.urls import resolve
 
-MAX_ANCHOR_CHARS = 200
 MAX_WRITTEN_CHARS = 1_000_000
 """Of a page's anchors together, before their texts are no longer read."""
 
@@ -47,32 +47,32 @@ class LinkCollector:
         self.url = url
         self.options = options
         self.is_full = False
-        self._base = Base(url, options.rules)
-        self._has_base = False
-        self._max_url_chars = options.limits.url_chars
+        self.base = Base(url, options.rules)
+        self.has_base = False
+        self.max_url_chars = options.limits.url_chars
         # Nearly all links are anchors; keyed by the URL alone they spare the slow hash of an enumeration.
-        self._anchors: dict[str, Link] = {}
+        self.anchors: dict[str, Link] = {}
         self._others: dict[tuple[str, LinkKind], Link] = {}
-        self._room_for_ways = self._room_for_requisites = max_links or options.limits.links_per_page
+        self.room_for_ways = self._room_for_requisites = max_links or options.limits.links_per_page
         # Only in foreign content (svg) can anchors nest; without this, their texts would be read once per level.
-        self._chars_left = MAX_WRITTEN_CHARS
+        self.chars_left = MAX_WRITTEN_CHARS
 
     def set_base(self, reference: str) -> None:
         """Resolve what follows against this; a base we could not crawl is ignored, as browsers ignore `data:`."""
-        self._base = Base(resolve(reference, self.url, ()) or self.url, self.options.rules)
-        self._has_base = True
+        self.base = Base(resolve(reference, self.url, ()) or self.url, self.options.rules)
+        self.has_base = True
 
     def resolved(self, reference: str) -> str | None:
         """Return the canonical URL a reference means here, or None if it is not one we crawl."""
-        url = self._base.resolve(reference)
-        return None if url is None or len(url) > self._max_url_chars else url
+        url = self.base.resolve(reference)
+        return None if url is None or len(url) > self.max_url_chars else url
 
     def add(self, reference: str, kind: LinkKind, text: str = "", *, nofollow: bool = False) -> None:
         url = self.resolved(reference)
         if url is None or url == self.url:
             return
         if kind is _ANCHOR:
-            self._add_anchor(url, self._anchors.get(url), text, nofollow)
+            self._add_anchor(url, self.anchors.get(url), text, nofollow)
         elif (url, kind) not in self._others and self._takes_room(is_requisite=kind.is_requisite):
             self._others[url, kind] = Link(url, kind, text, nofollow)
 
@@ -82,45 +82,48 @@ class LinkCollector:
         Half the anchors of a long page lead to places in it, and most of the others have been on it before.
         """
         reference = anchor.getattr("href", "")
-        if reference[:1] == "#" and not self._has_base:
+        if reference[:1] == "#" and not self.has_base:
             return
-        url = self._base.resolve(reference)
-        if url is None or url == self.url or len(url) > self._max_url_chars:
+        url = self.base.resolve(reference)
+        if url is None or url == self.url or len(url) > self.max_url_chars:
             return
-        known = self._anchors.get(url)
+        known = self.anchors.get(url)
         if known is not None and known.text and not known.nofollow:
             return
         if reference or anchor.hasattr("href"):
             text = self._words_of(anchor) or one_line(extract.pictured(anchor), MAX_ANCHOR_CHARS)
-            relations = anchor.getattr("rel", "")
-            self._add_anchor(url, known, text, relations != "" and _is_unendorsed(relations))
+            self.add_anchor(url, known, text, anchor.getattr("rel", ""))
 
     def _words_of(self, anchor: Element) -> str:
-        if self._chars_left <= 0:
+        if self.chars_left <= 0:
             return ""
         written = anchor.text
-        self._chars_left -= len(written)
+        self.chars_left -= len(written)
         return one_line(written, MAX_ANCHOR_CHARS)
+
+    def add_anchor(self, url: str, known: Link | None, text: str, relations: str) -> None:
+        """Add an anchor; `known` is what was known of its URL before."""
+        self._add_anchor(url, known, text, relations != "" and _is_unendorsed(relations))
 
     def _add_anchor(self, url: str, known: Link | None, text: str, nofollow: bool) -> None:
         if known is not None:
-            self._anchors[url] = Link(url, _ANCHOR, known.text or text, known.nofollow and nofollow)
-        elif self._room_for_ways > 0:
-            self._room_for_ways -= 1
-            self._anchors[url] = Link(url, _ANCHOR, text, nofollow)
+            self.anchors[url] = Link(url, _ANCHOR, known.text or text, known.nofollow and nofollow)
+        elif self.room_for_ways > 0:
+            self.room_for_ways -= 1
+            self.anchors[url] = Link(url, _ANCHOR, text, nofollow)
         else:
             self.is_full = True
 
     def _takes_room(self, *, is_requisite: bool) -> bool:
-        if (self._room_for_requisites if is_requisite else self._room_for_ways) <= 0:
+        if (self._room_for_requisites if is_requisite else self.room_for_ways) <= 0:
             self.is_full = True
             return False
         self._room_for_requisites -= is_requisite
-        self._room_for_ways -= not is_requisite
+        self.room_for_ways -= not is_requisite
         return True
 
     def links(self) -> tuple[Link, ...]:
-        return (*self._anchors.values(), *self._others.values())
+        return (*self.anchors.values(), *self._others.values())
 
 
 # ---- headers --------------------------------------------------------------------------------------------------------
@@ -164,14 +167,21 @@ def add_ways(extract: Extract, links: LinkCollector) -> str:
     if base is not None:
         links.set_base(base)
     canonical = ""
-    for element, tag in zip(extract.elements, extract.tags, strict=True):
-        if tag == "a":
-            links.take(element, extract)
-        elif tag == "link":
+
+    def take_other(tag: str, element: Element) -> None:
+        nonlocal canonical
+        if tag == "link":
             named = _add_link_element(element, links)
             canonical = canonical or named
         elif tag in _RARE_WAYS:
             _add_rare_way(tag, element, links)
+
+    if not take_anchors(extract, links, take_other):
+        for element, tag in zip(extract.elements, extract.tags, strict=True):
+            if tag == "a":
+                links.take(element, extract)
+            else:
+                take_other(tag, element)
     return canonical
 
 

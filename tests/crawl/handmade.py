@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from teia.crawl.logrows import roll_out, write_log
-from teia.frontier.cell import Archived, Found, FrontierCell, PageRow, Settled, tail_of
+from teia.frontier.cell import Archived, Found, FrontierCell, PageRow, Settled
 from teia.frontier.schema import (
     BY_LINK,
     BY_SEED,
@@ -21,6 +21,7 @@ from teia.frontier.schema import (
     STATE_EXCLUDED,
     STATE_FAILED,
 )
+from teia.frontier.tails import tail_of
 from teia.store.fetchlog import FetchRow
 from teia.store.root import CellFolder, Root, open_root
 from teia.urls import key_of, split

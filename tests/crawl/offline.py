@@ -21,11 +21,12 @@ from teia.crawl.judge import task_for
 from teia.crawl.messages import decode_result, encode
 from teia.crawl.opening import open_crawls
 from teia.crawl.visits import Visit
-from teia.frontier.cell import Found, tail_of
+from teia.frontier.cell import Found
 from teia.frontier.ledger import Ledger
 from teia.frontier.politeness import Place
 from teia.frontier.retry import verdict
 from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.tails import tail_of
 from teia.records import Fetched
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split

@@ -14,13 +14,14 @@ from teia.crawl.commit import Committer, Group
 from teia.crawl.messages import FoundLink, Result
 from teia.crawl.visits import Visit
 from teia.errors import DiskFull
-from teia.frontier.cell import Found, FrontierCell, tail_of
+from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.ledger import Ledger, Rest
 from teia.frontier.order import breadth
 from teia.frontier.politeness import Place
 from teia.frontier.retry import Verdict
 from teia.frontier.schedule import HostQueue
 from teia.frontier.schema import STATE_DONE
+from teia.frontier.tails import tail_of
 from teia.records import Fetched
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teia.frontier import nearer
-from teia.frontier.cell import Archived, FrontierCell, PageRow, Settled, tail_of, url_from
+from teia.frontier.cell import Archived, FrontierCell, PageRow, Settled
 from teia.frontier.order import backlinks, depth_first
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
@@ -22,6 +22,7 @@ from teia.frontier.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
+from teia.frontier.tails import tail_of, url_from
 from teia.urls import split
 
 from .cells import (

@@ -10,8 +10,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.frontier.cell import Found, FrontierCell, PageRow, url_from
+from teia.frontier.cell import Found, FrontierCell, PageRow
 from teia.frontier.schema import STATE_DONE, STATE_EXCLUDED, STATE_FAILED, STATE_QUEUED
+from teia.frontier.tails import url_from
 from teia.urls import key_of
 
 from .cells import (

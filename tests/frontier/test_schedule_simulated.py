@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from teia.config import CourtesySettings
 from teia.frontier.schedule import HostQueue, Queued
 
 from .queues import queued, schedule_of
+
+MOST_HOSTS = CourtesySettings().shared_sites
+"""More of them at one address would owe each other less (frontier/sharing.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Simulation:
         self.most_engaged = 0
         self.expected: set[str] = set()
         self.addresses: dict[str, str] = {}
-        for host in range(self.chance.randrange(1, 12)):
+        for host in range(self.chance.randrange(1, MOST_HOSTS + 1)):
             self.addresses[f"h{host}"] = f"1.1.1.{self.chance.randrange(4)}"
             for collection in range(self.chance.choice((1, 1, 2))):
                 self.plan(f"h{host}", collection)

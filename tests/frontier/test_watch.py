@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile
-from teia.frontier.cell import Found, FrontierCell, PageRow, tail_of
+from teia.frontier.cell import Found, FrontierCell, PageRow
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
 from teia.frontier.suspicion import Doubt, Standing
+from teia.frontier.tails import tail_of
 from teia.frontier.watch import Watch
 from teia.lib.outline import outline
 from teia.urls import key_of

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.lib.hamming import distance
-from teia.lib.simhash import simhash, simhash_by_arrays
+from teia.lib.simhash import simhash
+from teia.lib.simhash_arrays import simhash_by_arrays
 
 WORDS = [f"word{number}" for number in range(400)]
 

@@ -66,7 +66,7 @@ def test_what_is_remembered_is_bounded() -> None:
     base = Base("http://many.test/")
     for number in range(3 * MAX_KNOWN):
         base.resolve(f"/{number}")
-        assert len(base._known) <= MAX_KNOWN
+        assert len(base.known) <= MAX_KNOWN
 
 
 def test_overlong_references_are_refused() -> None:

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from teia.parse.fingerprint import fingerprints
 from teia.parse.language import language_of, primary_subtag
-from teia.parse.text import normal_octets, normalised, normalised_by_arrays, normalised_plainly, one_line
+from teia.parse.text import normal_octets, normalised, normalised_plainly, one_line
+from teia.parse.text_arrays import normalised_by_arrays
 
 PORTUGUESE = (
     "O processo inicia-se a partir de um conjunto de endereços que referenciam os documentos a recolher. Cada servidor "

@@ -33,7 +33,7 @@ present = 0.8
 excluded = 0.05
 nofollow = 0
 crawl_delay = 0.3
-crawl_delay_s = 0.5
+crawl_delay_s = 0.3
 """
 DELAY_S = 0.1
 

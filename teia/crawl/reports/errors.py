@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from teia.crawl.reports.outcomes import code_of, meaning_of
 from teia.crawl.reports.source import Source, share_of
-from teia.frontier.cell import url_from
+from teia.frontier.tails import url_from
 from teia.records import Outcome
 
 EXAMPLES = 3

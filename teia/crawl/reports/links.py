@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from teia.crawl.reports.source import Source, share_of
-from teia.frontier.cell import url_from
 from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_REQUISITE, BY_SEED, BY_SITEMAP, STATE_NAMES
+from teia.frontier.tails import url_from
 
 WAYS = {
     "link": BY_LINK,

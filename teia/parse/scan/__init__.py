@@ -10,17 +10,18 @@ not, since only bold is moved by it.
 
 It is compiled (Cython) from _scan.pyx, which takes a page apart into tags and text, and what that includes: stack.pxi,
 the elements that are open; open.pxi, how tags open and close them; shown.pxi, the text; extract.pxi, what was found;
-tags.pxi, the table of tags; octets.pxi. Begin with stack.pxi and open.pxi. Where there was no compiler, every page goes
-the long way.
+anchors.pxi, how links are brought on; tags.pxi, the table of tags; octets.pxi. Begin with stack.pxi and open.pxi. Where
+there was no compiler, every page goes the long way.
 """
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from types import ModuleType
 
 from teia.parse.bounds import is_modest
-from teia.parse.extract import Extract
+from teia.parse.extract import Element, Extract
 
 _compiled: ModuleType | None
 try:
@@ -43,6 +44,14 @@ def scan(markup: bytes, *, want_text: bool) -> Extract | None:
     except _compiled.GivenUp:
         return None
     return extract
+
+
+def take_anchors(extract: Extract, links: object, other: Callable[[str, Element], None]) -> bool:
+    """Bring the anchors of a scanned page to a `LinkCollector`, and what else it has to `other`; False of a tree."""
+    if _compiled is None or not isinstance(extract, _compiled.Extract):
+        return False
+    _compiled.take_anchors(extract, links, other)
+    return True
 
 
 def is_plain(markup: bytes) -> bool:

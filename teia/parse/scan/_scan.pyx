@@ -17,6 +17,11 @@ from codecs import BOM_UTF8
 from html.entities import html5
 
 from teia.parse.bounds import LONG_TAG_CHARS, SUSPICIOUS_TAGS
+from teia.parse.text import MAX_ANCHOR_CHARS, one_line
+from teia.records import Link, LinkKind
+from teia.urls import MAX_REFERENCE_CHARS
+
+OF_ANCHOR = LinkKind.ANCHOR
 
 
 class GivenUp(Exception):
@@ -29,6 +34,7 @@ include "shown.pxi"
 include "extract.pxi"
 include "stack.pxi"
 include "open.pxi"
+include "anchors.pxi"
 
 cdef enum:
     MOST_OCTETS = 0x7FFFFFFF

@@ -1,0 +1,57 @@
+"""How fast a page changes and how probably our copy still is what the page is, from what its visits saw.
+
+A page's own visits are few, so the rate begins from a prior that the other pages of its host give, those of its kind
+foremost (refresh/priors.py). What is known of a page never visited twice is nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.crawl.observing import readable
+from teia.frontier import histories
+from teia.frontier.cell import FrontierCell
+from teia.refresh.history import DAY_S, in_columns
+from teia.refresh.priors import page_type, priors_of
+from teia.refresh.rates import estimate, fresh_probability_of
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+MAX_PEERS = 1_000
+INTERVAL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """A page's change rate with the interval it lies in with a probability of 90%, and whether our copy is fresh.
+
+    `fresh_probability` is averaged over what the rate may be.
+    """
+
+    rate_per_day: float
+    low_per_day: float
+    high_per_day: float
+    fresh_probability: float
+
+
+def freshness_of(frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float) -> Freshness | None:
+    """What is known of one page; None if it was not visited again yet."""
+    slot = slot_of(site_of(host))
+    peers = list(histories.peers(frontier, slot, host_id, key, MAX_PEERS))
+    if not peers:
+        return None
+    kinds: dict[str, int] = {}
+    types = [page_type(peer.tail.removeprefix("s"), peer.depth, peer.media_type) for peer in peers]
+    kind = np.array([kinds.setdefault(each, len(kinds)) for each in types], dtype=np.int64)
+    with readable(frontier):
+        columns = in_columns([peer.record for peer in peers])
+        is_trusted = Trust.decode(histories.manners(frontier, slot, host_id)[0]).dates.is_trusted
+    trusted = np.full(len(peers), is_trusted)
+    prior = priors_of(columns, np.zeros(len(peers), dtype=np.int64), kind, trusted)
+    found = estimate(columns, prior, trusted)
+    low, high = found.interval(INTERVAL)
+    fresh = fresh_probability_of(found, now_s - columns.visited_s)
+    of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
+    return Freshness(*map(float, of_page))

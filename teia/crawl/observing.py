@@ -1,0 +1,114 @@
+"""A page visited again: what the visit saw, compared with the one before, in the transaction that settles it (A13, F3).
+
+First visits never come here. A visit is an observation if it brought an answer that says something of the page: a body,
+a redirect, a 304, or that there is nothing there. Errors of the server or the way, and answers that could not be read,
+tell nothing about change.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+
+from teia.crawl.visits import Visit
+from teia.errors import CorruptFile
+from teia.frontier import histories
+from teia.frontier.cell import FrontierCell, PageRow, Settled
+from teia.frontier.histories import Known
+from teia.frontier.schema import STATE_DONE
+from teia.parse.dates import parse_date
+from teia.records import NOT_MODIFIED, Outcome
+from teia.refresh.history import History, Seen, Sight, compare
+from teia.refresh.mask import HostMask, PageMask, judge, unchanged
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+
+def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) -> Settled:
+    """Compare a visit with the one before, and learn from it; returns it with what it saw."""
+    page = settled.page
+    if page is None or not _tells_something(settled, page):
+        return settled
+    slot = slot_of(site_of(host))
+    place = (slot, settled.host_id, settled.queued.key)
+    known = histories.known(frontier, place)
+    if known is None:
+        return settled
+    is_new = not known.record
+    with readable(frontier):
+        history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
+        of_page, of_host = PageMask.decode(known.mask), _Manners(frontier, slot, settled.host_id)
+    if is_new:
+        history.is_gone = _before(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
+    sketch = visit.result.sketch if visit.result is not None else b""
+
+    def is_cosmetic() -> bool | None:
+        return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
+
+    before = _before(known, is_gone=history.is_gone)
+    now = Seen(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
+    saw = compare(before, now, is_cosmetic)
+    if saw in {Sight.NOT_MODIFIED, Sight.SAME_BYTES, Sight.SAME_TEXT}:
+        unchanged(of_page, sketch or of_page.sketch)
+    modified_s = parse_date(page.last_modified) if saw is Sight.CHANGED else None
+    changed = history.observe(saw, settled.time_s, modified_s)
+    _compare_validators(of_host.trust, known, page)
+    histories.keep(frontier, place, history.encode(), of_page.encode())
+    of_host.keep()
+    return replace(settled, saw=int(saw), changed=changed)
+
+
+@contextmanager
+def readable(frontier: FrontierCell) -> Iterator[None]:
+    """Name the file in which a record is none."""
+    try:
+        yield
+    except (ValueError, struct.error) as error:
+        raise CorruptFile(frontier.path, f"what is kept of a page's visits cannot be read: {error}") from error
+
+
+class _Manners:
+    """What is known of a host; of its pages' parts only if that is asked for, for it takes longer to read."""
+
+    def __init__(self, frontier: FrontierCell, slot: int, host_id: int) -> None:
+        self._at = (frontier, slot, host_id)
+        self._before = histories.manners(*self._at)
+        self.trust = Trust.decode(self._before[0])
+
+    @cached_property
+    def mask(self) -> HostMask:
+        with readable(self._at[0]):
+            return HostMask.decode(self._before[1])
+
+    def keep(self) -> None:
+        """Write what was learnt, if something was."""
+        mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
+        now = (self.trust.encode(), mask)
+        if now != self._before:
+            histories.keep_manners(*self._at, *now)
+
+
+def _tells_something(settled: Settled, page: PageRow) -> bool:
+    if settled.state != STATE_DONE or settled.outcome == Outcome.PARSE_FAILED:
+        return False
+    return 200 <= page.status < 500
+
+
+def _before(known: Known, *, is_gone: bool) -> Seen:
+    """The page before, as it is compared; a page that was gone behind a 200 is remembered by its history."""
+    is_soft_404 = is_gone and known.status < 400
+    return Seen(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)
+
+
+def _compare_validators(trust: Trust, known: Known, page: PageRow) -> None:
+    """Two answers with bodies show whether the host's validators move with its contents; a 304 has no body."""
+    if page.status == NOT_MODIFIED or known.status // 100 != 2 or page.status // 100 != 2:
+        return
+    trust.note(
+        content_changed=known.digest != page.digest,
+        modified=(known.last_modified, page.last_modified),
+        etag=(known.etag, page.etag),
+    )

@@ -1,0 +1,85 @@
+"""What is kept of pages that were visited again, and of their hosts: the tables `histories` and `manners`.
+
+A first visit writes nothing here: all it tells is when it was, and that is in `pages`. What the records mean is for
+refresh/ to say; here they are octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teia.frontier.cell import FrontierCell
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A page as its last good visit left it. `record` and `mask` are empty until it was visited again."""
+
+    status: int
+    digest: bytes
+    text_digest: bytes
+    simhash: int
+    redirect_to: str
+    etag: str
+    last_modified: str
+    last_change_s: float
+    outcome: str
+    record: bytes
+    mask: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A page of a host, as far as its change rate may be compared with others."""
+
+    key: int
+    tail: str
+    depth: int
+    media_type: str
+    record: bytes
+
+
+def known(frontier: FrontierCell, place: Place) -> Known | None:
+    """What is known of a page before a visit is written down; None if there was no answer to compare with."""
+    sql = """
+        SELECT p.status, p.digest, p.text_digest, p.simhash, p.redirect_to, p.etag, p.last_modified, p.last_change_s,
+               u.outcome, coalesce(h.record, x''), coalesce(h.mask, x'')
+        FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)
+        WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND p.digest <> x''
+    """
+    row = frontier.db.execute(sql, place).fetchone()
+    return None if row is None else Known(*row)
+
+
+def keep(frontier: FrontierCell, place: Place, record: bytes, mask: bytes) -> None:
+    """Write a page's history; inside a transaction."""
+    frontier.db.execute("INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?)", (*place, record, mask))
+
+
+def manners(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:
+    """What is known of a host's validators, and of what comes and goes on its pages; empty if nothing is."""
+    sql = "SELECT trust, mask FROM manners WHERE slot = ? AND host_id = ?"
+    row: tuple[bytes, bytes] | None = frontier.db.execute(sql, (slot, host_id)).fetchone()
+    return (b"", b"") if row is None else row
+
+
+def keep_manners(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
+    """Write the same; inside a transaction."""
+    frontier.db.execute("INSERT OR REPLACE INTO manners VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
+
+
+def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:
+    """A page that has a history, first, and so many others of its host; none if the page has none."""
+    columns = "h.key, u.tail, u.depth, p.media_type, h.record"
+    tables = "histories AS h JOIN urls AS u USING (slot, host_id, key) JOIN pages AS p USING (slot, host_id, key)"
+    of_host = f"SELECT {columns} FROM {tables} WHERE h.slot = ? AND h.host_id = ?"  # noqa: S608  # our own text
+    row = frontier.db.execute(f"{of_host} AND h.key = ?", (slot, host_id, key)).fetchone()
+    if row is None:
+        return
+    yield Peer(*row)
+    for other in frontier.db.execute(f"{of_host} AND h.key <> ? LIMIT ?", (slot, host_id, key, limit)):
+        yield Peer(*other)

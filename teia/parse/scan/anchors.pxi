@@ -1,0 +1,58 @@
+# The anchors of a page brought to whoever collects its links: `LinkCollector.take` (links.py) for all of them at once.
+
+cdef enum:
+    TEXT = 2  # places in a Link
+    NOFOLLOW = 3
+
+
+cdef str _one_line(str text):
+    """Do what text.one_line does with the words of an anchor."""
+    if len(text) <= MAX_ANCHOR_CHARS and text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return one_line(text, MAX_ANCHOR_CHARS)
+
+
+def take_anchors(Extract extract not None, links, other):
+    """Add where the anchors lead; everything else goes to `other`, in its order.
+
+    Done here because a page has a hundred of them, and half of reading it was spent on calls between Python functions.
+    What is the same for all of them is asked once.
+    """
+    cdef dict anchors = links.anchors, known = links.base.known
+    cdef str url = links.url, reference, found, text, relations
+    cdef Py_ssize_t most_chars = links.max_url_chars, fragment
+    cdef bint has_base = links.has_base
+    cdef Element element
+    cdef object link  # a Link, which is more than a tuple
+    resolve, make = links.base.resolve, tuple.__new__
+    for element in extract.elements:
+        if element.tag != "a":
+            other(element.tag, element)
+            continue
+        reference = element.value(HREF)
+        if reference is None or len(reference) > MAX_REFERENCE_CHARS:
+            continue
+        fragment = reference.find("#")
+        if fragment == 0 and not has_base:
+            continue
+        if fragment >= 0:
+            reference = reference[:fragment]
+        answer = known.get(reference, known) if reference else known
+        found = resolve(reference) if answer is known else answer
+        if found is None or found == url or len(found) > most_chars:
+            continue
+        link = anchors.get(found)
+        if link is not None and link[TEXT] and not link[NOFOLLOW]:
+            continue
+        text = ""
+        if links.chars_left > 0:
+            text = element.text
+            links.chars_left -= len(text)
+            text = _one_line(text)
+        text = text or _one_line(element.value(ALT) or "")
+        relations = element.value(REL)
+        if link is None and not relations and links.room_for_ways > 0:
+            links.room_for_ways -= 1
+            anchors[found] = make(Link, (found, OF_ANCHOR, text, False))
+        else:
+            links.add_anchor(found, link, text, relations or "")

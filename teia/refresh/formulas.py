@@ -1,0 +1,207 @@
+"""Freshness of a page that changes as a Poisson process, with rate `lam`, and is visited now and then.
+
+A copy of age `a` is still fresh with probability exp(-lam a). Between two visits a gap `d` apart it is fresh for
+(1 - exp(-lam d)) / lam on average, and this is concave in `d`: even gaps are best, and every visit more is worth less
+than the one before (Cho and Garcia-Molina, 2003; Wolf and others, 2002). All functions take and return arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from teia.refresh.model import Floats, Numbers, Rows, World
+
+SERIES_BELOW: Final = 0.02
+"""Below this, 1 - (1 - e^-u)/u loses digits; five terms of its series are then exact to the last one."""
+
+TABLE_CELLS: Final = 1 << 14
+TABLE_END: Final = 6.1
+"""sqrt(-ln(1 - z)) of the largest z below 1 in double precision."""
+
+BLOCK: Final = 1 << 14
+"""Pages that are computed at once, so that intermediate columns stay in the processor's cache."""
+
+
+def blocks(pages: int, wanted: NDArray[np.bool_] | None = None) -> Iterator[slice | Numbers]:
+    """Where to find the pages that are wanted, block by block; None is all."""
+    if wanted is None:
+        yield from (slice(begin, begin + BLOCK) for begin in range(0, pages, BLOCK))
+    else:
+        rows = np.flatnonzero(wanted)
+        yield from (rows[begin : begin + BLOCK] for begin in range(0, len(rows), BLOCK))
+
+
+def staleness(u: ArrayLike) -> Floats:
+    """S(u) = 1 - (1 - e^-u)/u: the share of a gap in which the copy is stale, u = lam * gap; 0 at 0, 1 at infinity."""
+    u = np.asarray(u, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = 1.0 + np.expm1(-u) / u
+    v = np.minimum(u, SERIES_BELOW)
+    series = v * (1 / 2 - v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040)))))
+    result: Floats = np.where(u < SERIES_BELOW, series, plain)
+    return result
+
+
+def lost(u: ArrayLike) -> Floats:
+    """How long the copy is stale in a gap, in units of 1/lam: u S(u) = u - 1 + e^-u."""
+    u = np.asarray(u, dtype=np.float64)
+    v = np.minimum(u, SERIES_BELOW)
+    series = v * v * (1 / 2 - v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040)))))
+    result: Floats = np.where(u < SERIES_BELOW, series, u + np.expm1(-u))
+    return result
+
+
+def marginal(u: ArrayLike) -> Floats:
+    """q(u) = 1 - (1 + u) e^-u: what more visits are worth at even gaps, between 0 (very fresh) and 1 (hopeless)."""
+    u = np.asarray(u, dtype=np.float64)
+    v = np.minimum(u, SERIES_BELOW)
+    series = v * v * (1 / 2 - v * (1 / 3 - v * (1 / 8 - v * (1 / 30 - v * (1 / 144 - v / 840)))))
+    with np.errstate(invalid="ignore"):
+        plain = -np.expm1(-u) - u * np.exp(-u)
+    return np.where(u < SERIES_BELOW, series, np.where(np.isinf(u), 1.0, plain))
+
+
+def gap_for(z: ArrayLike) -> Floats:
+    """Return q^-1(z), to the last digits: from a table and two steps of Newton. 0 at 0, infinity from 1 on."""
+    z = np.asarray(z, dtype=np.float64)
+    u = rough_gap_for(z)
+    inside = (z > 0) & (z < 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(2):
+            step = (marginal(u) - z) * np.exp(u) / u
+            u = np.where(inside, np.maximum(u - step, u / 2), u)
+    return np.where(z >= 1, np.inf, np.where(z <= 0, 0.0, u))
+
+
+def rough_gap_for(z: Floats) -> Floats:
+    """Return q^-1(z) to seven digits, or more; infinity from 1 on.
+
+    The table is of u/v over v = sqrt(-ln(1 - z)): a smooth function everywhere, sqrt(2) at 0 and about v at the end.
+    """
+    values, slopes = _gap_table()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        v = np.sqrt(-np.log1p(-np.minimum(z, 1.0)))
+    place = np.minimum(v, TABLE_END) * (TABLE_CELLS / TABLE_END)
+    cell = np.minimum(place.astype(np.int32), TABLE_CELLS - 1)
+    result: Floats = v * (values[cell] + (place - cell) * slopes[cell])
+    return result
+
+
+@cache
+def _gap_table() -> tuple[Floats, Floats]:
+    v = np.linspace(0.0, TABLE_END, TABLE_CELLS + 1)[1:]
+    tail = v * v  # -ln(1 - z), which is u - ln(1 + u)
+    u = tail + np.sqrt(2 * tail)
+    for _ in range(30):
+        u -= (u - np.log1p(u) - tail) * (1 + u) / u
+    values = np.concatenate([[np.sqrt(2.0)], u / v])
+    return values, np.append(np.diff(values), 0.0)
+
+
+def even_staleness(world: World, counts: ArrayLike) -> Floats:
+    """Staleness of each page over the horizon, with this many visits at their best times from its age on.
+
+    From age `a` the best gaps are all (T + a)/(x + 1), the first of them begun already; where that asks for a first
+    visit before now, it is made now and the gaps are T/x.
+    """
+    x = np.asarray(counts, dtype=np.float64)
+    lam, horizon, age = world.rate, world.horizon_s, world.age_s
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        at_once = x * age > horizon
+        gaps = np.where(at_once, x, x + 1)
+        gap = np.where(at_once, horizon, horizon + age) / gaps
+        stale = gaps * lost(lam * gap) - np.where(at_once, 0.0, lost(lam * age))
+        result = stale / (lam * horizon)
+        never = -np.expm1(-lam * age) + np.exp(-lam * age) * staleness(lam * horizon)
+    result = np.where(x == 0, never, result)
+    return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
+
+
+def ideal_times(horizon_s: float, age_s: float, count: int) -> Floats:
+    """Return the best times for a page's visits. (j T)/(x + 1), so that equal times are equal numbers."""
+    j = np.arange(1, count + 1, dtype=np.float64)
+    if count * age_s > horizon_s:
+        return (j - 1) * horizon_s / count
+    return j * (horizon_s + age_s) / (count + 1) - age_s
+
+
+def steady_staleness(lam: ArrayLike, rho: ArrayLike) -> Floats:
+    """Staleness of pages that are visited every 1/rho for ever; 1 for those never visited that do change."""
+    lam = np.asarray(lam, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(lam == 0, 0.0, staleness(lam / np.asarray(rho, dtype=np.float64)))
+
+
+def steady_age_s(lam: ArrayLike, rho: ArrayLike) -> Floats:
+    """Mean age of copies visited every 1/rho for ever: how long ago a stale copy became so, 0 for a fresh one (Cho)."""
+    lam, rho = np.asarray(lam, dtype=np.float64), np.asarray(rho, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(lam == 0, 0.0, _aged(lam / rho, lam) * rho)
+
+
+def _aged(u: Floats, lam: Floats) -> Floats:
+    """Integral of the expected age over one gap: (u^2/2 - u + 1 - e^-u) / lam^2, u = lam * gap."""
+    v = np.minimum(u, SERIES_BELOW)
+    series = v * v * v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        area: Floats = np.where(u < SERIES_BELOW, series, u * u / 2 - lost(u)) / (lam * lam)
+    return area
+
+
+def visited_staleness(world: World, page: Rows, time_s: Floats) -> Floats:
+    """Exact expected staleness of each page over the horizon, for ANY visits.
+
+    `page` are places in the world's columns. Visits may come in any order; those outside the horizon are an error of
+    the caller's and those at its end are worth nothing.
+    """
+    gaps = _Gaps.of(world, page, time_s)
+    lam = world.rate
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        later = np.bincount(gaps.page, lost(lam[gaps.page] * gaps.length), minlength=len(world))
+        first = lam * gaps.first
+        faded = np.exp(-lam * world.age_s)
+        stale = later + first * (1 - faded) + faded * lost(first)
+        result = stale / (lam * world.horizon_s)
+    return np.where(lam == 0, 0.0, np.where(np.isinf(lam), 1.0, result))
+
+
+def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
+    """Mean age of each page's copy over the horizon, for any visits (Cho): how long ago the copy became stale."""
+    gaps = _Gaps.of(world, page, time_s)
+    lam, before = world.rate, world.age_s
+    with np.errstate(invalid="ignore", divide="ignore"):
+        later = np.bincount(gaps.page, _aged(lam[gaps.page] * gaps.length, lam[gaps.page]), minlength=len(world))
+        area = later + _aged(lam * (before + gaps.first), lam) - _aged(lam * before, lam)
+    always = (np.bincount(gaps.page, gaps.length**2 / 2, minlength=len(world)) + gaps.first**2 / 2) + (
+        before * gaps.first
+    )
+    area = np.where(np.isinf(lam), always, np.where(lam == 0, 0.0, area))
+    result: Floats = area / world.horizon_s
+    return result
+
+
+class _Gaps:
+    """The time between visits, page by page: `first` up to the first visit of each page, `length` after each visit."""
+
+    def __init__(self, page: Rows, length: Floats, first: Floats) -> None:
+        self.page, self.length, self.first = page, length, first
+
+    @classmethod
+    def of(cls, world: World, page: Rows, time_s: Floats) -> _Gaps:
+        order = np.argsort(page, kind="stable")
+        page, time_s = page[order], time_s[order]
+        same = page[1:] == page[:-1]
+        if (time_s[1:][same] < time_s[:-1][same]).any():
+            order = np.lexsort((time_s, page))
+            page, time_s = page[order], time_s[order]
+        until = np.full(len(page), world.horizon_s)
+        until[:-1][same] = time_s[1:][same]
+        first = np.full(len(world), world.horizon_s)
+        opens = np.append(True, ~same)[: len(page)]
+        first[page[opens]] = time_s[opens]
+        return cls(page, until - time_s, first)

@@ -1,0 +1,257 @@
+"""What the visits of a page saw, and what is kept of it to learn how fast the page changes.
+
+A visit tells one bit: the page is as it was, or it is not (`Sight`). A visit that failed tells nothing. A page's
+`History` sums these bits up in at most 304 octets, enough for every estimator of rates.py:
+
+    last visit, last change seen      when
+    visits n, changes X               how many observations there were, and how many of them found a change
+    quiet time                        the sum of the intervals that ended without a change
+    gaps                              the intervals that ended with one: (seconds, weight), 32 at most
+    dated changes                     how many of those had a believable Last-Modified, and the sum of its ages
+
+Everything fades with a half-life, for pages change their habits. When there are more than 32 gaps, the two whose
+lengths are most alike become one with the weight of both: the likelihood depends on their lengths alone, and smoothly,
+so nothing is lost but a little precision, where dropping the oldest would have made busy pages look calm.
+
+Times are Unix seconds; a first visit needs no history at all, since all there is to know is when it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import log
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from teia.records import NOT_MODIFIED
+
+DAY_S = 86_400.0
+HALF_LIFE_S = 90 * DAY_S
+MAX_GAPS = 32
+CLOCK_ERROR_S = 120.0
+"""How far a server's clock may be ahead of ours before a Last-Modified in the future is not believed."""
+
+_HEAD = Struct("<BBHddffdfd")
+_GAP = Struct("<ff")
+_FORMAT = 1
+_GONE_BIT = 1
+
+Floats = npt.NDArray[np.float64]
+
+
+class Sight(IntEnum):
+    """What a visit saw, compared with the one before. The numbers are kept on disk."""
+
+    NOT_MODIFIED = 0
+    SAME_BYTES = 1
+    SAME_TEXT = 2
+    COSMETIC = 3
+    CHANGED = 4
+    GONE = 5
+
+
+class Seen(NamedTuple):
+    """An answer as far as it is compared. `text_digest` is of the normalised text (F3), empty where there is none."""
+
+    status: int
+    digest: bytes
+    text_digest: bytes
+    simhash: int
+    redirect_to: str = ""
+    is_soft_404: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_soft_404 or 400 <= self.status < 500
+
+
+def compare(before: Seen, now: Seen, is_cosmetic: Callable[[], bool | None]) -> Sight:
+    """Say what a visit saw. `is_cosmetic` looks closer at texts that differ; None if it cannot tell.
+
+    Then a text of the same simhash is the same but for trifles, and any other one is a change.
+    """
+    if now.status == NOT_MODIFIED:
+        return Sight.NOT_MODIFIED
+    if now.is_gone:
+        return Sight.GONE
+    if before.is_gone or before.redirect_to != now.redirect_to or before.status // 100 != now.status // 100:
+        return Sight.CHANGED
+    if before.digest == now.digest:
+        return Sight.SAME_BYTES
+    if not before.text_digest or not now.text_digest:
+        return Sight.CHANGED
+    if before.text_digest == now.text_digest:
+        return Sight.SAME_TEXT
+    verdict = is_cosmetic()
+    if verdict is None:
+        verdict = before.simhash == now.simhash
+    return Sight.COSMETIC if verdict else Sight.CHANGED
+
+
+@dataclass(slots=True)
+class History:
+    """What is known of one page's changes; see the module's text. The counts fade, so they are not whole numbers."""
+
+    visited_s: float
+    changed_s: float
+    visits: float = 0.0
+    changes: float = 0.0
+    quiet_s: float = 0.0
+    dated: float = 0.0
+    dated_s: float = 0.0
+    is_gone: bool = False
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    @classmethod
+    def begun(cls, first_visit_s: float) -> History:
+        """The history after a first visit."""
+        return cls(first_visit_s, first_visit_s)
+
+    def observe(
+        self, sight: Sight, now_s: float, modified_s: float | None = None, half_life_s: float = HALF_LIFE_S
+    ) -> bool:
+        """Add a visit; returns whether it found a change. `modified_s` is the answer's Last-Modified.
+
+        That a page is gone is a change once, and so is its return. A visit that is no later than the last one, as after
+        a step of the clock, tells nothing about a rate.
+        """
+        changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
+        self.is_gone = sight is Sight.GONE
+        interval_s = now_s - self.visited_s
+        if interval_s <= 0.0:
+            return changed
+        self._fade(0.5 ** (interval_s / half_life_s))
+        self.visits += 1.0
+        if changed:
+            self._add_change(interval_s, _believable_age(modified_s, self.visited_s, now_s))
+            self.changed_s = now_s
+        else:
+            self.quiet_s += interval_s
+        self.visited_s = now_s
+        return changed
+
+    def _fade(self, kept: float) -> None:
+        self.visits *= kept
+        self.changes *= kept
+        self.quiet_s *= kept
+        self.dated *= kept
+        self.dated_s *= kept
+        self.gaps = [(gap_s, weight * kept) for gap_s, weight in self.gaps]
+
+    def _add_change(self, interval_s: float, age_s: float | None) -> None:
+        self.changes += 1.0
+        if age_s is not None:
+            self.dated += 1.0
+            self.dated_s += age_s
+        self.gaps.append((interval_s, 1.0))
+        if len(self.gaps) > MAX_GAPS:
+            self.gaps = _two_made_one(sorted(self.gaps))
+
+    def encode(self) -> bytes:
+        flags = _GONE_BIT if self.is_gone else 0
+        numbers = (self.visited_s, self.changed_s, self.visits, self.changes, self.quiet_s, self.dated, self.dated_s)
+        head = _HEAD.pack(_FORMAT, flags, len(self.gaps), *numbers)
+        return head + b"".join(_GAP.pack(*gap) for gap in self.gaps)
+
+    @classmethod
+    def decode(cls, record: bytes) -> History:
+        """Read what `encode` wrote; ValueError for anything else."""
+        if len(record) < _HEAD.size or record[0] != _FORMAT:
+            raise ValueError("no history of a format this teia knows")
+        _, flags, count, visited_s, changed_s, *sums = _HEAD.unpack_from(record)
+        if len(record) != _HEAD.size + count * _GAP.size:
+            raise ValueError("a history that was cut")
+        gaps = [(gap_s, weight) for gap_s, weight in _GAP.iter_unpack(record[_HEAD.size :])]
+        visits, changes, quiet_s, dated, dated_s = sums
+        is_gone = bool(flags & _GONE_BIT)
+        return cls(visited_s, changed_s, visits, changes, quiet_s, dated, dated_s, is_gone, gaps)
+
+
+def _believable_age(modified_s: float | None, before_s: float, now_s: float) -> float | None:
+    """How long before a visit the change was, if the date says so: not before the visit that did not see it."""
+    if modified_s is None or not before_s - CLOCK_ERROR_S <= modified_s <= now_s + CLOCK_ERROR_S:
+        return None
+    return min(max(0.0, now_s - modified_s), now_s - before_s)
+
+
+def _two_made_one(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Merge the two neighbours of a sorted list whose lengths are nearest on a logarithmic scale."""
+    at = min(range(len(gaps) - 1), key=lambda n: log(gaps[n + 1][0] / gaps[n][0]))
+    (one_s, one), (other_s, other) = gaps[at : at + 2]
+    weight = one + other
+    merged = ((one_s * one + other_s * other) / weight, weight) if weight else (one_s, 0.0)
+    return [*gaps[:at], merged, *gaps[at + 2 :]]
+
+
+# ---- a million of them ----------------------------------------------------------------------------------------------
+
+_HEAD_TYPE = np.dtype(
+    [
+        ("format", "u1"),
+        ("flags", "u1"),
+        ("gaps", "<u2"),
+        ("visited_s", "<f8"),
+        ("changed_s", "<f8"),
+        ("visits", "<f4"),
+        ("changes", "<f4"),
+        ("quiet_s", "<f8"),
+        ("dated", "<f4"),
+        ("dated_s", "<f8"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """Histories in columns. The gaps of page i are `gap_s[starts[i]:starts[i + 1]]`."""
+
+    visited_s: Floats
+    changed_s: Floats
+    visits: Floats
+    changes: Floats
+    quiet_s: Floats
+    dated: Floats
+    dated_s: Floats
+    starts: npt.NDArray[np.int64]
+    gap_s: Floats
+    gap_weight: Floats
+
+    def __len__(self) -> int:
+        return int(self.visits.size)
+
+    @property
+    def page_of_gap(self) -> npt.NDArray[np.int64]:
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+
+def in_columns(records: Sequence[bytes]) -> Histories:
+    """Lay encoded histories side by side, without a loop over them; ValueError if one is no history."""
+    lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
+    if lengths.size and lengths.min() < _HEAD.size:
+        raise ValueError("a history that was cut")
+    octets = np.frombuffer(b"".join(records), dtype=np.uint8)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    heads = octets[starts[:-1, None] + np.arange(_HEAD.size)].reshape(-1).view(_HEAD_TYPE)
+    counts = heads["gaps"].astype(np.int64)
+    if np.any(heads["format"] != _FORMAT) or np.any(lengths != _HEAD.size + counts * _GAP.size):
+        raise ValueError("a history that was cut, or of a format this teia does not know")
+    is_gap = np.ones(octets.size, dtype=np.bool_)
+    is_gap[(starts[:-1, None] + np.arange(_HEAD.size)).reshape(-1)] = False
+    gaps = octets[is_gap].view("<f4").reshape(-1, 2).astype(np.float64)
+    return Histories(
+        visited_s=heads["visited_s"].astype(np.float64),
+        changed_s=heads["changed_s"].astype(np.float64),
+        visits=heads["visits"].astype(np.float64),
+        changes=heads["changes"].astype(np.float64),
+        quiet_s=heads["quiet_s"].astype(np.float64),
+        dated=heads["dated"].astype(np.float64),
+        dated_s=heads["dated_s"].astype(np.float64),
+        starts=np.concatenate(([0], np.cumsum(counts))),
+        gap_s=gaps[:, 0],
+        gap_weight=gaps[:, 1],
+    )

@@ -1,0 +1,217 @@
+"""Visits per second for a crawl without end, under the rate that politeness lets each server have and one for all.
+
+What `counts` does for a day, here for ever: at the optimum the last visit of every page of a server is worth the same,
+`nu`, and no server's is worth less than `mu`, what visits are worth anywhere. So a page's intensity follows from
+max(mu, nu of its server). Each server is solved for its own limit, then `mu` for all (Kolobov and others, SIGIR 2019).
+
+Three objectives:
+
+    periodic   pages visited at even intervals: freshness (rho/lam)(1 - e^(-lam/rho)). What our dispatch comes close to
+    poisson    visits at random times: freshness rho/(rho + lam) (Azar and others, 2018)
+    harmonic   penalty ln(1 + lam/rho): no page is ever given up (Kolobov and others, NeurIPS 2019)
+
+The first two give up pages that change too fast to be worth it. `floor_share` sets that much of each server's rate
+aside and spreads it evenly, so that every page is seen again some day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from teia.errors import UsageError
+from teia.refresh.formulas import blocks, rough_gap_for
+from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.segments import Segments
+from teia.refresh.threshold import Bracket, Flags, narrow
+
+Objective = Literal["periodic", "poisson", "harmonic"]
+
+PRECISION = 1e-9
+"""How near to its limit each server's rate is solved."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intensities:
+    """Visits per second of each page, and what the last visit is worth on each server."""
+
+    visits_per_s: Floats
+    price: Floats
+
+
+def plan_intensities(
+    world: World,
+    *,
+    objective: Objective = "periodic",
+    floor_share: float = 0.0,
+    polite: bool = True,
+    visits_per_s: float | None = None,
+) -> Intensities:
+    """Find the intensities that are best in the long run.
+
+    All together are at most `visits_per_s`; by default what the crawlers can do, and the budget over the horizon if
+    that is less. `polite=False` leaves out the servers' limits: Cho's optimum.
+    """
+    if not 0 <= floor_share <= 1:
+        raise UsageError(f"the share of the floor must be between 0 and 1, not {floor_share:g}")
+    limit = capacity(world) if visits_per_s is None else visits_per_s
+    if limit <= 0 or not world.worth_visiting.any():
+        return Intensities(np.zeros(len(world)), np.full(world.servers, np.inf))
+    segments = Segments(world.starts)
+    each = server_limits(world, limit) if polite else np.full(world.servers, limit)
+    of_use = world.worth_visiting
+    floor = np.where(of_use, segments.spread(_floors(segments, each, of_use, limit, floor_share)), 0.0)
+    pages = _Pages(world, _CURVES[objective], floor, of_use)
+    if polite:
+        pages.solve_servers(segments, each)
+    if pages.total() > limit:
+        pages.solve_all(limit)
+    return Intensities(pages.intensity, pages.price)
+
+
+def intensity_at(objective: Objective, price: ArrayLike, weight: ArrayLike, rate: ArrayLike) -> Floats:
+    """Visits per second of pages where a visit costs this much; for a page that came after the plan was made."""
+    price, weight, rate = (np.atleast_1d(np.asarray(each, dtype=np.float64)) for each in (price, weight, rate))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        of_use = (rate > 0) & np.isfinite(rate) & (weight > 0)
+        visits = _CURVES[objective](price, np.where(of_use, weight, 1.0), np.where(of_use, rate, 1.0))
+    return np.where(of_use, visits, 0.0)
+
+
+def capacity(world: World) -> float:
+    """Visits per second that the crawlers can make, or the budget over the horizon if that is less."""
+    if world.budget is None:
+        return world.crawlers.visits_per_s
+    return min(world.crawlers.visits_per_s, world.budget / world.horizon_s)
+
+
+def server_limits(world: World, limit: float) -> Floats:
+    """Visits per second that politeness lets each server have; where P is 0, all there are."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(1.0 / world.politeness_s, limit)
+
+
+def _floors(segments: Segments, each: Floats, of_use: Flags, limit: float, share: float) -> Floats:
+    """The least intensity of the pages of each server: its share of the server's rate, and of everybody's, spread."""
+    pages = np.maximum(segments.sums(of_use.astype(np.float64)), 1.0)
+    wanted = share * each
+    total = wanted[segments.lengths > 0].sum()
+    scale = min(1.0, share * limit / total) if total > 0 else 0.0
+    floors: Floats = wanted * scale / pages
+    return floors
+
+
+Curve = Callable[[Floats, Floats, Floats], Floats]
+
+
+def _periodic(price: Floats, weight: Floats, rate: Floats) -> Floats:
+    return rate / rough_gap_for(price * rate / weight)
+
+
+def _poisson(price: Floats, weight: Floats, rate: Floats) -> Floats:
+    return np.maximum(np.sqrt(weight * rate / price) - rate, 0.0)
+
+
+def _harmonic(price: Floats, weight: Floats, rate: Floats) -> Floats:
+    """(-lam + sqrt(lam^2 + 4 w lam/mu))/2, written so that nothing is lost where lam is large."""
+    other = 4.0 * weight * rate / price
+    return other / (2.0 * (rate + np.sqrt(rate * rate + other)))
+
+
+_CURVES: dict[Objective, Curve] = {"periodic": _periodic, "poisson": _poisson, "harmonic": _harmonic}
+
+
+@dataclass(slots=True)
+class _Pages:
+    weight: Floats
+    rate: Floats
+    curve: Curve
+    floor: Floats
+    of_use: Flags
+    server: Rows
+    price: Floats
+    intensity: Floats
+
+    def __init__(self, world: World, curve: Curve, floor: Floats, of_use: Flags) -> None:
+        self.curve, self.floor, self.of_use = curve, floor, of_use
+        self.weight, self.rate = np.where(of_use, world.weight, 1.0), np.where(of_use, world.rate, 1.0)
+        self.server = np.repeat(np.arange(world.servers, dtype=np.int32), world.pages_per_server)
+        self.price = np.zeros(world.servers)
+        self.intensity = np.where(of_use, np.inf, 0.0)
+
+    def total(self) -> float:
+        return float(self.intensity.sum())
+
+    def solve_servers(self, segments: Segments, each: Floats) -> None:
+        relevant = segments.sums(self.of_use.astype(np.float64)) > 0
+        relevant &= segments.sums(self.floor) < each * (1 - PRECISION)
+
+        def visits(at: Floats, wanted: Flags) -> Floats:
+            return segments.sums(self._at(np.exp(at), None if wanted.all() else wanted)) / each
+
+        start = self._guess(segments.sums(np.sqrt(self._root())), each)
+        state = narrow(visits, np.ones(len(each)), start, _settled, relevant)
+        low, high = (np.where(relevant, np.exp(end), np.inf) for end in _ends(state))
+        self.price, few = high, self._at(high)
+        self.intensity = few + segments.spread(_short(state)) * (self._at(low) - few)
+
+    def solve_all(self, limit: float) -> None:
+        """Bring all together to the limit: a page has what its server grants it, or what `mu` does if that is less."""
+        own, most = self.price, self.intensity
+        if self.floor.sum() >= limit * (1 - PRECISION):
+            self.price, self.intensity = np.full_like(own, np.inf), self.floor
+            return
+
+        def visits(at: Floats, wanted: Flags) -> Floats:  # noqa: ARG001  # there is one group
+            return np.array([np.minimum(most, self._at(np.full_like(own, np.exp(at[0])))).sum() / limit])
+
+        start = self._guess(np.array([np.sqrt(self._root()).sum()]), np.array([limit]))
+        state = narrow(visits, np.ones(1), start, _settled, np.ones(1, dtype=np.bool_))
+        low, high = (np.minimum(most, self._at(np.full_like(own, np.exp(end[0])))) for end in _ends(state))
+        self.price = np.maximum(own, np.exp(_ends(state)[1][0]))
+        self.intensity = high + _short(state)[0] * (low - high)
+
+    def _root(self) -> Floats:
+        return np.where(self.of_use, self.weight * self.rate / 2, 0.0)
+
+    @staticmethod
+    def _guess(roots: Floats, limits: Floats) -> Floats:
+        """Where pages are visited often, a visit is worth w lam / 2 rho^2."""
+        return np.where(roots > 0, 2.0 * np.log(np.maximum(roots, 1e-300) / limits), 0.0)
+
+    def _at(self, price: Floats, wanted: Flags | None = None) -> Floats:
+        """Intensities where a visit costs this much on each server; 0 for servers that are not wanted."""
+        result = np.zeros(len(self.rate))
+        for part in blocks(len(result), None if wanted is None else wanted[self.server]):
+            result[part] = self._part(part, price[self.server[part]])
+        return result
+
+    def _part(self, part: slice | Numbers, price: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            curve = self.curve(price, self.weight[part], self.rate[part])
+        return np.where(self.of_use[part], np.maximum(curve, self.floor[part]), 0.0)
+
+
+def _settled(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the precision is the same in every round
+    settled: Flags = state.many - state.few <= PRECISION
+    return settled
+
+
+def _ends(state: Bracket) -> tuple[Floats, Floats]:
+    """Both thresholds; where one was not found, the other."""
+    low = np.where(np.isfinite(state.low), state.low, state.high)
+    return low, np.where(np.isfinite(state.high), state.high, state.low)
+
+
+def _short(state: Bracket) -> Floats:
+    """How far from the high threshold to the low one the limit is reached.
+
+    The two are the same but for rounding. What pages have at them is not where all change so fast that a visit is
+    worth w/lam whatever their intensity: then any share of the way is as good.
+    """
+    between = np.maximum(state.many - state.few, 0.0)
+    return np.where(between > 0, np.clip((1.0 - state.few) / np.where(between > 0, between, 1.0), 0.0, 1.0), 0.0)

@@ -1,0 +1,243 @@
+"""Which changes of a text mean something: a mask, learnt, for the parts that come and go by themselves (F3).
+
+Clocks, counters, advertisements and quotations of the day change whenever one looks, and a page with one of them would
+seem to change at every visit. A text is kept as a *sketch*: a number for each of its blocks (lines, as the parser
+writes them), 48 at most. Where two sketches differ, each block that came or went has *names*:
+
+    its place       so many blocks behind the last block that stayed, or before the next one that stayed
+    its wording     what it says apart from its digits, if only they changed
+
+A name is *volatile* on a page if it was among the differences at each of the last three visits, and on a whole host
+(places only) if it was in a good share of all differences there and on three pages at least: templates put the same
+things at the same places, while a page's own paragraphs stand between paragraphs that no other page has. A change all
+of whose blocks have a volatile name is cosmetic, unless it is a large part of the page: the headlines of a front page
+come and go at one place too.
+
+Wrong in principle, and known: a price that stands at the same place on all pages of a shop, and is all that ever
+changes there, will be masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from heapq import nsmallest
+from itertools import pairwise
+from struct import Struct, iter_unpack, pack
+
+import xxhash
+
+MAX_BLOCKS = 48
+STREAK = 3
+"""Visits in a row, or pages of a host, that make a name volatile."""
+
+HOST_SHARE = 0.15
+LARGE_SHARE = 0.25
+"""Share of a page's text that is never thought cosmetic."""
+
+MAX_STREAKS = 12
+MAX_NAMES = 256
+MAX_EVENTS = 256
+MAX_OFFSET = 4
+OCTETS_A_UNIT = 8
+
+_DIGITS = b"0123456789"
+_ALL_BUT_DIGITS = bytes(sorted(set(range(256)) - set(_DIGITS + b"\n")))
+_WORD = Struct("<Q")
+_STREAK = Struct("<IB")
+_NAME = Struct("<BQB")
+_ENTRY = Struct("<IH3H")
+_START, _END = 1, 2
+_BEHIND, _BEFORE, _WORDING = range(3)
+
+
+def sketch_of(text: str) -> bytes:
+    """Return the sketch of a text as a parser writes it, block by block on lines of its own.
+
+    A number has 40 bits of the block without its digits, 16 of its digits, 8 of its length. Of a text with too many
+    blocks neighbours are taken together; cut is before those whose numbers are smallest, so that the cuts stay where
+    they are when something else changes.
+    """
+    lines = text.encode("utf-8", "replace").split(b"\n")
+    octets = b"\n".join(line for line in lines if line and not line.isspace())
+    if not octets:
+        return b""
+    wordings = octets.translate(None, _DIGITS).split(b"\n")
+    digits = octets.translate(None, _ALL_BUT_DIGITS).split(b"\n")
+    if len(wordings) > MAX_BLOCKS:
+        numbers = list(map(xxhash.xxh3_64_intdigest, wordings))
+        cuts = sorted({0, *nsmallest(MAX_BLOCKS - 1, range(len(wordings)), key=numbers.__getitem__)})
+        spans = list(pairwise((*cuts, len(wordings))))
+        wordings = [b"\n".join(wordings[begin:end]) for begin, end in spans]
+        digits = [b"\n".join(digits[begin:end]) for begin, end in spans]
+    return pack(f"<{len(wordings)}Q", *map(_word, wordings, digits))
+
+
+def _word(wording: bytes, digits: bytes) -> int:
+    length = (len(wording) + len(digits)) // OCTETS_A_UNIT + 1
+    number = xxhash.xxh3_64_intdigest(digits) & 0xFFFF if digits else 0
+    word: int = xxhash.xxh3_64_intdigest(wording) >> 24 << 24 | number << 8 | min(255, length)
+    return word
+
+
+@dataclass(slots=True)
+class Difference:
+    """Where two sketches differ: the names of each block that came or went, and how much of the text that is."""
+
+    blocks: list[tuple[int, ...]]
+    changed: int
+    total: int
+
+    @property
+    def is_large(self) -> bool:
+        return self.changed > LARGE_SHARE * self.total
+
+    @property
+    def names(self) -> set[int]:
+        return {name for block in self.blocks for name in block}
+
+
+def difference(before: bytes, now: bytes) -> Difference:
+    """Compare two sketches."""
+    old, new = ([word for (word,) in _WORD.iter_unpack(sketch)] for sketch in (before, now))
+    blocks: list[tuple[int, ...]] = []
+    changed = 0
+    for tag, *spans in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        old_from, old_to, new_from, new_to = spans
+        worded = {word >> 24 for word in old[old_from:old_to]} & {word >> 24 for word in new[new_from:new_to]}
+        blocks += _names(old, old_from, old_to, worded)
+        blocks += _names(new, new_from, new_to, worded)
+        changed += max(_length(old[old_from:old_to]), _length(new[new_from:new_to]))
+    return Difference(blocks, changed, max(_length(old), _length(new)))
+
+
+def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator[tuple[int, ...]]:
+    left = words[begin - 1] >> 24 if begin else _START
+    right = words[end] >> 24 if end < len(words) else _END
+    for at in range(begin, end):
+        names = []
+        if at - begin < MAX_OFFSET:
+            names.append(_name(_BEHIND, left, at - begin))
+        if end - 1 - at < MAX_OFFSET:
+            names.append(_name(_BEFORE, right, end - 1 - at))
+        if words[at] >> 24 in worded:
+            names.append(_name(_WORDING, words[at] >> 24, 0))
+        yield tuple(names)
+
+
+def _name(kind: int, anchor: int, offset: int) -> int:
+    """32 bits, of which the lowest two are the kind."""
+    number: int = xxhash.xxh3_64_intdigest(_NAME.pack(kind, anchor, offset))
+    return number & 0xFFFFFFFC | kind
+
+
+def _length(words: list[int]) -> int:
+    return sum(word & 0xFF for word in words)
+
+
+@dataclass(slots=True)
+class PageMask:
+    """What is kept of one page: the sketch of its last text, and names with the visits in a row they were seen at."""
+
+    sketch: bytes = b""
+    streaks: dict[int, int] = field(default_factory=dict)
+
+    def learn(self, found: Difference, now: bytes) -> None:
+        """Note the differences to a new text, and keep that one's sketch.
+
+        When all of a page changes, that says nothing of parts that change by themselves.
+        """
+        self.sketch = now
+        if not found.is_large:
+            longest = sorted(found.names, key=lambda name: -self.streaks.get(name, 0))[:MAX_STREAKS]
+            self.streaks = {name: min(STREAK, self.streaks.get(name, 0) + 1) for name in longest}
+
+    def is_volatile(self, name: int) -> bool:
+        return self.streaks.get(name, 0) >= STREAK
+
+    def encode(self) -> bytes:
+        streaks = b"".join(_STREAK.pack(name, streak) for name, streak in self.streaks.items())
+        return bytes([len(self.streaks)]) + streaks + self.sketch
+
+    @classmethod
+    def decode(cls, record: bytes) -> PageMask:
+        """Read what `encode` wrote; an empty record knows nothing."""
+        if not record:
+            return cls()
+        end = 1 + record[0] * _STREAK.size
+        return cls(record[end:], dict(iter_unpack(_STREAK.format, record[1:end])))
+
+
+@dataclass(slots=True)
+class HostMask:
+    """Places of a host's pages by how often they differed; `events` counts the differences there were.
+
+    A name's entry is (times, pages): three pages are remembered, by 16 bits of their keys.
+    """
+
+    events: int = 0
+    names: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+
+    def learn(self, found: Difference, page_key: int) -> None:
+        if self.events >= MAX_EVENTS:
+            self._forget_half()
+        self.events += 1
+        page = page_key & 0xFFFF
+        for name in found.names:
+            if name & 3 == _WORDING:
+                continue
+            times, pages = self.names.get(name, (0, ()))
+            if page not in pages and len(pages) < STREAK:
+                pages = (*pages, page)
+            self.names[name] = (times + 1, pages)
+        if len(self.names) > MAX_NAMES:
+            kept = sorted(self.names.items(), key=lambda entry: -entry[1][0])[: MAX_NAMES * 3 // 4]
+            self.names = dict(kept)
+
+    def _forget_half(self) -> None:
+        self.events //= 2
+        self.names = {name: (times // 2, pages) for name, (times, pages) in self.names.items() if times > 1}
+
+    def is_volatile(self, name: int) -> bool:
+        times, pages = self.names.get(name, (0, ()))
+        return len(pages) >= STREAK and times >= max(STREAK, HOST_SHARE * self.events)
+
+    def encode(self) -> bytes:
+        """At most 3 kB."""
+        padded = ((name, times, *(*pages, *pages[:1] * STREAK)[:STREAK]) for name, (times, pages) in self.names.items())
+        return self.events.to_bytes(2, "little") + b"".join(_ENTRY.pack(*entry) for entry in padded)
+
+    @classmethod
+    def decode(cls, record: bytes) -> HostMask:
+        """Read what `encode` wrote; an empty record knows nothing."""
+        if not record:
+            return cls()
+        entries = _ENTRY.iter_unpack(record[2:])
+        names = {name: (times, tuple(dict.fromkeys(pages))) for name, times, *pages in entries}
+        return cls(int.from_bytes(record[:2], "little"), names)
+
+
+def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | None:
+    """Say whether a text that differs from the page's last one does so only where things come and go; learn from it.
+
+    None if there is no earlier sketch to compare with.
+    """
+    if not page.sketch:
+        page.sketch = now
+        return None
+    found = difference(page.sketch, now)
+    page.learn(found, now)
+    host.learn(found, page_key)
+    if found.is_large:
+        return False
+    is_masked = (any(page.is_volatile(name) or host.is_volatile(name) for name in block) for block in found.blocks)
+    return bool(found.blocks) and all(is_masked)
+
+
+def unchanged(page: PageMask, now: bytes) -> None:
+    """Note that a page's text was the same: nothing in it changes at every visit."""
+    page.sketch = now
+    page.streaks = {}

@@ -1,0 +1,188 @@
+"""The world of a plan (P1): pages on servers, crawlers, a horizon and a budget.
+
+Everything is a numpy column. Pages lie server by server, in the order of their ids within one, so that the pages of
+server `s` are `starts[s]` to `starts[s + 1]`. Ties between pages are broken by id everywhere.
+
+Times are seconds, rates are changes per second. Two limits are worth nothing to visit and are not errors: a page that
+never changes (rate 0) is always fresh, one that always changes (rate infinity) is always stale.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from teia.errors import UsageError
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.int32] | NDArray[np.int64]
+CapRule = Literal["floor", "ceil", "none"]
+
+DAY_S = 86_400.0
+OLDEST_S = 1e30
+"""Stands for the age of a copy that was never fresh, without the arithmetic of infinities."""
+
+ROUNDING = 1e-12
+"""A horizon this close to a whole number of intervals, in parts of itself, is that number: 0.3 s are three of 0.1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crawlers:
+    """Those who make the visits: all alike, `pages_per_s` each (P1)."""
+
+    count: int = 10
+    pages_per_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or not self.pages_per_s > 0:
+            raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s visit nothing; both must be > 0")
+
+    @property
+    def visits_per_s(self) -> float:
+        return self.count * self.pages_per_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """Pages in columns, server by server; made and checked by `build`.
+
+    `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
+    `changes` counts the visits that found a change, where somebody counts them. `budget` is R: visits in all within the
+    horizon; None is no limit.
+    """
+
+    starts: Numbers
+    page: Numbers
+    weight: Floats
+    rate: Floats
+    size_bytes: Floats
+    age_s: Floats
+    changes: Numbers
+    politeness_s: Floats
+    bytes_per_s: Floats
+    crawlers: Crawlers
+    horizon_s: float
+    budget: int | None
+
+    @classmethod
+    def build(
+        cls,
+        server: ArrayLike,
+        rate: ArrayLike,
+        *,
+        horizon_s: float,
+        politeness_s: ArrayLike,
+        weight: ArrayLike = 1.0,
+        page: ArrayLike | None = None,
+        servers: int | None = None,
+        size_bytes: ArrayLike = 0.0,
+        age_s: ArrayLike = 0.0,
+        changes: ArrayLike = 0,
+        bytes_per_s: ArrayLike = math.inf,
+        crawlers: Crawlers | None = None,
+        budget: int | None = None,
+    ) -> World:
+        """Sort pages by server and check everything; what is given once is meant for all."""
+        of_server = np.asarray(server, dtype=np.int64)
+        pages = len(of_server)
+        if pages == 0:
+            raise UsageError("the plan has no pages")
+        count = int(of_server.max()) + 1 if servers is None else servers
+        if of_server.min() < 0 or of_server.max() >= count:
+            raise UsageError(f"a page is on server {of_server.max()}, but servers are numbered 0 to {count - 1}")
+        ids = np.arange(pages) if page is None else np.asarray(page, dtype=np.int64)
+        order = np.lexsort((ids, of_server))
+        starts = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(np.bincount(of_server, minlength=count), out=starts[1:])
+        columns = {
+            "weight": _column("weights", weight, pages)[order],
+            "rate": _column("rates", rate, pages, may_be_infinite=True)[order],
+            "size_bytes": _column("sizes", size_bytes, pages)[order],
+            "age_s": np.minimum(_column("ages", age_s, pages, may_be_infinite=True), OLDEST_S)[order],
+            "politeness_s": _column("politeness intervals", politeness_s, count),
+            "bytes_per_s": _column("server speeds", bytes_per_s, count, may_be_infinite=True),
+        }
+        total = columns["weight"].sum()
+        if not total > 0:
+            raise UsageError("the weights of all pages are 0: there is nothing to keep fresh")
+        columns["weight"] = columns["weight"] / total
+        if not 0 < horizon_s < math.inf:
+            raise UsageError(f"the horizon must be a time > 0, not {horizon_s:g} s")
+        if budget is not None and budget < 0:
+            raise UsageError(f"the budget must be a number of visits, not {budget}")
+        return cls(
+            starts=starts,
+            page=ids[order],
+            changes=np.broadcast_to(np.asarray(changes, dtype=np.int64), pages)[order],
+            crawlers=crawlers or Crawlers(),
+            horizon_s=float(horizon_s),
+            budget=budget,
+            **columns,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rate)
+
+    @property
+    def servers(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def pages_per_server(self) -> Numbers:
+        return np.diff(self.starts)
+
+    @property
+    def server(self) -> Numbers:
+        """The server of each page."""
+        return np.repeat(np.arange(self.servers), self.pages_per_server)
+
+    @property
+    def has_ages(self) -> bool:
+        return bool(self.age_s.any())
+
+    @property
+    def worth_visiting(self) -> NDArray[np.bool_]:
+        """False for pages whose freshness no visit changes: weight 0, or the two limits of the rate."""
+        return (self.weight > 0) & (self.rate > 0) & np.isfinite(self.rate)
+
+    def caps(self, rule: CapRule = "floor") -> Numbers:
+        """Visits that politeness lets each server have within the horizon.
+
+        `floor` is floor(T/P) as PSP prints it. `ceil` is the true most that fits between two ends: with T = 10 and
+        P = 3 visits at 0.5, 3.5, 6.5 and 9.5. `none`, and servers with P = 0, leave the budget as the only limit.
+        """
+        free = np.iinfo(np.int64).max if self.budget is None else self.budget
+        if rule == "none":
+            return np.full(self.servers, free, dtype=np.int64)
+        fit = self.horizon_s / np.maximum(self.politeness_s, self.horizon_s * 1e-300)
+        near = np.rint(fit)
+        whole = np.abs(fit - near) <= ROUNDING * near
+        fit = np.where(whole, near, np.floor(fit) if rule == "floor" else np.ceil(fit))
+        caps = np.full(self.servers, free, dtype=np.int64)
+        limited = fit < float(free)
+        caps[limited] = fit[limited].astype(np.int64)
+        return caps
+
+    def with_ages(self, age_s: ArrayLike) -> World:
+        """Return the same world with copies of other ages, in the order of the columns."""
+        ages = np.minimum(_column("ages", age_s, len(self), may_be_infinite=True), OLDEST_S)
+        return replace(self, age_s=ages)
+
+
+def _column(name: str, values: ArrayLike, length: int, *, may_be_infinite: bool = False) -> Floats:
+    column = np.asarray(values, dtype=np.float64)
+    if column.ndim and len(column) != length:
+        raise UsageError(f"{name}: {len(column)} values for {length} places")
+    column = np.broadcast_to(column, length).astype(np.float64)
+    wrong = ~(column >= 0)
+    if not may_be_infinite:
+        wrong |= np.isinf(column)
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise UsageError(f"{name}: the value at place {place} is {column[place]:g}; it must be a number >= 0")
+    return column

@@ -1,0 +1,55 @@
+"""Sampling (Cho and Ntoulas, 2002; P5): look at a few pages of each server, then go where most of them had changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.refresh.merge import Timetable, merge
+from teia.refresh.model import Floats, Numbers, World
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Every horizon is a cycle: a sample of each server, then all pages of the servers whose samples changed most.
+
+    What a sample of `pages` shows is taken as it is on average, from the rates of these pages and no others. Nothing
+    is remembered from one cycle to the next. Samples are pages evenly apart in the order of ids.
+    """
+
+    name: str = "sampling"
+    pages: int = 10
+    renew_s: None = None
+
+    def plan(self, world: World) -> Timetable:
+        known = world.with_ages(0.0)
+        sampled = self._sample(world)
+        counts = sampled.copy()
+        room = world.caps()
+        each = np.bincount(world.server, sampled, minlength=world.servers).astype(np.int64)
+        left = max(0, (len(world) if world.budget is None else world.budget) - int(each.sum()))
+        changed = self._changed(world, sampled)
+        for server in np.argsort(-changed, kind="stable").tolist():
+            rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
+            first = np.argsort(-sampled[rows], kind="stable")  # the sample is visited in any case
+            taken = min(int(room[server]), rows.stop - rows.start, int(each[server]) + left)
+            counts[rows] = 0
+            counts[rows.start + first[:taken]] = 1
+            left -= max(0, taken - int(each[server]))
+        return merge(known, counts, "centred")
+
+    def _sample(self, world: World) -> Numbers:
+        sampled = np.zeros(len(world), dtype=np.int64)
+        each = np.minimum(self.pages, world.pages_per_server)
+        server = np.repeat(np.arange(world.servers), each)
+        number = np.arange(len(server)) - np.repeat(np.cumsum(each) - each, each)
+        sampled[world.starts[server] + number * world.pages_per_server[server] // each[server]] = 1
+        return sampled
+
+    def _changed(self, world: World, sampled: Numbers) -> Floats:
+        """The share of each server's sample that has changed since it was fresh, half of the cycle from now."""
+        share = -np.expm1(-world.rate * (world.age_s + world.horizon_s / 2)) * sampled
+        total = np.bincount(world.server, share, minlength=world.servers)
+        seen: Floats = total / np.maximum(np.bincount(world.server, sampled, minlength=world.servers), 1)
+        return seen

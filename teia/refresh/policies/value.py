@@ -1,0 +1,28 @@
+"""No plan: whatever is worth most now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.refresh.intensities import capacity, plan_intensities, server_limits
+from teia.refresh.model import World
+from teia.refresh.policy import ByValue, Value, fair_slots, slots
+
+
+@dataclass(frozen=True, slots=True)
+class MostValuable:
+    """Of a server's pages the most valuable, at every slot.
+
+    Only how a budget is split between servers needs a plan, and only where they could take more than there is.
+    """
+
+    name: str
+    value: Value
+    renew_s: None = None
+
+    def plan(self, world: World) -> ByValue:
+        limit = capacity(world)
+        limits = server_limits(world, limit)
+        if float(limits[world.pages_per_server > 0].sum()) <= limit:
+            return ByValue(fair_slots(world), self.value)
+        return ByValue(slots(world, plan_intensities(world).visits_per_s), self.value)

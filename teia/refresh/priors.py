@@ -1,0 +1,114 @@
+"""What to think of a page's change rate before it was seen often enough: as others of its kind, of its host, of all.
+
+Ten visits leave an error of half the rate, and plans made from such rates are worse than none (docs/rates.md). So each
+page begins from a Gamma prior: of pages like it on its host (`page_type`: path template, depth, media type), which is
+itself drawn towards that of its host, and that towards the one of all pages.
+
+A group's prior is the Gamma distribution that fits the posteriors of its pages: the one with their mean and their mean
+logarithm, which are all that a Gamma's likelihood asks for. Posteriors depend on the prior, so this goes around some
+times (the EM algorithm). A group of few pages says little: its parent counts in it like `PARENT_PAGES` pages more.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import digamma
+
+from teia.refresh.history import DAY_S, Histories
+from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate, same_for_all
+
+Groups = npt.NDArray[np.int64]
+
+WIDEST, NARROWEST = 0.3, 20.0
+"""Limits of a prior's shape: rates that differ by orders of magnitude, rates within a fifth of their mean."""
+
+PARENT_PAGES = 5.0
+ROUNDS = 10
+
+FIRST_CHANGES, FIRST_TIME_S = 0.5, 15 * DAY_S
+"""What is thought of a web of which nothing is known: a change a month, give or take a factor of ten."""
+
+LEARNING_VISITS = 5
+SHORTEST_S, LONGEST_S = 3_600.0, 365 * DAY_S
+MAX_SEGMENTS = 3
+
+_NO_SPREAD = 1e-6
+_NUMBERS = re.compile(r"\d+")
+
+
+def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma) -> Gamma:
+    """Return the prior of every group; `group` numbers the group of each page, `parent` has one prior a group.
+
+    `counts` is 1 for a page that has been observed, and 0 for one that has nothing to say.
+    """
+    groups = parent.changes.size
+    pages = np.bincount(group, counts, groups) + PARENT_PAGES
+    mean = (np.bincount(group, counts * found.mean, groups) + PARENT_PAGES * parent.mean) / pages
+    logs = np.bincount(group, counts * _mean_log(found), groups) + PARENT_PAGES * _mean_log(parent)
+    spread = np.maximum(np.log(mean) - logs / pages, _NO_SPREAD)
+    # Minka's start for the root of ln a - digamma(a) = spread; it is within 1.5% of it.
+    shape = (3.0 - spread + np.sqrt((spread - 3.0) ** 2 + 24.0 * spread)) / (12.0 * spread)
+    shape = np.clip(shape, WIDEST, NARROWEST)
+    return Gamma(shape, shape / np.clip(mean, SLOWEST, FASTEST))
+
+
+def _mean_log(gamma: Gamma) -> Floats:
+    found: Floats = digamma(gamma.changes) - np.log(gamma.time_s)
+    return found
+
+
+def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags | None = None) -> Gamma:
+    """Return a prior for every page, learnt from all. `host` and `kind` number each page's host and its type there.
+
+    A kind belongs to one host. Pages never visited twice learn from the others.
+    """
+    pages = len(histories)
+    prior = same_for_all(FIRST_CHANGES, FIRST_TIME_S, pages)
+    if not pages:
+        return prior
+    hosts, kinds = int(host.max()) + 1, int(kind.max()) + 1
+    host_of_kind = np.zeros(kinds, dtype=np.int64)
+    host_of_kind[kind] = host
+    counts = (histories.visits > 0.0).astype(np.float64)
+    everywhere, nothing = np.zeros(pages, dtype=np.int64), same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+    for _ in range(ROUNDS):
+        found = estimate(histories, prior, trusted)
+        of_all = fit(found, counts, everywhere, nothing)
+        of_hosts = fit(found, counts, host, _taken(of_all, np.zeros(hosts, dtype=np.int64)))
+        of_kinds = fit(found, counts, kind, _taken(of_hosts, host_of_kind))
+        prior = _taken(of_kinds, kind)
+    return prior
+
+
+def _taken(gamma: Gamma, which: Groups) -> Gamma:
+    return Gamma(gamma.changes[which], gamma.time_s[which])
+
+
+# ---- new pages ------------------------------------------------------------------------------------------------------
+
+
+def page_type(path: str, depth: int, media_type: str) -> str:
+    """What kind of page a path leads to: numbers are `#`, the last name is `*` with its ending, deep ones are alike.
+
+    `/news/2024/05/storm-in-may.html` of depth 3 is `news/#/#/*.html 3 text/html`.
+    """
+    plain, _, query = path.partition("?")
+    *folders, name = _NUMBERS.sub("#", plain.lstrip("/")).split("/")
+    _, dot, ending = name.rpartition(".")
+    last = "" if not name else f"*.{ending}" if dot and len(ending) <= 5 else "*"
+    names = sorted(pair.partition("=")[0] for pair in query.split("&")) if query else []
+    asked = f"?{'&'.join(names)}" if names else ""
+    return f"{'/'.join([*folders[:MAX_SEGMENTS], last])}{asked} {min(depth, MAX_SEGMENTS)} {media_type}"
+
+
+def first_interval_s(prior_rate: float) -> float:
+    """When a page is visited for the second time: after as long as a change takes on average."""
+    return min(max(1.0 / prior_rate, SHORTEST_S), LONGEST_S)
+
+
+def next_interval_s(interval_s: float, *, changed: bool) -> float:
+    """The next interval while a page has fewer than `LEARNING_VISITS` observations: half of it, or twice."""
+    return min(max(interval_s * (0.5 if changed else 2.0), SHORTEST_S), LONGEST_S)

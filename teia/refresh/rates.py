@@ -1,0 +1,201 @@
+"""How fast pages change: estimates from what visits saw, for a million pages at a time.
+
+A visit tells whether a page changed since the one before, not how often: pages that change faster than they are visited
+look slower than they are. What is done about it, from the worst to the best:
+
+    naive           X / T. Low by half at one change a visit. Only there to be compared with
+    improved        -ln((n - X + 0.5) / (n + 0.5)) / I for visits at a regular interval I (Cho & Garcia-Molina 2003)
+    complete        (X + 0.5) / (T + 0.5 day), where every change is known: feeds, sitemaps
+    dated           X' / E where Last-Modified tells when the last change was (Cho), corrected for its bias
+    estimate        the posterior under a Gamma(a, b) prior, "a imaginary changes in b seconds", of intervals of any
+                    lengths; where dates are trusted it takes the intervals from them. This is what plans are made from
+
+The likelihood of one-bit observations times the prior is, as a function of the logarithm of the rate, concave: Newton's
+method from anywhere, held to steps of 2, finds its peak. The posterior is then taken for the Gamma distribution with
+the same peak and the same curvature there (a Laplace approximation in ln rate, with the skewed tail that rates have).
+It is exact where no gap is open: for pages that never changed, and for trusted dates. Its quantiles are the credible
+interval; tests/refresh/test_rates.py shows how often the true rate lies in it.
+
+Rates are per second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaincinv
+
+from teia.refresh.history import DAY_S, Histories
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+SLOWEST = 1.0 / (3_650 * DAY_S)
+FASTEST = 1.0 / 60.0
+"""Limits of an estimate: once in ten years, once a minute. Beyond them nothing is learnt by visits."""
+
+IMAGINARY_DAYS = 0.5
+MAX_STEPS = 40
+ENOUGH = 1e-9
+_ALL_DATED = 1e-3
+_LARGE = 700.0
+
+
+# ---- simple ones ----------------------------------------------------------------------------------------------------
+
+
+def naive(changes: Floats, elapsed_s: Floats) -> Floats:
+    """Changes seen per time. Biased low; see the module's text."""
+    return changes / elapsed_s
+
+
+def improved(visits: Floats, changes: Floats, interval_s: float) -> Floats:
+    """Cho's estimator for visits at a regular interval; defined for X = n too."""
+    rate: Floats = -np.log((visits - changes + 0.5) / (visits + 0.5)) / interval_s
+    return rate
+
+
+def complete(changes: Floats, elapsed_s: Floats) -> Floats:
+    """Where every change was seen."""
+    return (changes + 0.5) / (elapsed_s + IMAGINARY_DAYS * DAY_S)
+
+
+def dated(visits: Floats, changes: Floats, exposed_s: Floats) -> Floats:
+    """Cho's estimator from dates of last change.
+
+    `exposed_s` sums the age of the change for visits that found one, and the whole interval for the others.
+    """
+    n, x = np.asarray(visits, dtype=np.float64), np.asarray(changes, dtype=np.float64)
+    between = (x > 0) & (x < n)
+    share = np.where(between, x / np.maximum(n, 1.0), 0.5)
+    corrected = x - 1.0 - np.where(between, x / (n * np.log1p(-share)), 0.0)
+    corrected = np.where(x > 0, corrected, 0.0)
+    rate: Floats = np.divide(corrected, exposed_s, out=np.zeros_like(corrected), where=exposed_s > 0)
+    return rate
+
+
+# ---- the one that plans are made from -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """Gamma distributions of rates, one a page: as a prior, so many imaginary changes in so much time."""
+
+    changes: Floats
+    time_s: Floats
+
+    @property
+    def mean(self) -> Floats:
+        return self.changes / self.time_s
+
+    def quantile(self, share: float) -> Floats:
+        found: Floats = gammaincinv(self.changes, share) / self.time_s
+        return found
+
+    def interval(self, share: float = 0.9) -> tuple[Floats, Floats]:
+        """The central credible interval that holds such a share of the probability."""
+        return self.quantile((1.0 - share) / 2.0), self.quantile((1.0 + share) / 2.0)
+
+
+def same_for_all(changes: float, time_s: float, pages: int) -> Gamma:
+    """One prior for so many pages."""
+    return Gamma(np.full(pages, changes), np.full(pages, time_s))
+
+
+def estimate(histories: Histories, prior: Gamma, trusted: Flags | None = None) -> Gamma:
+    """The posterior of every page's rate. `trusted`: of which pages Last-Modified is believed (trust.py).
+
+    A trusted page whose changes are all dated has the exact posterior: X changes in the time that is known to have
+    passed without one. ValueError for a prior that is none.
+    """
+    if not (np.all(prior.changes > 0) and np.all(prior.time_s > 0)):
+        raise ValueError("a prior needs more than no changes in more than no time")
+    quiet_s = histories.quiet_s + prior.time_s
+    exact = histories.changes <= 0.0
+    if trusted is not None:
+        exact = exact | (trusted & (histories.dated >= histories.changes * (1.0 - _ALL_DATED)))
+    shape, time_s = prior.changes + histories.changes, quiet_s + histories.dated_s
+    is_open = ~exact[histories.page_of_gap]
+    pages = np.flatnonzero(~exact)
+    if pages.size:
+        number = np.zeros(len(histories), dtype=np.int64)
+        number[pages] = np.arange(pages.size)
+        gaps = _Gaps(
+            number[histories.page_of_gap[is_open]], histories.gap_s[is_open], histories.gap_weight[is_open], pages.size
+        )
+        rate, curvature = _peak(gaps, prior.changes[pages], quiet_s[pages])
+        shape[pages], time_s[pages] = curvature, curvature / rate
+    return _within_limits(Gamma(shape, time_s))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """Intervals that ended with a change: of which page, how long, of what weight; and how many pages there are."""
+
+    page: npt.NDArray[np.int64]
+    seconds: Floats
+    weight: Floats
+    pages: int
+
+    def of(self, chosen: npt.NDArray[np.int64]) -> _Gaps:
+        """Those of some pages, numbered anew."""
+        number = np.full(self.pages, -1, dtype=np.int64)
+        number[chosen] = np.arange(chosen.size)
+        page = number[self.page]
+        kept = page >= 0
+        return _Gaps(page[kept], self.seconds[kept], self.weight[kept], chosen.size)
+
+
+def _peak(gaps: _Gaps, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats]:
+    """Where the posterior in ln rate has its peak, as a rate, and how curved it is there.
+
+    With u = rate x gap, the slope is the sum of w u / (e^u - 1), plus a, less rate x (quiet + b).
+    """
+    weight = np.bincount(gaps.page, gaps.weight, gaps.pages)
+    seconds = np.bincount(gaps.page, gaps.weight * gaps.seconds, gaps.pages)
+    log_rate = np.log((weight + changes) / (seconds + quiet_s))
+    curvature = np.empty_like(log_rate)
+    active, held = np.arange(gaps.pages), gaps
+    for _ in range(MAX_STEPS):
+        slope, bend = _slope_and_bend(held, log_rate[active], changes[active], quiet_s[active])
+        curvature[active] = bend
+        step = np.clip(slope / bend, -2.0, 2.0)
+        log_rate[active] += step
+        moving = np.abs(step) > ENOUGH
+        if not moving.any():
+            break
+        if moving.sum() < 0.7 * moving.size:
+            active, held = active[moving], held.of(np.flatnonzero(moving))
+    return np.exp(log_rate), curvature
+
+
+def _slope_and_bend(gaps: _Gaps, log_rate: Floats, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats]:
+    """The first derivative of the log posterior in ln rate, and the second with its sign changed."""
+    rate = np.exp(log_rate)
+    u = np.minimum(rate[gaps.page] * gaps.seconds, _LARGE)
+    grown = np.expm1(u)
+    ratio = u / grown
+    slope = np.bincount(gaps.page, gaps.weight * ratio, gaps.pages) + changes - rate * quiet_s
+    # d/d ln rate of u / (e^u - 1) is ratio (1 - u - ratio): from 0 to below, so the sum below is above 0.
+    bent = gaps.weight * ratio * (u + ratio - 1.0)
+    bend = np.bincount(gaps.page, bent, gaps.pages) + rate * quiet_s
+    return slope, bend
+
+
+def _within_limits(found: Gamma) -> Gamma:
+    rate = np.clip(found.mean, SLOWEST, FASTEST)
+    return Gamma(found.changes, found.changes / rate)
+
+
+def fresh_probability(rate: Floats, age_s: Floats) -> Floats:
+    """How probably a copy of that age is still what the page is, for a known rate."""
+    share: Floats = np.exp(-rate * np.maximum(age_s, 0.0))
+    return share
+
+
+def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
+    """The same when the rate is only known as a distribution: its mean over that, higher than at the mean rate."""
+    share: Floats = (1.0 + np.maximum(age_s, 0.0) / found.time_s) ** -found.changes
+    return share

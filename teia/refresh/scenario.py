@@ -1,0 +1,220 @@
+"""Worlds to plan for: read from a file, or made up.
+
+A file is CSV with a header: page, server, weight, rate_per_day, and if wanted size_bytes and age_s. Pages and servers
+are names. Where all pages are whole numbers these are their ids; otherwise ids are the order of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from teia.errors import UsageError
+from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, World
+
+NEEDED: Final = ("page", "server", "weight", "rate_per_day")
+OPTIONAL: Final = ("size_bytes", "age_s")
+SLOWEST, FASTEST = 0.01, 1.0
+"""Rates of made-up pages, in changes per unit of time (P6); the paper does not say which unit."""
+
+
+@dataclass(slots=True)
+class Scenario:
+    """Pages as a file tells of them; a `World` when it is known for how long and how politely."""
+
+    pages: list[str] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
+    server: list[int] = field(default_factory=list)
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> Numbers:
+        if all(name.isascii() and name.isdigit() and len(name) < 19 for name in self.pages):
+            return np.array([int(name) for name in self.pages], dtype=np.int64)
+        return np.arange(len(self.pages))
+
+    def world(
+        self, *, horizon_s: float, politeness_s: ArrayLike, budget: int | None = None, crawlers: Crawlers | None = None
+    ) -> World:
+        return World.build(
+            self.server,
+            np.array(self.numbers["rate_per_day"]) / DAY_S,
+            weight=self.numbers["weight"],
+            page=self.ids,
+            servers=len(self.servers),
+            size_bytes=self.numbers.get("size_bytes", 0.0),
+            age_s=self.numbers.get("age_s", 0.0),
+            horizon_s=horizon_s,
+            politeness_s=politeness_s,
+            budget=budget,
+            crawlers=crawlers,
+        )
+
+    def names_of(self, world: World) -> list[str]:
+        """Return the names of a world's pages in the order of its columns."""
+        ids = self.ids
+        order = np.argsort(ids, kind="stable")
+        return [self.pages[place] for place in order[np.searchsorted(ids[order], world.page)].tolist()]
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a file of pages. Its first broken row is the error, with its line and how many more there are."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _read(path, csv.reader(file))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path}: not a CSV file in UTF-8: {error}") from error
+
+
+def _read(path: Path, rows: Iterator[list[str]]) -> Scenario:
+    header = [name.strip() for name in next(rows, [])]
+    missing = [name for name in NEEDED if name not in header]
+    unknown = [name for name in header if name not in NEEDED + OPTIONAL]
+    if missing or unknown or len(set(header)) < len(header):
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a column twice'}"
+        raise UsageError(
+            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and, if wanted, {','.join(OPTIONAL)}"
+        )
+    scenario = Scenario(numbers={name: [] for name in header if name not in ("page", "server")})
+    reader = _Rows(scenario, header)
+    broken: list[str] = []
+    for line, row in enumerate(rows, start=2):
+        reason = reader.take(row) if row else None
+        if reason is not None:
+            broken.append(f"line {line}: {reason}")
+    if broken:
+        more = f" (and {len(broken) - 1} more broken rows)" if len(broken) > 1 else ""
+        raise UsageError(f"{path} {broken[0]}{more}")
+    if not scenario.pages:
+        raise UsageError(f"{path}: there are no pages in it")
+    return scenario
+
+
+class _Rows:
+    """Puts rows into a scenario, and says of a broken one why."""
+
+    def __init__(self, scenario: Scenario, header: Sequence[str]) -> None:
+        self._into = scenario
+        self._width = len(header)
+        self._page, self._server = header.index("page"), header.index("server")
+        numbers = [(place, name) for place, name in enumerate(header) if name in scenario.numbers]
+        self._columns = [(place, name, scenario.numbers[name]) for place, name in numbers]
+        self._seen: set[str] = set()
+        self._servers: dict[str, int] = {}
+
+    def take(self, row: list[str]) -> str | None:
+        if len(row) != self._width:
+            return f"{len(row)} fields instead of {self._width}"
+        page, server = row[self._page].strip(), row[self._server].strip()
+        if not page or not server:
+            return f"no name of the {'server' if page else 'page'}"
+        if page in self._seen:
+            return f"page {page} is there already"
+        values = []
+        for place, name, _ in self._columns:
+            value = _number(row[place])
+            if value is None or (math.isinf(value) and name not in ("rate_per_day", "age_s")):
+                return f"{name} is {row[place].strip()!r}, not a number >= 0"
+            values.append(value)
+        self._seen.add(page)
+        self._into.pages.append(page)
+        if server not in self._servers:
+            self._servers[server] = len(self._servers)
+            self._into.servers.append(server)
+        self._into.server.append(self._servers[server])
+        for (_, _, column), value in zip(self._columns, values, strict=True):
+            column.append(value)
+        return None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value >= 0 else None
+
+
+def draw_world(
+    chance: np.random.Generator,
+    *,
+    pages: int,
+    servers: int,
+    horizon_s: float,
+    politeness_s: float,
+    theta: float = 1.0,
+    rates: str = "uniform",
+    weights: str = "uniform",
+    rate_unit_s: float = DAY_S,
+    budget: int | None = None,
+    crawlers: Crawlers | None = None,
+) -> World:
+    """Make up a world as P6 does: pages over servers by Zipf's law, rates between 0.01 and 1 per unit of time.
+
+    `theta` 0 gives all servers as many pages; the larger, the more are on few. `rates` is `uniform`, or `zipf:X` for a
+    density that falls as rate^-X. `weights` is `uniform` (all alike), or `zipf:X` for rank^-X in an order by chance.
+    """
+    if pages < 1 or servers < 1:
+        raise UsageError(f"{pages} pages on {servers} servers: there must be at least one of each")
+    server = np.repeat(np.arange(servers), _shares(pages, servers, theta))
+    return World.build(
+        chance.permutation(server),
+        _draw_rates(chance, pages, _exponent("rates", rates)) / rate_unit_s,
+        servers=servers,
+        weight=_draw_weights(chance, pages, _exponent("weights", weights)),
+        horizon_s=horizon_s,
+        politeness_s=politeness_s,
+        budget=budget,
+        crawlers=crawlers,
+    )
+
+
+def _exponent(name: str, law: str) -> float:
+    """0 for `uniform`, X for `zipf:X`."""
+    if law == "uniform":
+        return 0.0
+    kind, _, text = law.partition(":")
+    value = _number(text)
+    if kind != "zipf" or value is None or math.isinf(value):
+        raise UsageError(f"{name}: {law!r} is neither uniform nor zipf:X with a number X >= 0")
+    return value
+
+
+def _shares(pages: int, servers: int, theta: float) -> Numbers:
+    """Pages of each server, as near to Zipf's law as whole numbers are; small servers may have none."""
+    if not 0 <= theta < math.inf:
+        raise UsageError(f"theta must be a number >= 0, not {theta:g}")
+    share = np.arange(1, servers + 1, dtype=np.float64) ** -theta
+    exact = pages * share / share.sum()
+    whole = np.floor(exact).astype(np.int64)
+    left = pages - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
+    result: Numbers = whole
+    return result
+
+
+def _draw_rates(chance: np.random.Generator, pages: int, exponent: float) -> Floats:
+    """Rates with a density that falls as rate^-exponent, by the inverse of its distribution."""
+    at = chance.random(pages)
+    if exponent == 1.0:
+        return np.asarray(SLOWEST * np.power(FASTEST / SLOWEST, at), dtype=np.float64)
+    power = 1.0 - exponent
+    low, high = SLOWEST**power, FASTEST**power
+    drawn: Floats = (low + at * (high - low)) ** (1.0 / power)
+    return drawn
+
+
+def _draw_weights(chance: np.random.Generator, pages: int, exponent: float) -> Floats:
+    if exponent == 0.0:
+        return np.ones(pages)
+    drawn: Floats = np.power(1.0 + chance.permutation(pages), -exponent)
+    return drawn

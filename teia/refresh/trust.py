@@ -1,0 +1,79 @@
+"""Whether a host's Last-Modified and ETag tell the truth, learnt from its answers.
+
+Whenever a page is fetched again and comes with a body, two things can be compared: did the bytes change, and did the
+validator? A host whose validators move when nothing changed (clocks, one tag a machine behind a balancer) costs a
+body each time; one whose validators stand still while the body changes hides its changes behind 304s. Dates are used
+for change rates (rates.py) and tags for conditional requests only where both happen together in at least 95% of at
+least 20 comparisons. Old comparisons lose half their weight whenever there are 400, so that a host can mend its ways.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import Struct
+
+NEEDED = 20
+SHARE = 0.95
+MOST = 400
+
+_RECORD = Struct("<6H")
+
+
+@dataclass(slots=True)
+class Validator:
+    """One kind of validator of one host.
+
+    `strikes`: it moved though the bytes did not. `silences`: the bytes changed and it did not.
+    """
+
+    compared: int = 0
+    strikes: int = 0
+    silences: int = 0
+
+    def note(self, *, content_changed: bool, moved: bool) -> None:
+        """Compare two answers with bodies, both with the validator."""
+        if self.compared >= MOST:
+            self.compared, self.strikes, self.silences = self.compared // 2, self.strikes // 2, self.silences // 2
+        self.compared += 1
+        self.strikes += moved and not content_changed
+        self.silences += content_changed and not moved
+
+    @property
+    def is_trusted(self) -> bool:
+        agreed = self.compared - self.strikes - self.silences
+        return self.compared >= NEEDED and agreed >= SHARE * self.compared
+
+    @property
+    def hides_changes(self) -> bool:
+        """Whether a 304 of this host says nothing: changes under a validator that stands still are not rare."""
+        return self.compared >= NEEDED and self.silences > (1.0 - SHARE) * self.compared
+
+
+@dataclass(slots=True)
+class Trust:
+    """What is known of a host's validators."""
+
+    dates: Validator = field(default_factory=Validator)
+    tags: Validator = field(default_factory=Validator)
+
+    def note(
+        self, *, content_changed: bool, modified: tuple[str, str] = ("", ""), etag: tuple[str, str] = ("", "")
+    ) -> None:
+        """Note an answer with a body: its validators before and now, as sent; empty where there was none."""
+        if all(modified):
+            self.dates.note(content_changed=content_changed, moved=modified[0] != modified[1])
+        if all(etag):
+            before, now = (each.removeprefix("W/") for each in etag)
+            self.tags.note(content_changed=content_changed, moved=before != now)
+
+    def encode(self) -> bytes:
+        dates, tags = self.dates, self.tags
+        return _RECORD.pack(dates.compared, dates.strikes, dates.silences, tags.compared, tags.strikes, tags.silences)
+
+    @classmethod
+    def decode(cls, record: bytes) -> Trust:
+        """Read what `encode` wrote; nothing is known from an empty record."""
+        if not record:
+            return cls()
+        numbers = _RECORD.unpack(record)
+        return cls(Validator(*numbers[:3]), Validator(*numbers[3:]))

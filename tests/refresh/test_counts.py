@@ -1,0 +1,139 @@
+"""Phase 1 of PSP (P4): the threshold rule gives what the literal greedy gives."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teia.errors import UsageError
+from teia.refresh.counts import gain, plan_counts
+from teia.refresh.formulas import even_staleness
+from teia.refresh.model import Numbers, World
+
+from .worlds import small_worlds
+
+DAY_S = 86_400.0
+
+
+def literal_greedy(world: World, least: Numbers | None = None, most: Numbers | None = None) -> Numbers:
+    """One visit after the other to whoever gains most; ties by page id."""
+    counts = np.zeros(len(world), dtype=np.int64) if least is None else least.copy()
+    room = world.caps("floor").copy()
+    np.subtract.at(room, world.server, counts)
+    left = (1 << 62) if world.budget is None else world.budget - int(counts.sum())
+    waiting: list[tuple[float, int, int]] = []
+
+    def offer(row: int) -> None:
+        if world.worth_visiting[row] and (most is None or counts[row] < most[row]):
+            worth = float(gain(world, np.array([row]), counts[[row]])[0])
+            if worth > 0:
+                heapq.heappush(waiting, (-worth, int(world.page[row]), row))
+
+    for row in range(len(world)):
+        offer(row)
+    server = world.server
+    while left > 0 and waiting:
+        _, _, row = heapq.heappop(waiting)
+        if room[server[row]] > 0:
+            counts[row] += 1
+            room[server[row]] -= 1
+            left -= 1
+            offer(row)
+    return counts
+
+
+def freshness(world: World, counts: Numbers) -> float:
+    return 1.0 - float(world.weight @ even_staleness(world, counts))
+
+
+@settings(max_examples=300, deadline=None)
+@given(small_worlds())
+def test_counts_are_those_of_the_literal_greedy(world: World) -> None:
+    """P4: the same objective within 1e-9, and the same counts but for gains that differ in the last digits only."""
+    ours, literal = plan_counts(world), literal_greedy(world)
+    assert freshness(world, ours) == pytest.approx(freshness(world, literal), abs=1e-9)
+    assert ours.sum() == literal.sum()
+    rows = np.flatnonzero(ours != literal)
+    if len(rows):
+        lower = np.minimum(ours, literal)[rows]
+        near = gain(world, rows, lower)
+        assert np.ptp(near) <= 1e-12 * near.max()
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_worlds(), st.data())
+def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: World, data: st.DataObject) -> None:
+    """A floor under which no page falls, and a most."""
+    least = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(world), max_size=len(world))))
+    most = least + np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))
+    try:
+        ours = plan_counts(world, least=least, most=most)
+    except UsageError:
+        wanted = np.bincount(world.server, least, minlength=world.servers)
+        assert (wanted > world.caps()).any() or least.sum() > (world.budget or 0)
+        return
+    assert (ours >= least).all()
+    assert (ours <= most).all()
+    assert freshness(world, ours) == pytest.approx(freshness(world, literal_greedy(world, least, most)), abs=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(small_worlds())
+def test_no_server_and_no_budget_is_overdrawn(world: World) -> None:
+    counts = plan_counts(world)
+    assert (np.bincount(world.server, counts, minlength=world.servers) <= world.caps()).all()
+    assert world.budget is None or counts.sum() <= world.budget
+
+
+@pytest.mark.parametrize("rates", [np.full(9, 1.0), np.full(9, 5000.0)])
+def test_pages_alike_are_served_by_id(rates: np.ndarray) -> None:
+    """The second case is so fast that many visits of one page gain the same: greedy then stays with that page."""
+    world = World.build(
+        [0, 1, 0, 1, 0, 1, 0, 1, 0],
+        rates / DAY_S,
+        horizon_s=DAY_S,
+        politeness_s=DAY_S / 7,
+        page=np.arange(9)[::-1],
+        budget=11,
+    )
+    assert plan_counts(world).tolist() == literal_greedy(world).tolist()
+
+
+def test_a_thousand_pages_alike_differ_by_one_visit_at_most() -> None:
+    world = World.build(np.zeros(1000), np.full(1000, 1 / DAY_S), horizon_s=DAY_S, politeness_s=15.0)
+    counts = plan_counts(world)
+    assert counts.sum() == 5760
+    assert counts.tolist() == [6] * 760 + [5] * 240
+
+
+def test_large_random_worlds_agree_with_the_literal_greedy() -> None:
+    chance = np.random.default_rng(5)
+    for unit_s in (3600.0, DAY_S):
+        world = World.build(
+            chance.integers(0, 20, 3000) ** 2 // 20,
+            chance.uniform(0.01, 1, 3000) / unit_s,
+            weight=chance.random(3000),
+            horizon_s=DAY_S,
+            politeness_s=120.0,
+            budget=9000,
+            age_s=chance.exponential(DAY_S, 3000),
+        )
+        assert plan_counts(world).tolist() == literal_greedy(world).tolist()
+
+
+def test_without_politeness_and_budget_there_is_no_plan() -> None:
+    world = World.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0)
+    with pytest.raises(UsageError, match="needs a budget"):
+        plan_counts(world)
+    limited = World.build([0, 0], [1.0, 2.0], horizon_s=10.0, politeness_s=0.0, budget=7)
+    assert plan_counts(limited).sum() == 7
+
+
+def test_pages_that_no_visit_helps_get_none() -> None:
+    """Rates of 0 and infinity, and weight 0: the right limit."""
+    world = World.build([0, 0, 0, 0], [0.0, np.inf, 1.0, 1.0], weight=[1, 1, 0, 1], horizon_s=10.0, politeness_s=1.0)
+    assert plan_counts(world).tolist() == [0, 0, 0, 10]
