@@ -16,7 +16,7 @@ import uvloop
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
-from teia.clock import WallClock
+from teia.clock import Clock, WallClock
 from teia.config import Config
 from teia.crawl.collections import configure_all
 from teia.crawl.companion import Companion
@@ -25,6 +25,8 @@ from teia.crawl.reporting import last_change, listen
 from teia.crawl.summary import Summary, summarize
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
+
+LOAD_AFTER_S = 0.6
 
 
 def crawl_and_report(
@@ -96,9 +98,10 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
         beside = [
             loop.create_task(show_progress(crawler, clock, progress_console())),
             loop.create_task(listen(crawler, root, clock, since)),
+            loop.create_task(_load_what_comes_last(clock)),
         ]
         try:
-            await asyncio.gather(crawler.run(), asyncio.to_thread(_load_what_comes_last))
+            await crawler.run()
         finally:
             for task in beside:
                 task.cancel()
@@ -109,7 +112,8 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
         return [summarize(crawl, seconds) for crawl in crawler.crawls], signal.SIGINT in signals
 
 
-def _load_what_comes_last() -> None:
-    """Load Arrow and DuckDB, which write the log and audit it at the end, while the first pages are on their way."""
-    import_module("teia.store.parquet")
-    import_module("teia.crawl.reading")
+async def _load_what_comes_last(clock: Clock) -> None:
+    """Load Arrow and DuckDB, which write the log and audit it at the end, once the crawl is well under way."""
+    await clock.sleep(LOAD_AFTER_S)
+    for name in ("teia.store.parquet", "teia.crawl.reading"):
+        await asyncio.to_thread(import_module, name)

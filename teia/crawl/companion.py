@@ -32,14 +32,18 @@ class Companion:
 
     @classmethod
     async def start(cls, root: Root, configs: Sequence[Config]) -> Self | None:
-        """Start one for the collections that want an index; None if none does."""
+        """Start one for the collections that want an index; None if none does.
+
+        It has a process group of its own: a Ctrl-C is for the crawl, which decides what becomes of it. A session of its
+        own would undo its low priority, for Linux shares the processors out between sessions first (autogroup).
+        """
         names = [config.collection.name for config in configs if config.index.enabled]
         if not names:
             return None
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", MODULE, str(os.getpid()), str(root.path), *names,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
-            start_new_session=True,  # a Ctrl-C is for the crawl, which decides what becomes of it
+            preexec_fn=os.setpgrp,
         )  # fmt: skip
         return cls(process)
 

@@ -34,6 +34,7 @@ from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
 MAX_FAILED_SEEDS = 5
 REFILL_AT_MOST = 512
+REFILL_GROWTH = 4
 REFILLS_PER_GROUP = 512
 """So many buffers are filled with one commit: after a restart all hosts are hungry, and pages must not wait for all."""
 
@@ -398,7 +399,7 @@ class Crawl:
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
         if was_empty and len(fresh) == queue.refill:
-            queue.refill = min(REFILL_AT_MOST, queue.refill * 2)
+            queue.refill = min(REFILL_AT_MOST, queue.refill * REFILL_GROWTH)
         else:
             queue.exhausted = len(items) < queue.refill
         queue.knows_robots = True

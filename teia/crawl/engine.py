@@ -45,6 +45,10 @@ from teia.records import Fetched, Outcome
 from teia.urls import Parts, split
 
 TICK_S = 0.01
+BRISK_TICK_S = 0.001
+BRISK_S = 0.1
+"""A host that need not rest is asked again within a brisk tick; ticks are brisk so long after it has answered."""
+
 MAX_IN_FLIGHT = 2_000
 MAX_UNCOMMITTED = 2_048
 REFUSED_PER_TURN = 64
@@ -98,6 +102,7 @@ class Crawler:
         self._resolving: set[asyncio.Task[None]] = set()
         self._failure: TeiaError | None = None
         self._disk_retry_at = 0.0
+        self._brisk_until = 0.0
         self._grace_s = GRACE_S
 
     # -- the loop ------------------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ class Crawler:
                 crawl.begin(self._clock.ticks_s())
             while not self._stopping and any(crawl.state.is_going for crawl in self.crawls):
                 self._turn()
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
             await self._wind_up()
         if self._failure is not None:
             raise self._failure
@@ -321,6 +326,8 @@ class Crawler:
         if fetched.status in {429, 503} and back_off_s == 0:
             back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
         visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
+        if visit.rest_s == 0:
+            self._brisk_until = now + BRISK_S
         politeness = self._schedule.politeness
         crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
         self.metrics.bytes_received += visit.bytes_received

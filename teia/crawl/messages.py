@@ -12,7 +12,7 @@ import msgspec
 from teia.frontier.order import TOP_SCORE
 
 
-class Task(msgspec.Struct, array_like=True, frozen=True):
+class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (frontier/order.py); they matter where pages are judged by a `Focus`.
@@ -41,7 +41,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     is_revisit: bool = False
 
 
-class Reading(msgspec.Struct, array_like=True, frozen=True):
+class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How pages are read: the parts of the configuration a child needs."""
 
     include: tuple[str, ...]
@@ -61,7 +61,7 @@ class Reading(msgspec.Struct, array_like=True, frozen=True):
     index: bool = False
 
 
-class Focus(msgspec.Struct, array_like=True, frozen=True):
+class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a focused crawl looks for: a `TopicModel` (lib/topic.py) in plain parts, and how to go by it."""
 
     classes: tuple[str, ...]
@@ -72,7 +72,7 @@ class Focus(msgspec.Struct, array_like=True, frozen=True):
     threshold: int
 
 
-class FoundLink(msgspec.Struct, array_like=True, frozen=True):
+class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One URL a page names: its host, its key, the rest of it, how often it is linked, and how (`BY_…` bits)."""
 
     host: str
@@ -83,7 +83,7 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True):
     by: int
 
 
-class Judged(msgspec.Struct, array_like=True, frozen=True):
+class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a focused crawl thinks of a page: relevance and kind, and of its links, in their order, the scores.
 
     `off_topic` is how many irrelevant pages in a row lead to the links; `depends`: with fewer, something else could
@@ -97,7 +97,7 @@ class Judged(msgspec.Struct, array_like=True, frozen=True):
     scores: list[int]
 
 
-class Result(msgspec.Struct, array_like=True, frozen=True):
+class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a child found. `digest` and `text_digest` are sha256; `members` are the archive's records, in a row.
 
     `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.

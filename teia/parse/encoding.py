@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
 PRESCAN_BYTES = 1024
 DETECTION_BYTES = 64 * 1024
 MAX_LABEL_CHARS = 64
+MAX_BEGINNINGS = 8
 REPLACEMENT = "replacement"
 USER_DEFINED = "x-user-defined"
 DEFAULT = "windows-1252"
@@ -128,21 +130,33 @@ _CHARSET_IN_CONTENT = re.compile(
 )
 
 
+@lru_cache(maxsize=1)
+def _beginnings() -> list[tuple[bytes, str]]:
+    """How the last pages began, up to where they named their encoding; those of a site begin alike."""
+    return []
+
+
 def prescan(data: bytes) -> str | None:
     """Look for a charset in the first bytes of a page without parsing it (HTML standard, 13.2.3.2)."""
     if data.startswith(b"<\0?\0x\0"):
         return "utf-16le"
     if data.startswith(b"\0<\0?\0x"):
         return "utf-16be"
+    known = _beginnings()
+    for beginning, encoding in known:
+        if data.startswith(beginning):
+            return encoding
     position = 0
     while (position := data.find(b"<", position)) >= 0:
         if data.startswith(b"<!--", position):
             end = data.find(b"-->", position + 2)
             position = end + 3 if end >= 0 else len(data)
         elif _META.match(data, position):
-            encoding, position = _meta_charset(data, position + 5)
-            if encoding:
-                return encoding
+            found, position = _meta_charset(data, position + 5)
+            if found:
+                known.insert(0, (data[:position], found))
+                del known[MAX_BEGINNINGS:]
+                return found
         elif tag := _TAG.match(data, position):
             position = _read_attributes(data, tag.end(), {})
         elif data[position + 1 : position + 2] in {b"!", b"/", b"?"}:

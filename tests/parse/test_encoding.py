@@ -80,3 +80,13 @@ def test_detection_is_bounded(data: bytes) -> None:
 def test_any_bytes_are_some_text(data: bytes, label: str) -> None:
     text = to_text(data, determine(data, label, is_html=True))
     assert text.encode("utf-8").decode("utf-8") == text
+
+
+def test_pages_that_begin_alike_are_read_alike_and_others_are_not() -> None:
+    """What was learnt from one page holds for those that begin with the same octets, up to the declaration."""
+    one = b'<!doctype html><html lang=pt><meta charset="utf-8"><title>a'
+    assert prescan(one) == "utf-8"
+    assert prescan(one.replace(b"<title>a", b"<meta charset=koi8-r>")) == "utf-8"
+    assert prescan(one.replace(b"utf-8", b"koi8-r")) == "koi8-r"
+    assert prescan(one[: one.index(b"<title>") - 1]) is None, "the tag has no end yet"
+    assert prescan(b"<!-- " + one) is None, "all of it is a comment"
