@@ -1,11 +1,16 @@
 """How fast links become URLs: `FrontierCell.absorb` while its cells grow, with what it costs in memory and on disk.
 
-    python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--json]
+    python bench/frontier.py [--urls 200000] [--cells 1] [--hosts 2000] [--batch 5000] [--known 0] [--big-host 0]
 
 Every batch is one commit per cell, as the crawler makes them. Three quarters of a batch's links go to 64 hosts, as
 those of 64 pages would, the rest to any. `--known 0.8` makes four of five links repeat a URL that is there already.
 Rates are of the whole run and of its last tenth, when the cells are full; making the links is not counted. Ten million
 URLs in four cells (--urls 10000000 --cells 4 --hosts 20000) take some minutes and 2 GB of disk.
+
+Then the cells are opened again, as after a restart, and `reopen_s` is how long it takes until all hosts with work are
+in the schedule. `dispatch_us` is what one request costs there: its share of filling a host's buffer from the disk, and
+its turn in the schedule; `refill_ms_p99` is the buffer alone. `--big-host N` gives one host N URLs more:
+`big_host_refill_ms` is its own buffer, the other figures those of all the others.
 """
 
 from __future__ import annotations
@@ -20,12 +25,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from teia.config import CourtesySettings
 from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.politeness import Politeness
+from teia.frontier.schedule import HostQueue, Schedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 NEAR_HOSTS = 64
 NEAR_SHARE = 0.75
 START_S = 1_700_000_000.0
+BIG_HOST = "www.enorme.test"
+BUFFER = 64
+ASKED = 2_000
+"""Hosts whose buffers are filled."""
 
 
 class Links:
@@ -85,6 +97,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
             spent.append((options.batch, time.perf_counter() - started_s))
             cpu_s += time.process_time() - cpu_before_s
             known = sum(cell.known for cell in cells)
+        if options.big_host:
+            known += give_to_one(cells, starts, options.big_host)
     last = spent[-max(1, len(spent) // 10) :]
     return {
         "urls": known,
@@ -97,8 +111,65 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, object]:
         "longest_commit_ms": round(max(s for _, s in spent) * 1e3, 1),
         "bytes_a_url": round(sum(path.stat().st_size for path in paths) / known, 1),
         "bytes_written_a_link": round((bytes_written() - written_before) / sum(n for n, _ in spent)),
+        **again(paths),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
+
+
+# ---- URLs go out ----------------------------------------------------------------------------------------------------
+
+
+def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int) -> int:
+    """Let one host have many URLs."""
+    cell = cells[cell_of(slot_of(site_of(BIG_HOST)), starts)]
+    for first in range(0, number, 50_000):
+        tails = [f"/artigo-{page}.html" for page in range(first, min(first + 50_000, number))]
+        with cell.transaction():
+            cell.absorb([Found(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
+    return number
+
+
+def again(paths: list[Path]) -> dict[str, object]:
+    """Open the cells as a restarted crawler does, and ask hosts as it would."""
+    started_s = time.perf_counter()
+    schedule = Schedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
+    queues: list[tuple[FrontierCell, HostQueue]] = []
+    with ExitStack() as stack:
+        for number, path in enumerate(paths):
+            cell = stack.enter_context(closing(FrontierCell(path)))
+            for host_id, host, _, _ in cell.hosts_with_work():
+                queue = HostQueue(host, host_id, number, 0, schedule.politeness.server(host), address=f"of {host}")
+                queues.append((cell, queue))
+        reopen_s = time.perf_counter() - started_s
+        random.Random(1).shuffle(queues)
+        refills = [(queue.host, filled(cell, queue, schedule)) for cell, queue in queues[:ASKED]]
+        refills += [(q.host, filled(c, q, schedule)) for c, q in queues[ASKED:] if q.host == BIG_HOST]
+        others = sorted(seconds for host, seconds in refills if host != BIG_HOST)
+        served = time.perf_counter()
+        requests = 0
+        while (queue := schedule.next_host(0.0)) is not None:
+            queue.take()
+            schedule.started(queue)
+            schedule.finished(queue, queue.address, 0.0, 0.0)
+            requests += 1
+        turn_s = (time.perf_counter() - served) / max(1, requests)
+    big = [round(1e3 * seconds, 2) for host, seconds in refills if host == BIG_HOST]
+    return {
+        "hosts": len(queues),
+        "reopen_s": round(reopen_s, 2),
+        "dispatch_us": round(1e6 * (sum(others) / len(others) / BUFFER + turn_s), 1),
+        "refill_ms_p99": round(1e3 * others[len(others) * 99 // 100], 2),
+        **({"big_host_refill_ms": big[0]} if big else {}),
+    }
+
+
+def filled(cell: FrontierCell, queue: HostQueue, schedule: Schedule) -> float:
+    """Fill a host's buffer from the disk; returns the seconds."""
+    started_s = time.perf_counter()
+    queue.buffer.extend(cell.next_urls(queue.host_id, queue.host, BUFFER, (), START_S))
+    seconds = time.perf_counter() - started_s
+    schedule.wake(queue)
+    return seconds
 
 
 def main() -> None:
@@ -108,6 +179,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=2_000)
     parser.add_argument("--batch", type=int, default=5_000, help="links in a commit, over all cells")
     parser.add_argument("--known", type=float, default=0.0, help="share of links to URLs that are known")
+    parser.add_argument("--big-host", type=int, default=0, help="URLs that one host has more")
     parser.add_argument("--folder", type=Path, default=None, help="where the cells are made; a temporary folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")

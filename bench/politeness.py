@@ -1,10 +1,12 @@
 """How much of what politeness allows is used: N hosts that rest one second, by the lab's own log.
 
     .venv/bin/python -m bench.politeness --hosts 500 --seconds 40
+    .venv/bin/python -m bench.politeness --hosts 2000 --seconds 40 --fetch-only
 
 N hosts that rest `delay` seconds can be asked N / delay times a second at most, less the time an answer takes. The
 first ten seconds, in which the crawl finds the hosts, are left out. Early requests are counted by host and by address
-over the whole run, robots.txt and redirects included. Prints JSON and keeps it in bench/results/politeness.json.
+over the whole run, robots.txt and redirects included. With `--fetch-only` the URLs are given and the answers thrown
+away (fetch_only.py): the schedule and the fetcher alone. Prints JSON and keeps it in bench/results/politeness.json.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.fetch_only import fetch_only
 from teia.lab.process import lab_process
 from teia.lab.requestlog import read_log
 from teia.lab.witness import early_requests
 
+RESULTS = Path(__file__).parent / "results" / "politeness.json"
 WARM_UP_S = 10
 SPEC = """
 seed = 3
@@ -45,21 +49,30 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=500)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--delay", type=float, default=1.0)
+    parser.add_argument("--fetch-only", action="store_true", help="the schedule and the fetcher alone")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay)
+        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay, alone=asked.fetch_only)
     command = f"python -m bench.politeness --hosts {asked.hosts} --seconds {asked.seconds} --delay {asked.delay:g}"
-    result = {"command": command, **result}
-    Path("bench/results/politeness.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    result = {"command": command + (" --fetch-only" if asked.fetch_only else ""), **result}
+    kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    kept["fetch only" if asked.fetch_only else "default product"] = result
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     print(json.dumps(result))
 
 
-def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str, object]:
+def measure(folder: Path, hosts: int, seconds: int, delay_s: float, *, alone: bool) -> dict[str, object]:
     spec, log = folder / "world.toml", folder / "requests.jsonl"
-    spec.write_text(SPEC.format(hosts=hosts, pages=hosts * 200), "utf-8")
+    spec.write_text(SPEC.format(hosts=hosts, pages=hosts * (60 if alone else 200)), "utf-8")
     places = ["--address", "127.77.100.1", "--dns-address", "127.77.255.100:0", "--control-address", "127.77.254.100"]
-    with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *places) as lab:
-        summary = crawl(lab["seeds"][0], lab["dns"], folder / "data", seconds, delay_s)
+    truth = folder / "truth.jsonl"
+    flags = ["--truth", str(truth)] if alone else []
+    with lab_process("--spec", str(spec), "--port", "0", "--log", str(log), *places, *flags) as lab:
+        violations: object = None
+        if alone:
+            fetch_only(truth, lab["dns"], seconds, delay_s)
+        else:
+            violations = crawl(lab["seeds"][0], lab["dns"], folder / "data", seconds, delay_s)["politeness_violations"]
     entries = read_log(log)
     began_s = entries[0].start_s
     steady = [e for e in entries if WARM_UP_S <= e.start_s - began_s < seconds - 1]
@@ -72,7 +85,7 @@ def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str,
         "of_possible": round(rate * delay_s / hosts, 4),
         "early_by_host": len(early_requests(entries, delay_s, lambda e: e.host)),
         "early_by_address": len(early_requests(entries, delay_s, lambda e: e.address)),
-        "politeness_violations": summary["politeness_violations"],
+        "politeness_violations": violations,
         "load_average": round(os.getloadavg()[0], 2),
     }
 
