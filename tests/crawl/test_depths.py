@@ -123,7 +123,8 @@ atom = 0
 """
 
 
-@pytest.mark.parametrize("max_depth", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("max_depth", [2, 3])
 def test_exactly_the_pages_within_so_many_hops_are_fetched(tmp_path: Path, max_depth: int) -> None:
     """Half of the servers ask for long rests, so that pages are read in another order than they lie."""
     with running_lab(tmp_path, SPEC, 84, truth=True) as lab:

@@ -62,6 +62,7 @@ def test_audit_knows_the_rule(crawled: Crawled) -> None:
     assert audit_of(root, "main", strict).violations > SITES, "by another rule they were early"
 
 
+@pytest.mark.slow
 def test_number_of_sites_is_kept_for_the_next_run(crawled: Crawled, tmp_path: Path) -> None:
     assert shared_addresses(crawled.data / "ledger.sqlite") == {ADDRESS: SITES}
     first = crawl_web(web(), tmp_path, *seeds()[:10], **RULE, sites__aliases=False)

@@ -17,6 +17,7 @@ from teia.lab.spec import WorldSpec
 from teia.lab.world import World
 from tests.system.labs import crawl, running_lab
 
+pytestmark = pytest.mark.slow
 PAGES = 1_000
 SPEC = """
 seed = 11

@@ -1,0 +1,115 @@
+"""How soon a page can be found: from its commit to the index, while the crawl goes on.
+
+    .venv/bin/python -m bench.searchable --hosts 100 --seconds 40
+
+A crawl of a lab web runs as a user would run it, with the indexer beside it. The frontier numbers pages as it commits
+them, and the index says up to which number it can find them. Both are looked at ten times a second; the lag of a page
+is the time between the one reaching its number and the other. Prints JSON, kept in bench/results/searchable.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.politeness import SPEC
+from teia.index.cell import read_position
+from teia.lab.process import lab_process
+from teia.store.root import open_root
+
+RESULTS = Path(__file__).parent / "results" / "searchable.json"
+LOOK_S = 0.1
+
+Counts = tuple[float, int, int]
+"""A time, the number of the last page that was committed, and of the last that can be found."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--delay", type=float, default=1.0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder), asked.hosts, asked.seconds, asked.delay)
+    command = f"python -m bench.searchable --hosts {asked.hosts} --seconds {asked.seconds} --delay {asked.delay:g}"
+    result = {"command": command, **result}
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    print(json.dumps(result))
+
+
+def measure(folder: Path, hosts: int, seconds: int, delay_s: float) -> dict[str, object]:
+    spec, data = folder / "world.toml", folder / "data"
+    spec.write_text(SPEC.format(hosts=hosts, pages=hosts * 200), "utf-8")
+    places = ["--address", "127.77.102.1", "--dns-address", "127.77.255.102:0", "--control-address", "127.77.254.102"]
+    with lab_process("--spec", str(spec), "--port", "0", *places) as lab:
+        command = [sys.executable, "-m", "teia", "crawl", lab["seeds"][0], "--data", str(data), "--dns", lab["dns"]]
+        command += ["--allow-net", "127.77.0.0/16", "--scope", "suffix:.test", "--delay", str(delay_s)]
+        crawl = subprocess.Popen([*command, "--max-seconds", str(seconds)], stderr=subprocess.DEVNULL)
+        try:
+            counts = watched(crawl, data)
+        finally:
+            crawl.terminate()
+            crawl.wait(60)
+    lags = sorted(lag for of_cell in counts.values() for lag in lags_of(of_cell))
+    pages = sum(of_cell[-1][1] for of_cell in counts.values())
+    waiting = sum(of_cell[-1][1] - of_cell[-1][2] for of_cell in counts.values())
+    return {
+        "hosts": hosts,
+        "delay_s": delay_s,
+        "pages": pages,
+        "pages_per_s": round(pages / seconds, 1),
+        "waiting_at_the_end": waiting,
+        "lag_s_median": round(lags[len(lags) // 2], 2),
+        "lag_s_p99": round(lags[len(lags) * 99 // 100], 2),
+        "lag_s_max": round(lags[-1], 2),
+        "load_average": round(os.getloadavg()[0], 2),
+    }
+
+
+def watched(crawl: subprocess.Popen[bytes], data: Path) -> dict[int, list[Counts]]:
+    """By cell: what was committed and what can be found, as long as the crawl runs."""
+    while not any(data.glob("main/cells/*/frontier.sqlite")):
+        time.sleep(LOOK_S)
+    time.sleep(1.0)
+    folders = open_root(data).collection("main").cells()
+    counts: dict[int, list[Counts]] = {folder.number: [] for folder in folders}
+    while crawl.poll() is None:
+        for folder in folders:
+            committed = committed_in(folder.frontier)
+            position = read_position(folder.index)
+            counts[folder.number].append((time.monotonic(), committed, 0 if position is None else position))
+        time.sleep(LOOK_S)
+    return counts
+
+
+def committed_in(path: Path) -> int:
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        row = db.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
+        return 0 if row is None else int(row[0])
+    finally:
+        db.close()
+
+
+def lags_of(counts: list[Counts]) -> list[float]:
+    """For each step of what was committed: how long until it could be found. What was not found yet is left out."""
+    lags, place = [], 0
+    for at, committed, _ in counts:
+        while place < len(counts) and counts[place][2] < committed:
+            place += 1
+        if place == len(counts):
+            break
+        lags.append(max(0.0, counts[place][0] - at))
+    return lags
+
+
+if __name__ == "__main__":
+    main()
