@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from teia.index.entry import DIGEST_BYTES, MAX_TEXT_CHARS, Anchor, Entry
 from teia.parse.dates import parse_date
-from teia.records import Link, Page
+from teia.records import LinkKind, Page
 from teia.urls import host_of, key_of
 
 MAX_PLACES = 8_192
 EARLIEST_S = 631_152_000  # 1990: there was no web to be published on before
 DAY_S = 86_400
+_ANCHOR = LinkKind.ANCHOR
 
 
 def entry_of(page: Page, visited_s: float, *, obeys: bool) -> Entry | None:
@@ -52,23 +53,19 @@ def _anchors(page: Page, *, obeys: bool) -> tuple[Anchor, ...]:
     if obeys and page.nofollow:
         return ()
     found: dict[int, Anchor] = {}
-    for link in page.links:
-        if link.kind.is_requisite or (obeys and link.nofollow) or link.url == page.url:
+    for url, kind, text, nofollow in page.links:
+        if (nofollow and obeys) or (kind is not _ANCHOR and kind.is_requisite) or url == page.url:
             continue
-        key, host = _place_of(link.url)
+        key, host = _place_of(url)
         known = found.get(key)
         if known is None or not known.text:
-            found[key] = Anchor(key, host, _words(link))
+            found[key] = Anchor(key, host, text if text.isascii() else _composed(text))
     return tuple(found.values())
 
 
 @lru_cache(maxsize=MAX_PLACES)
 def _place_of(url: str) -> tuple[int, str]:
     return key_of(url), host_of(url)
-
-
-def _words(link: Link) -> str:
-    return link.text if link.text.isascii() else _composed(link.text)
 
 
 def _composed(text: str) -> str:

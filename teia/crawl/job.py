@@ -181,21 +181,21 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
         return chosen
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
-    for url, named in _merged(links, obeys=obeys).items():
+    for url, (times, text, by) in _merged(links, obeys=obeys).items():
         place, is_deep = how.place_of(url), too_deep
-        if named.by & BY_REQUISITE:
+        if by & BY_REQUISITE:
             place, is_deep = _requisite_place(url, how), False
         if place is Refusal.UNINDEXABLE:
-            chosen.unindexable += named.times
+            chosen.unindexable += times
         elif isinstance(place, str):
-            chosen.out_of_scope += named.times
-            chosen.traps[place] = chosen.traps.get(place, 0) + named.times
+            chosen.out_of_scope += times
+            chosen.traps[place] = chosen.traps.get(place, 0) + times
         elif place is Refusal.OUT_OF_SCOPE or is_deep:
-            chosen.out_of_scope += named.times
+            chosen.out_of_scope += times
         else:
-            in_links = 0 if named.by == BY_SITEMAP else named.times  # a sitemap names pages, it does not link to them
-            by = named.by | are_sitemaps
-            chosen.links.append(FoundLink(place.host, place.key, place.tail, in_links, named.text, by))
+            in_links = 0 if by == BY_SITEMAP else times  # a sitemap names pages, it does not link to them
+            host, key, tail = place
+            chosen.links.append(FoundLink(host, key, tail, in_links, text, by | are_sitemaps))
     return chosen
 
 
@@ -219,12 +219,8 @@ def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str
     return judged
 
 
-class Named(NamedTuple):
-    """How one page names a URL: how often, with which text first, and by which `BY_…` bits."""
-
-    times: int
-    text: str
-    by: int
+Named = tuple[int, str, int]
+"""How one page names a URL: how often, with which text first, and by which `BY_…` bits."""
 
 
 def _merged(links: tuple[Link, ...], *, obeys: bool) -> dict[str, Named]:
@@ -235,10 +231,10 @@ def _merged(links: tuple[Link, ...], *, obeys: bool) -> dict[str, Named]:
         names = unendorsed if nofollow and obeys else merged
         by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
         known = names.get(url)
-        names[url] = Named(known.times + 1, known.text or text, known.by | by) if known else Named(1, text, by)
+        names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
     for url in unendorsed.keys() & merged.keys():
-        known, also = merged[url], unendorsed[url]
-        merged[url] = Named(known.times, known.text or also.text, known.by | also.by)
+        (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
+        merged[url] = (times, text or also, by | also_by)
     return merged
 
 

@@ -20,7 +20,7 @@ def take_anchors(Extract extract not None, links, other):
     """
     cdef dict anchors = links.anchors, known = links.base.known
     cdef str url = links.url, reference, found, text, relations
-    cdef Py_ssize_t most_chars = links.max_url_chars, fragment
+    cdef Py_ssize_t most_chars = links.max_url_chars, fragment, chars_left = links.chars_left
     cdef bint has_base = links.has_base
     cdef Element element
     cdef object link  # a Link, which is more than a tuple
@@ -45,9 +45,9 @@ def take_anchors(Extract extract not None, links, other):
         if link is not None and link[TEXT] and not link[NOFOLLOW]:
             continue
         text = ""
-        if links.chars_left > 0:
+        if chars_left > 0:
             text = element.text
-            links.chars_left -= len(text)
+            chars_left -= len(text)
             text = _one_line(text)
         text = text or _one_line(element.value(ALT) or "")
         relations = element.value(REL)
@@ -56,3 +56,4 @@ def take_anchors(Extract extract not None, links, other):
             anchors[found] = make(Link, (found, OF_ANCHOR, text, False))
         else:
             links.add_anchor(found, link, text, relations or "")
+    links.chars_left = chars_left
