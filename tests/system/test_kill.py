@@ -156,11 +156,11 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(tmp_path: Path, k
     print(f"KILL_SEED={seed}")
     spec = SPEC.replace("pages = 1000", f"pages = {PAGES_PER_KILL * kills}")
     with running_lab(tmp_path, spec, 91) as lab:
-        crawl(lab, tmp_path / "calm", *FLAGS)
+        crawl(lab, tmp_path / "calm", *FLAGS, timeout_s=3600)
         undisturbed = len(lab.settled_entries())
         watch = kill_again_and_again(lab, tmp_path / "killed", kills, random.Random(seed))
         lost = len(lab.settled_entries()) - undisturbed - committed_requests(tmp_path / "killed")
-        summary = crawl(lab, tmp_path / "killed", *FLAGS)
+        summary = crawl(lab, tmp_path / "killed", *FLAGS, timeout_s=3600)
         entries = lab.settled_entries()
     assert summary["state"] == "finished"
     assert pages_of(tmp_path / "killed") == pages_of(tmp_path / "calm")
