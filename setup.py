@@ -1,6 +1,6 @@
 """The compiled parts (Cython). All the rest of the build is in pyproject.toml.
 
-Both are optional: where there is no compiler, teia installs and works without them, only slower.
+All are optional: where there is no compiler, teia installs and works without them, only slower.
 """
 
 from setuptools import Extension, setup
@@ -15,6 +15,7 @@ else:
     ]
     compiled = cythonize(
         [
+            Extension("teia.lab.simulate._loop", ["teia/lab/simulate/_loop.pyx"]),
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
             Extension("teia.parse.scan._scan", ["teia/parse/scan/_scan.pyx"], depends=parts),
         ],

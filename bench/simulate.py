@@ -37,7 +37,7 @@ def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
     from teia.clock import WallClock
-    from teia.lab.simulate.compiled import Loop, timeline_of
+    from teia.lab.simulate.compiled import IS_COMPILED, timeline_of
     from teia.lab.simulate.run import Setting, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
@@ -71,7 +71,7 @@ def measure_one(
         "n": pages,
         "servers": world.servers,
         "policy": policy,
-        "compiled": Loop is not None and not plain,
+        "compiled": IS_COMPILED and not plain,
         "visits": outcome.visits,
         "simulate_s": round(simulate_s, 3),
         "plan_s": round(plan_s, 3),

@@ -45,7 +45,7 @@ make_environment() {
     PIP_CONSTRAINT="$root/scripts/constraints.txt" PIP_BUILD_CONSTRAINT="$root/scripts/constraints.txt" \
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root[$extras]" ||
         die "could not install the Python packages; the lines above say why"
-    (cd "$root" && "$venv/bin/python" -c 'import teia.lib._words, teia.parse.scan._scan') 2>/dev/null ||
+    (cd "$root" && "$venv/bin/python" -c 'import teia.lab.simulate._loop, teia.lib._words, teia.parse.scan._scan') 2>/dev/null ||
         say "teia: could not compile, so pages are read the slow way; on Debian: apt-get install gcc python3-dev" \
             "and remove $venv"
     printf '%s' "$wanted" >"$stamp"

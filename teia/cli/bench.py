@@ -95,12 +95,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Plan visits for worlds of the paper's kind (P8): counts, MERGE, rates, and memory."""
-    try:
-        sizes = [int(each) for each in pages.split(",")]
-    except ValueError:
-        raise UsageError(f"--pages: {pages!r} is not a list of numbers as 100000,1000000") from None
-    if min(sizes) < 1 or rate_unit not in ("day", "hour"):
-        raise UsageError("--pages are numbers from 1 on, --rate-unit is day or hour")
+    sizes = _sizes(pages, rate_unit)
     console = progress_console()
     result = _from_checkout("bench.plan").measure(
         sizes, rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=console.print
@@ -115,6 +110,45 @@ def plan(
     result_console().print(table)
     if as_json:
         print_json(result)
+
+
+@app.command("simulate")
+def simulate(
+    pages: Annotated[str, typer.Option(metavar="N,N", help="Sizes of made-up worlds.")] = "100000,1000000",
+    policy: Annotated[str, typer.Option(metavar="NAME,NAME", help="Which policies.")] = "psp,edf,index",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each day is simulated; the best counts.")] = 3,
+    theta: Annotated[float, typer.Option(min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
+    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "hour",
+    seed: Seed = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a day of ten crawlers in worlds of the paper's kind (P2): seconds, memory, and the staleness."""
+    sizes = _sizes(pages, rate_unit)
+    result = _from_checkout("bench.simulate").measure(
+        sizes, policy.split(","), rounds=rounds, theta=theta, unit=rate_unit, seed=seed, say=progress_console().print
+    )
+    table = Table("policy", "pages", "visits", "simulate s", "plan s", "us/visit", "peak MB", "staleness", box=None)
+    for row in result["rows"]:
+        table.add_row(
+            row["policy"] + ("" if row["compiled"] else ", in Python"),
+            *(f"{row[name]:,}" for name in ("n", "visits")),
+            *(f"{row[name]:.2f}" for name in ("simulate_s", "plan_s", "us_a_visit")),
+            f"{row['peak_rss_mb']:,}",
+            f"{row['staleness']:.5f}",
+        )
+    result_console().print(table)
+    if as_json:
+        print_json(result)
+
+
+def _sizes(pages: str, rate_unit: str) -> list[int]:
+    try:
+        sizes = [int(each) for each in pages.split(",")]
+    except ValueError:
+        raise UsageError(f"--pages: {pages!r} is not a list of numbers as 100000,1000000") from None
+    if min(sizes) < 1 or rate_unit not in ("day", "hour"):
+        raise UsageError("--pages are numbers from 1 on, --rate-unit is day or hour")
+    return sizes
 
 
 def _from_checkout(module: str) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from teia.errors import UsageError
 from teia.lab.reproduce.change_mix import change_mix
+from teia.lab.reproduce.periodic import periodic
+from teia.lab.reproduce.polite_scheduling import polite_scheduling
 from teia.lab.reproduce.registry import IDS, Experiment
 from teia.lab.reproduce.search_times import search_times
 from teia.lab.reproduce.sessions import sessions
@@ -13,7 +15,8 @@ from teia.lab.reproduce.statuses import statuses
 from teia.lab.reproduce.types import types_space_times
 
 EXPERIMENTS: dict[str, Experiment] = {
-    each.id: each for each in (change_mix, sessions, statuses, types_space_times, search_times)
+    each.id: each
+    for each in (polite_scheduling, change_mix, sessions, statuses, periodic, types_space_times, search_times)
 }
 
 

@@ -1,0 +1,120 @@
+"""`teia lab simulate`: policies for visiting pages again, side by side, without a crawl (P2, P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from teia.cli.options import AsJson
+from teia.cli.output import print_json, progress_console, result_console
+from teia.errors import UsageError
+
+if TYPE_CHECKING:
+    from teia.refresh.model import World
+
+UNIT_S = {"day": 86_400.0, "hour": 3600.0}
+
+
+def simulate(
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Pages as `lab plan` reads them; or --pages and --servers.")
+    ] = None,
+    pages: Annotated[int | None, typer.Option(metavar="N", min=1, help="Make up so many pages.")] = None,
+    servers: Annotated[int | None, typer.Option(metavar="M", min=1, help="On so many servers.")] = None,
+    theta: Annotated[float, typer.Option(metavar="X", min=0.0, help="How unevenly pages lie on servers.")] = 1.0,
+    rates: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="How change rates spread.")] = "uniform",
+    rate_unit: Annotated[str, typer.Option(metavar="day|hour", help="What rates of 0.01 to 1 are per.")] = "day",
+    weights: Annotated[str, typer.Option(metavar="uniform|zipf:X", help="How weights spread.")] = "uniform",
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="What chance is drawn from.")] = 1,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Which policies; docs/refresh.md has all.")
+    ] = "psp,mp2,m-wolf,edf",
+    crawlers: Annotated[int, typer.Option(metavar="K", min=1, help="Crawlers, all alike.")] = 10,
+    pages_per_s: Annotated[float, typer.Option(metavar="X", help="Pages per second of each crawler.")] = 10.0,
+    politeness_s: Annotated[float, typer.Option(metavar="P", help="Seconds between visits to one server.")] = 15.0,
+    horizon_h: Annotated[float, typer.Option(metavar="H", help="How long a plan is for, in hours.")] = 24.0,
+    days: Annotated[
+        float | None, typer.Option(metavar="N", help="How long to simulate; one horizon by default.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(metavar="R", min=0, help="Visits of one horizon; by default what crawlers can do.")
+    ] = None,
+    process: Annotated[str, typer.Option(metavar="poisson|mix", help="How drawn pages change (P7).")] = "poisson",
+    visits: Annotated[Path | None, typer.Option(metavar="FILE", help="Write page,time of every visit.")] = None,
+    sampled: Annotated[bool, typer.Option("--sampled", help="Draw changes too, beside what is expected.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Carry out policies in one world, event by event: staleness, visits and lateness of each, and the bounds.
+
+    Examples: teia lab simulate --pages 20000 --servers 40 --rate-unit hour --policy psp,edf --days 8 --json
+    """
+    from teia.clock import WallClock
+    from teia.lab.simulate.command import Asked, compare, crawlers_of
+
+    asked = Asked(policy, days, sampled, process, seed, visits)
+    asked.chosen()
+    if rate_unit not in UNIT_S:
+        raise UsageError(f"--rate-unit: {rate_unit!r} is neither day nor hour")
+    shape: dict[str, Any] = {
+        "horizon_s": 3600.0 * horizon_h,
+        "politeness_s": politeness_s,
+        "budget": budget,
+        "crawlers": crawlers_of(crawlers, pages_per_s),
+    }
+    made_up = {"theta": theta, "rates": rates, "weights": weights, "rate_unit_s": UNIT_S[rate_unit]}
+    world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
+    names = names_of(world) if visits is not None else []
+    result = compare(world, names, asked, WallClock(), progress_console().print)
+    result |= {"politeness_s": politeness_s} | ({} if scenario else {"rate_unit": rate_unit, "theta": theta})
+    _print(result)
+    if as_json:
+        print_json(result)
+
+
+def _world(
+    scenario: Path | None,
+    pages: int | None,
+    servers: int | None,
+    seed: int,
+    shape: dict[str, Any],
+    made_up: dict[str, Any],
+) -> tuple[World, Callable[[World], list[str]]]:
+    """The world to simulate, from a file or made up, and what its pages are called."""
+    import numpy as np
+
+    from teia.refresh.scenario import draw_world, read_scenario
+
+    if scenario is not None:
+        if pages is not None or servers is not None:
+            raise UsageError("give either --scenario, or --pages and --servers")
+        read = read_scenario(scenario)
+        return read.world(**shape), read.names_of
+    if pages is None or servers is None:
+        raise UsageError("say which pages: --scenario FILE.csv, or --pages N --servers M")
+    world = draw_world(np.random.default_rng(seed), pages=pages, servers=servers, **shape, **made_up)
+    return world, lambda world: [str(page) for page in world.page.tolist()]
+
+
+def _print(result: dict[str, Any]) -> None:
+    some = next(iter(result["policies"].values()))
+    more = {"staleness_second_half": "second half", "staleness_sampled": "drawn"}
+    shown = {key: title for key, title in more.items() if key in some}
+    table = Table("policy", "staleness", *shown.values(), "visits", "late 99% s", "age h", box=None)
+    for name, row in result["policies"].items():
+        table.add_row(
+            name,
+            f"{row['staleness']:.5f}",
+            *(f"{row[key]:.5f}" for key in shown),
+            f"{row['visits']:,}",
+            f"{row['late_p99_s']:,.1f}",
+            f"{row['age_s'] / 3600:,.2f}",
+        )
+    console = result_console()
+    console.print(table)
+    console.print(
+        "bounds: " + ", ".join(f"{name} {value:.5f}" for name, value in result["bounds"].items()), soft_wrap=True
+    )

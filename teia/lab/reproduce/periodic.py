@@ -1,0 +1,124 @@
+"""F2: a periodic crawler beside an incremental one (its figure 2, after Cho), freshness over time.
+
+The paper's figure is a sketch without numbers: a periodic crawler works for a while, then rests until the next period,
+and its store goes stale meanwhile; an incremental one is always at work and keeps a level. Here both make as many
+visits. The periodic crawler of the paper makes a new store every time, so its users see the old one until the new one
+is whole: `shadowed`. The incremental ones differ in whom they visit: all alike, by F2's rateUpdate, or what is best in
+the long run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from teia.clock import WallClock
+from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.refresh.merge import Timetable, merge
+from teia.refresh.model import DAY_S, World
+from teia.refresh.policies import policy_named
+from teia.refresh.policy import Policy
+from teia.refresh.scenario import draw_world
+
+PAGES, QUICK_PAGES, PAGES_PER_SERVER = 20_000, 2_000, 250
+POLITENESS_S = 60.0
+CYCLE_DAYS, WORK_DAYS, CYCLES = 10, 1, 8
+LOOK_S = DAY_S / 4
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """Every page once in each horizon, all in the first `share` of it; then nothing until the next."""
+
+    share: float
+    name: str = "periodic"
+    renew_s: None = None
+
+    def plan(self, world: World) -> Timetable:
+        table = merge(world.with_ages(0.0), np.ones(len(world), dtype=np.int64), "centred")
+        return replace(table, due_s=table.due_s * self.share)
+
+
+@experiment(
+    "F2",
+    title="Periodic against incremental crawling",
+    paper="the distributed incremental crawler and search system (FURB), section 2.1.2.2, figure 2, after Cho (2000)",
+)
+def periodic(run: Run) -> Results:
+    """Freshness over time of one periodic and three incremental crawlers with the same number of visits."""
+    pages = QUICK_PAGES if run.quick else PAGES
+    world = draw_world(
+        run.random(2),
+        pages=pages,
+        servers=pages // PAGES_PER_SERVER,
+        theta=0.0,
+        horizon_s=CYCLE_DAYS * DAY_S,
+        politeness_s=POLITENESS_S,
+        rate_unit_s=DAY_S,
+        budget=pages,
+    )
+    once = Periodic(WORK_DAYS / CYCLE_DAYS)
+    policies: dict[str, Policy] = {
+        "periodic": once,
+        "incremental, all alike": policy_named("uniform"),
+        "incremental, rateUpdate": policy_named("rate-update"),
+        "incremental, EDF": policy_named("edf"),
+    }
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, policy in policies.items():
+        run.progress(f"F2: {name}, {CYCLE_DAYS * CYCLES} days of {pages:,} pages")
+        lines[name] = _line(simulate(world, policy, _setting(run.seed), WallClock()))
+    lines["periodic, shadowed"] = shadowed(world, once, [time_s for time_s, _ in lines["periodic"]])
+    yield Figure(
+        "freshness",
+        "Freshness over time (figure 2)",
+        "day",
+        "freshness",
+        tuple(Series(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
+    )
+    yield levels(lines, pages)
+
+
+def _setting(seed: int) -> Setting:
+    return Setting(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
+
+
+def _line(outcome: Outcome) -> list[tuple[float, float]]:
+    return [(look.time_s, look.expected) for look in outcome.looks]
+
+
+def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
+    """What users see of a periodic crawler whose new store replaces the old one only when it is whole."""
+    table = policy.plan(world)
+    visited_s = np.empty(len(world))
+    visited_s[table.page] = table.due_s
+    whole_s = float(visited_s.max())
+    line = []
+    for time_s in times_s:
+        cycle = int((time_s - whole_s) // world.horizon_s)
+        age_s = time_s - (cycle * world.horizon_s + visited_s) if cycle >= 0 else np.full(len(world), time_s)
+        line.append((time_s, float(world.weight @ np.exp(-world.rate * age_s))))
+    return line
+
+
+def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
+    """Mean, least and most of each line, over the second half."""
+    rows = []
+    for name, line in lines.items():
+        later = [freshness for time_s, freshness in line if time_s > CYCLE_DAYS * CYCLES * DAY_S / 2]
+        rows += [
+            Row((name, "mean"), float(np.mean(later))),
+            Row((name, "least"), min(later)),
+            Row((name, "most"), max(later)),
+        ]
+    note = (
+        f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 a day. Everybody"
+        f" makes one visit a page in {CYCLE_DAYS} days, the periodic crawler all of them within {WORK_DAYS}. As many"
+        " visits at the same distance give the same mean, whether all at once or spread, which Cho found too: what"
+        " spreading wins is the level. Showing the new store only when it is whole costs on top. Choosing whom to visit"
+        " wins more (EDF), or loses it: F2's rateUpdate divides by the days since the last visit, so pages that were"
+        " visited lately come again soon, and those that were not wait up to ten times as long."
+    )
+    return Table("levels", "Freshness over the second half", ("crawler", "measure"), tuple(rows), note=note)

@@ -1,0 +1,86 @@
+"""Worlds of P6 and what each policy makes of them; shared by the experiments on visiting pages again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from teia.clock import WallClock
+from teia.lab.simulate.bounds import inf_crawlers
+from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.refresh.bound import non_polite, weak_politeness
+from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.policies import policy_named
+from teia.refresh.scenario import draw_world
+
+Unit = Literal["hour", "day"]
+
+UNIT_S: Final[dict[Unit, float]] = {"hour": 3600.0, "day": DAY_S}
+UNITS: Final[tuple[Unit, ...]] = ("hour", "day")
+POLITENESS_S = 15.0
+CRAWLERS = 10
+VISITS_PER_PAGE = 8.64
+"""Ten crawlers at 10 pages a second visit a million pages so often in a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a world is; speeds go with the pages, so that crawlers are as busy as in the paper."""
+
+    pages: int
+    servers: int
+
+    @property
+    def budget(self) -> int:
+        return int(VISITS_PER_PAGE * self.pages)
+
+    @property
+    def crawlers(self) -> Crawlers:
+        return Crawlers(CRAWLERS, self.budget / DAY_S / CRAWLERS)
+
+    def __str__(self) -> str:
+        return f"{self.pages:,} pages on {self.servers:,} servers"
+
+
+PAPERS = Size(1_000_000, 2_000)
+QUICK = Size(20_000, 40)
+
+
+def drawn(
+    chance: np.random.Generator, size: Size, unit: Unit, theta: float, rates: str = "uniform", weights: str = "uniform"
+) -> World:
+    """A world of the paper: T = 24 h, P = 15 s, rates between 0.01 and 1 per unit."""
+    return draw_world(
+        chance,
+        pages=size.pages,
+        servers=size.servers,
+        theta=theta,
+        rates=rates,
+        weights=weights,
+        rate_unit_s=UNIT_S[unit],
+        horizon_s=DAY_S,
+        politeness_s=POLITENESS_S,
+        budget=size.budget,
+        crawlers=size.crawlers,
+    )
+
+
+def outcome_of(world: World, policy: str, days: float = 1.0) -> Outcome:
+    return simulate(world, policy_named(policy), Setting(days * DAY_S), WallClock())
+
+
+BOUNDS: Final = ("NonPolite", "WP", "InfCrawlers")
+NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "index": "index"}
+
+
+def one_day(world: World, policies: Sequence[str]) -> dict[str, float]:
+    """Staleness over one day: the paper's three theoretical measures, then each policy by its name in the paper."""
+    found = {
+        "NonPolite": non_polite(world),
+        "WP": weak_politeness(world),
+        "InfCrawlers": inf_crawlers(world, world.horizon_s),
+    }
+    return found | {NAMES[each]: outcome_of(world, each).staleness for each in policies}

@@ -1,0 +1,487 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The simulator's inner loop, compiled: what `timeline` does event by event, some twenty times as fast.
+
+Both make the same visits at the same instants, which tests/lab/test_simulate_timeline.py holds them to; `timeline` is
+what is used where there was no compiler, and the one to read first. Here crawlers, servers and documents have a heap
+each instead of one timeline for all: whichever is next goes on. Columns are those of `teia.refresh.model.World`;
+indexes are not checked, since everything comes from a checked world and a plan for it (`compiled.py`).
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.math cimport INFINITY, exp, log, nextafter, pow, sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport qsort
+
+import numpy as np
+
+cdef enum:
+    TIMETABLE, INTERVALS, FRESHNESS, DIVERGENCE
+
+cdef enum:
+    STILL, POISSON, PARETO, REGULAR
+
+cdef enum:
+    SHORTEST_BLOCK = 8
+
+
+# ---- heaps: entries by key, equal keys by number --------------------------------------------------------------------
+
+
+cdef inline bint before(double key, int32_t number, double other, int32_t its_number) noexcept nogil:
+    return key < other or (key == other and number < its_number)
+
+
+cdef void sink(double* keys, int32_t* numbers, Py_ssize_t size, Py_ssize_t at) noexcept nogil:
+    cdef double key = keys[at]
+    cdef int32_t number = numbers[at]
+    cdef Py_ssize_t child
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and before(keys[child + 1], numbers[child + 1], keys[child], numbers[child]):
+            child += 1
+        if not before(keys[child], numbers[child], key, number):
+            break
+        keys[at] = keys[child]
+        numbers[at] = numbers[child]
+        at = child
+    keys[at] = key
+    numbers[at] = number
+
+
+cdef void heapify(double* keys, int32_t* numbers, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t at
+    for at in range(size // 2 - 1, -1, -1):
+        sink(keys, numbers, size, at)
+
+
+@cython.final
+cdef class Heap:
+    cdef double[::1] keys
+    cdef int32_t[::1] numbers
+    cdef Py_ssize_t size
+
+    def __cinit__(self, Py_ssize_t room):
+        self.keys = np.empty(max(1, room))
+        self.numbers = np.empty(max(1, room), dtype=np.int32)
+        self.size = 0
+
+    cdef void push(self, double key, int32_t number) noexcept nogil:
+        cdef Py_ssize_t at = self.size, parent
+        self.size += 1
+        while at > 0:
+            parent = (at - 1) // 2
+            if not before(key, number, self.keys[parent], self.numbers[parent]):
+                break
+            self.keys[at] = self.keys[parent]
+            self.numbers[at] = self.numbers[parent]
+            at = parent
+        self.keys[at] = key
+        self.numbers[at] = number
+
+    cdef void drop_first(self) noexcept nogil:
+        self.size -= 1
+        if self.size:
+            self.keys[0] = self.keys[self.size]
+            self.numbers[0] = self.numbers[self.size]
+            sink(&self.keys[0], &self.numbers[0], self.size, 0)
+
+    cdef void first_becomes(self, double key) noexcept nogil:
+        """The first entry gets another key."""
+        self.keys[0] = key
+        sink(&self.keys[0], &self.numbers[0], self.size, 0)
+
+
+cdef inline double rested(double now, double rest_s) noexcept nogil:
+    """The first instant that is not before `rest_s` from now, also when the difference is taken again."""
+    cdef double then = now + rest_s
+    return nextafter(then, INFINITY) if then - now < rest_s else then
+
+
+cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
+    x ^= x >> 30
+    x *= <uint64_t>0xBF58476D1CE4E5B9
+    x ^= x >> 27
+    x *= <uint64_t>0x94D049BB133111EB
+    return x ^ (x >> 31)
+
+
+cdef double kth_largest(double* values, Py_ssize_t size, Py_ssize_t k) noexcept nogil:
+    """Quickselect; `values` change places."""
+    cdef Py_ssize_t low = 0, high = size - 1, left, right
+    cdef double pivot, swap
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] > pivot:
+                left += 1
+            while values[right] < pivot:
+                right -= 1
+            if left <= right:
+                swap = values[left]
+                values[left] = values[right]
+                values[right] = swap
+                left += 1
+                right -= 1
+        if k <= right:
+            high = right
+        elif k >= left:
+            low = left
+        else:
+            break
+    return values[k]
+
+
+cdef struct Candidate:
+    double most
+    double weight
+    double rate
+    double fresh
+    int32_t row
+
+
+cdef int by_most(const void* one, const void* other) noexcept nogil:
+    cdef double first = (<const Candidate*>one).most, second = (<const Candidate*>other).most
+    return -1 if first > second else 1 if first < second else 0
+
+
+# ---- the loop -------------------------------------------------------------------------------------------------------
+
+
+cdef class Loop:
+    """Crawlers, servers and documents of one world, from its beginning on."""
+
+    cdef const int64_t[::1] starts
+    cdef const double[::1] weight, rate, transfer_s, politeness_s
+    cdef double service_s, clock
+    cdef int64_t budget
+    cdef Heap free, waiting, ready, documents
+    cdef double[::1] fresh, allowed, nominal, slot
+    cdef readonly object fresh_s, seen
+    # the plan
+    cdef int kind
+    cdef double base, slots_per_s
+    cdef int64_t made, slack
+    cdef const int32_t[::1] table_page
+    cdef const double[::1] table_due, interval
+    cdef int64_t[::1] head, tail
+    cdef double[::1] due_keys
+    cdef int32_t[::1] due_pages
+    cdef Candidate* candidates
+    cdef double[::1] scratch, block_end
+    cdef int64_t[::1] block_left, chosen
+    # drawn changes
+    cdef bint draws
+    cdef uint64_t seed
+    cdef double smallest, exponent, jitter
+    cdef uint8_t[::1] process, is_fresh
+    cdef int32_t[::1] drawn
+    cdef int64_t[::1] found
+    cdef double counted_to
+    cdef readonly double fresh_weight, fresh_area
+
+    def __init__(self, starts, weight, rate, age_s, transfer_s, politeness_s, int crawlers, double service_s):
+        cdef int crawler
+        servers, pages = len(starts) - 1, len(rate)
+        self.starts, self.weight, self.rate = starts, weight, rate
+        self.transfer_s, self.politeness_s, self.service_s = transfer_s, politeness_s, service_s
+        self.free, self.waiting, self.ready = Heap(crawlers), Heap(servers), Heap(servers)
+        self.documents = Heap(0)
+        for crawler in range(crawlers):
+            self.free.push(0.0, crawler)
+        self.fresh_s = -np.asarray(age_s)
+        self.fresh = self.fresh_s
+        self.allowed = np.full(servers, -np.inf)
+        self.clock, self.budget, self.draws = 0.0, 0, False
+
+    def __cinit__(self):
+        self.candidates = NULL
+
+    def __dealloc__(self):
+        PyMem_Free(self.candidates)
+
+    def draw_changes(self, process, stale, uint64_t seed, double smallest, double exponent, double jitter):
+        """Documents are modified from now on; `process` is the kind of each, `stale` whose copy is so already."""
+        cdef int32_t page
+        self.process, self.seed, self.draws = process, seed, True
+        self.smallest, self.exponent, self.jitter = smallest, exponent, jitter
+        fresh = ~np.asarray(stale)
+        self.is_fresh = fresh.astype(np.uint8)
+        self.drawn = np.zeros(len(process), dtype=np.int32)
+        self.seen = np.zeros(len(process), dtype=np.int64)
+        self.found = self.seen
+        self.documents = Heap(len(process))
+        self.fresh_weight, self.fresh_area, self.counted_to = float(np.asarray(self.weight) @ fresh), 0.0, 0.0
+        for page in range(<int32_t>len(process)):
+            if process[page] != STILL:
+                self.documents.push(self.gap(page), page)
+
+    def follow_timetable(self, double now, head, tail, const int32_t[::1] page, const double[::1] due):
+        """Visits of each server from `head` to `tail`; `due` counts from now."""
+        self.kind, self.base, self.table_page, self.table_due = TIMETABLE, now, page, due
+        self.slots_per_s = 0.0
+        self.head, self.tail = np.array(head), np.array(tail)
+        self.begin(now)
+
+    def follow_intervals(self, double now, const double[::1] interval, due, slot, offset):
+        """`due` counts from now; pages that are never due are left out."""
+        cdef Py_ssize_t server, a
+        cdef int32_t page
+        self.kind, self.interval = INTERVALS, interval
+        self.due_keys = np.empty(max(1, len(interval)))
+        self.due_pages = np.empty(max(1, len(interval)), dtype=np.int32)
+        cdef double[::1] first = now + np.asarray(due)
+        self.tail = np.zeros(len(slot), dtype=np.int64)
+        for server in range(self.tail.shape[0]):
+            a = self.starts[server]
+            for page in range(<int32_t>a, <int32_t>self.starts[server + 1]):
+                if interval[page] < INFINITY and first[page] < INFINITY:
+                    self.due_keys[a + self.tail[server]] = first[page]
+                    self.due_pages[a + self.tail[server]] = page
+                    self.tail[server] += 1
+            heapify(&self.due_keys[0] + a, &self.due_pages[0] + a, self.tail[server])
+        self.take_slots(now, slot, offset)
+
+    def follow_values(self, double now, bint by_divergence, of_use, slot, offset):
+        """`of_use` counts the pages of each server that are worth a visit."""
+        servers, widest = len(slot), int(np.diff(self.starts).max())
+        self.kind = DIVERGENCE if by_divergence else FRESHNESS
+        self.tail = np.array(of_use, dtype=np.int64)
+        PyMem_Free(self.candidates)
+        self.candidates = <Candidate*>PyMem_Malloc(max(1, self.rate.shape[0]) * sizeof(Candidate))
+        if self.candidates == NULL:
+            raise MemoryError
+        self.scratch = np.empty(max(1, widest))
+        self.block_end, self.block_left = np.full(servers, -np.inf), np.zeros(servers, dtype=np.int64)
+        self.chosen = np.zeros(servers, dtype=np.int64)
+        self.take_slots(now, slot, offset)
+
+    def take_slots(self, double now, slot, offset):
+        """A plan without a timetable uses every slot of a server; the first is `offset` from now."""
+        self.slot, self.base = np.array(slot), now
+        self.nominal = now + np.asarray(offset)
+        used = np.asarray(self.slot)[np.asarray(self.tail) > 0]
+        self.slots_per_s, self.slack = float((1.0 / used).sum()), len(used)
+        self.begin(now)
+
+    def begin(self, double now):
+        cdef Py_ssize_t server
+        self.clock, self.made = max(self.clock, now), 0
+        self.waiting.size = self.ready.size = 0
+        for server in range(self.allowed.shape[0]):
+            self.offer(server)
+
+    def grant(self, int64_t budget):
+        """So many visits may be made from now on."""
+        self.budget = budget
+
+    def run(self, double until, int32_t[::1] page, double[::1] time, double[::1] late):
+        """Go on up to a time, or until the columns are full; return how many visits were made."""
+        cdef Py_ssize_t made = 0, room = page.shape[0]
+        cdef int32_t row
+        cdef double now
+        with nogil:
+            while made < room:
+                now = self.next_assignment(until)
+                if now >= until:
+                    break
+                self.clock = now
+                self.modify(now)
+                row = self.assign(now, &late[made])
+                if row >= 0:
+                    page[made] = row
+                    time[made] = now
+                    made += 1
+            if made < room:
+                self.clock = max(self.clock, until)
+                self.modify(until)
+        return made
+
+    # ---- crawler free, scheduler ready
+
+    cdef double next_assignment(self, double until) noexcept nogil:
+        """When a crawler is free and a server's turn has come; servers that may be visited are then in `ready`."""
+        cdef double now = max(self.clock, self.free.keys[0]), turn
+        while self.budget > 0 and now < until:
+            self.wake(now)
+            turn = INFINITY
+            if self.ready.size:
+                turn = max(now, min(self.ready.keys[0], self.behind_at()))
+                if turn == now:
+                    return now
+            if self.waiting.size:
+                turn = min(turn, self.waiting.keys[0])
+            now = turn
+        return INFINITY
+
+    cdef inline double behind_at(self) noexcept nogil:
+        """When visits will be fewer than slots so far, by one a server: from then on a slot may be used early."""
+        return self.base + (self.made + self.slack) / self.slots_per_s if self.slots_per_s > 0 else INFINITY
+
+    cdef void wake(self, double now) noexcept nogil:
+        cdef int32_t server
+        while self.waiting.size and self.waiting.keys[0] <= now:
+            server = self.waiting.numbers[0]
+            self.waiting.drop_first()
+            if self.kind == TIMETABLE:
+                self.ready.push(self.base + self.table_due[self.head[server]], server)
+            else:
+                self.ready.push(self.nominal[server], server)
+
+    cdef void offer(self, Py_ssize_t server) noexcept nogil:
+        cdef double at = self.allowed[server]
+        if self.kind == TIMETABLE:
+            if self.head[server] == self.tail[server]:
+                return
+            at = max(at, self.base + self.table_due[self.head[server]])
+        elif self.tail[server] == 0 or self.slot[server] == INFINITY:
+            return
+        self.waiting.push(at, <int32_t>server)
+
+    cdef int32_t assign(self, double now, double* late) noexcept nogil:
+        """The most overdue server gets a visit; -1 if none of its pages is worth one."""
+        cdef int32_t server = self.ready.numbers[0], row
+        cdef double due = self.ready.keys[0], transfer_s
+        self.ready.drop_first()
+        if self.kind == TIMETABLE:
+            row = self.table_page[self.head[server]]
+            self.head[server] += 1
+        elif self.kind == INTERVALS:
+            row = self.due_first(server, now, &due)
+            self.nominal[server] += self.slot[server]
+        else:
+            row = self.most_valuable(server, now)
+            self.nominal[server] += self.slot[server]
+        if row >= 0:
+            transfer_s = self.transfer_s[row]
+            self.free.first_becomes(now + max(self.service_s, transfer_s))
+            self.allowed[server] = rested(now, max(self.politeness_s[server], transfer_s))
+            late[0] = max(0.0, now - due)
+            self.budget -= 1
+            self.made += 1
+            self.refresh(row, now)
+        self.offer(server)
+        return row
+
+    cdef int32_t due_first(self, int32_t server, double now, double* due) noexcept nogil:
+        cdef int64_t a = self.starts[server]
+        cdef int32_t row = self.due_pages[a]
+        due[0] = self.due_keys[a]
+        self.due_keys[a] = now + self.interval[row]
+        sink(&self.due_keys[a], &self.due_pages[a], self.tail[server], 0)
+        return row
+
+    # ---- by value: only pages that can become the most valuable within a block of slots are looked at
+
+    cdef inline double worth(self, double weight, double rate, double age) noexcept nogil:
+        """What a visit is worth; `ByValue.of` has the formulas."""
+        cdef double u
+        if rate <= 0.0 or rate == INFINITY:
+            return 0.0
+        if age < 0.0:
+            age = 0.0
+        if self.kind == DIVERGENCE:
+            return weight * rate * (age * age) / 2
+        u = rate * age
+        if u < 0.02:
+            u = u * u * (1.0 / 2 - u * (1.0 / 3 - u * (1.0 / 8 - u * (1.0 / 30 - u * (1.0 / 144 - u / 840)))))
+        elif u == INFINITY:
+            u = 1.0
+        else:
+            u = 1.0 - (1.0 + u) * exp(-u)
+        return weight / rate * u
+
+    cdef int32_t most_valuable(self, int32_t server, double now) noexcept nogil:
+        cdef int64_t at, place = -1
+        cdef int32_t best = -1
+        cdef double worth, most = 0.0
+        cdef Candidate* it
+        if self.block_left[server] == 0 or now > self.block_end[server]:
+            self.begin_block(server, now)
+        self.block_left[server] -= 1
+        for at in range(self.starts[server], self.starts[server] + self.chosen[server]):
+            it = &self.candidates[at]
+            if it.most < most:
+                break
+            worth = self.worth(it.weight, it.rate, now - it.fresh)
+            if worth > most or (worth == most and it.row < best):
+                most, best, place = worth, it.row, at
+        if best >= 0:
+            self.candidates[place].fresh = now
+        return best
+
+    cdef void begin_block(self, int32_t server, double now) noexcept nogil:
+        """Choose whom to look at in the next `length` slots.
+
+        Values only grow until a visit, and fewer than `length` pages are visited before the last slot: so one of the
+        `length` most valuable now is still there, and who cannot be worth as much at the end of the block is out. Who
+        can be worth most then is looked at first, and the others only until nobody can be worth more.
+        """
+        cdef int64_t row, a = self.starts[server], pages = self.starts[server + 1] - a, chosen = 0
+        cdef int64_t length = max(<int64_t>SHORTEST_BLOCK, <int64_t>sqrt(<double>pages))
+        cdef double threshold = -1.0, end, most
+        end = now + length * self.slot[server]
+        self.block_left[server], self.block_end[server] = length, end
+        if pages > 2 * length:
+            for row in range(a, a + pages):
+                self.scratch[row - a] = self.worth(self.weight[row], self.rate[row], now - self.fresh[row])
+            threshold = kth_largest(&self.scratch[0], pages, length) * (1.0 - 1e-9)
+        for row in range(a, a + pages):
+            most = self.worth(self.weight[row], self.rate[row], end - self.fresh[row])
+            if most >= threshold:
+                self.candidates[a + chosen].most = most * (1.0 + 1e-9)
+                self.candidates[a + chosen].weight = self.weight[row]
+                self.candidates[a + chosen].rate = self.rate[row]
+                self.candidates[a + chosen].fresh = self.fresh[row]
+                self.candidates[a + chosen].row = <int32_t>row
+                chosen += 1
+        self.chosen[server] = chosen
+        if chosen > 1:
+            qsort(&self.candidates[a], <size_t>chosen, sizeof(Candidate), &by_most)
+
+    # ---- document modified
+
+    cdef void refresh(self, int32_t row, double now) noexcept nogil:
+        self.fresh[row] = now
+        if self.draws and not self.is_fresh[row]:
+            self.found[row] += 1
+            if self.rate[row] < INFINITY:
+                self.is_fresh[row] = 1
+                self.fresh_weight += self.weight[row]
+
+    cdef void modify(self, double until) noexcept nogil:
+        cdef double when
+        cdef int32_t row
+        if not self.draws:
+            return
+        while self.documents.size and self.documents.keys[0] <= until:
+            when, row = self.documents.keys[0], self.documents.numbers[0]
+            self.count_to(when)
+            if self.is_fresh[row]:
+                self.is_fresh[row] = 0
+                self.fresh_weight -= self.weight[row]
+            self.documents.first_becomes(when + self.gap(row))
+        self.count_to(until)
+
+    cdef inline void count_to(self, double when) noexcept nogil:
+        self.fresh_area += self.fresh_weight * (when - self.counted_to)
+        self.counted_to = when
+
+    cdef double gap(self, int32_t row) noexcept nogil:
+        """The page's next gap between modifications, a function of the seed, the page and the gap's number alone."""
+        cdef uint64_t bits
+        cdef double chance
+        self.drawn[row] += 1
+        bits = mixed(self.seed + <uint64_t>(row + 1) * <uint64_t>0x9E3779B97F4A7C15)
+        bits = mixed(bits + <uint64_t>self.drawn[row] * <uint64_t>0xD1B54A32D192ED03)
+        chance = (<double>(bits >> 11) + 0.5) / 9007199254740992.0
+        if self.process[row] == POISSON:
+            return -log(chance) / self.rate[row]
+        if self.process[row] == PARETO:
+            return self.smallest * pow(chance, self.exponent) / self.rate[row]
+        if self.drawn[row] == 1:
+            return chance / self.rate[row]
+        return (1.0 + self.jitter * (2.0 * chance - 1.0)) / self.rate[row]

@@ -1,0 +1,72 @@
+"""The bounds beside simulated policies (P3), over the whole time that was simulated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from teia.lab.simulate.measures import staleness_between
+from teia.lab.simulate.timeline import Visits
+from teia.refresh.bound import non_polite, steady_optimum, weak_politeness
+from teia.refresh.merge import Timetable
+from teia.refresh.model import World
+from teia.refresh.policies import POLICIES
+from teia.refresh.slotprice import MOST_SLOTS, slot_price
+
+SLOT_PRICE_WORK = 2e8
+"""Pages times squared slots up to which the slot-price bound takes seconds."""
+
+
+def bounds_of(world: World, length_s: float) -> dict[str, float]:
+    """WP, InfCrawlers, NonPolite; the steady optimum; and the slot-price bound where it is a matter of seconds.
+
+    All are of staleness over `length_s`, from the ages that copies have at the beginning, but the steady optimum, which
+    is what the best policy comes to in the long run. With no budget but what crawlers can do, these are bounds for
+    everybody; InfCrawlers is none, but what PSP would give if every visit were on time.
+    """
+    whole = over(world, length_s)
+    bounds = {
+        "wp": weak_politeness(whole),
+        "inf_crawlers": inf_crawlers(world, length_s),
+        "non_polite": non_polite(whole),
+        "steady": steady_optimum(world),
+    }
+    if _is_small(whole):
+        bounds["slot_price"] = slot_price(whole)
+    return bounds
+
+
+def over(world: World, length_s: float) -> World:
+    """The same world with one horizon as long as a simulation, and as much budget as all of its horizons have."""
+    if length_s == world.horizon_s:
+        return world
+    budget = None if world.budget is None else math.ceil(world.budget * math.ceil(length_s / world.horizon_s))
+    return replace(world, horizon_s=length_s, budget=budget)
+
+
+def inf_crawlers(world: World, length_s: float) -> float:
+    """Staleness if PSP's visits are all made when they are due, one horizon after the other."""
+    table = POLICIES["psp"].plan(world)
+    assert isinstance(table, Timetable)
+    order = np.argsort(table.due_s, kind="stable")
+    page, due_s = table.page[order], table.due_s[order]
+    fresh_s, stale_s, begin_s = -world.age_s, 0.0, 0.0
+    while begin_s < length_s:
+        end_s = min(begin_s + world.horizon_s, length_s)
+        made = int(np.searchsorted(due_s, end_s - begin_s))
+        times_s = begin_s + due_s[:made]
+        visits = Visits(page[:made], times_s, np.zeros(0))
+        stale_s += staleness_between(world, fresh_s, visits, begin_s, end_s)[0] * (end_s - begin_s)
+        fresh_s[page[:made]] = times_s
+        begin_s = end_s
+    return stale_s / length_s
+
+
+def _is_small(world: World) -> bool:
+    if not world.politeness_s.all():
+        return False
+    slots = np.ceil(world.horizon_s / world.politeness_s)
+    work = float((world.pages_per_server * slots * slots).sum())
+    return bool(slots.max() <= MOST_SLOTS and work <= SLOT_PRICE_WORK)

@@ -1,0 +1,135 @@
+"""What `teia lab simulate` does: policies side by side in one world, and the bounds beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from teia.clock import Clock
+from teia.errors import LabError, UsageError
+from teia.lab.simulate.bounds import bounds_of
+from teia.lab.simulate.compiled import IS_COMPILED
+from teia.lab.simulate.run import Outcome, Setting, TakeVisits, simulate
+from teia.lab.simulate.timeline import Visits
+from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.policies import policy_named
+from teia.refresh.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to simulate: which policies, for how many days (None: one horizon), and where visits are written."""
+
+    policies: str
+    days: float | None = None
+    sampled: bool = False
+    process: str = "poisson"
+    seed: int = 1
+    visits: Path | None = None
+
+    def chosen(self) -> list[Policy]:
+        names = [name.strip() for name in self.policies.split(",") if name.strip()]
+        if not names:
+            raise UsageError("--policy: name at least one")
+        return [policy_named(name) for name in dict.fromkeys(names)]
+
+    def setting(self, world: World) -> Setting:
+        """Return how long to simulate, and whether with drawn changes; of a mix there is nothing but drawn ones."""
+        if self.process not in ("poisson", "mix"):
+            raise UsageError(f"--process: {self.process!r} is neither poisson nor mix")
+        if self.days is not None and not 0 < self.days < math.inf:
+            raise UsageError(f"--days: {self.days:g} is not a number > 0")
+        length_s = world.horizon_s if self.days is None else self.days * DAY_S
+        mixed = self.process == "mix"
+        return Setting(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
+
+
+def with_budget(world: World) -> World:
+    """Return the world with what its crawlers can do as the budget, where none is set."""
+    if world.budget is not None:
+        return world
+    return replace(world, budget=int(world.crawlers.visits_per_s * world.horizon_s))
+
+
+def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
+    if not math.isfinite(pages_per_s):
+        raise UsageError(f"--pages-per-s: {pages_per_s:g} is not a speed")
+    return Crawlers(count, pages_per_s)
+
+
+def compare(
+    world: World, names: Sequence[str], asked: Asked, clock: Clock, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Carry out every policy and return what is printed as JSON; `names` are the pages', if visits are written."""
+    policies, world = asked.chosen(), with_budget(world)
+    setting = asked.setting(world)
+    if not IS_COMPILED:
+        progress("nothing was compiled when teia was installed: a million visits take some ten seconds in Python")
+    results: dict[str, dict[str, Any]] = {}
+    plan_s = simulate_s = 0.0
+    for policy in policies:
+        progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
+        with _written(asked, policy, names, several=len(policies) > 1) as take:
+            outcome = simulate(world, policy, setting, clock, take=take)
+        results[policy.name] = _result(outcome, setting)
+        plan_s += outcome.plan_s
+        simulate_s += outcome.simulate_s
+    progress("bounds")
+    began_s = clock.ticks_s()
+    bounds = bounds_of(world, setting.length_s)
+    return {
+        "policies": results,
+        "bounds": bounds,
+        "seconds": {
+            "plan": round(plan_s, 4),
+            "simulate": round(simulate_s, 4),
+            "bounds": round(clock.ticks_s() - began_s, 4),
+        },
+        "pages": len(world),
+        "servers": world.servers,
+        "crawlers": {"count": world.crawlers.count, "pages_per_s": world.crawlers.pages_per_s},
+        "horizon_s": world.horizon_s,
+        "length_s": setting.length_s,
+        "budget": world.budget,
+        "process": setting.process,
+        "seed": setting.seed,
+    }
+
+
+def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "staleness": outcome.staleness,
+        "visits": outcome.visits,
+        "late_p99_s": round(outcome.late.quantile_s(0.99), 3),
+        "age_s": outcome.age_s,
+        "seconds": {"plan": round(outcome.plan_s, 4), "simulate": round(outcome.simulate_s, 4)},
+    }
+    if setting.length_s > DAY_S:
+        result |= {"staleness_by_day": outcome.by_day, "staleness_second_half": outcome.settled}
+    if outcome.sampled is not None:
+        result["staleness_sampled"] = outcome.sampled
+    return result
+
+
+@contextmanager
+def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits]:
+    """Where visits go: nowhere, or into a file; of several policies each has its own, with its name in the file's."""
+    if asked.visits is None:
+        yield lambda _: None
+        return
+    path = asked.visits.with_stem(f"{asked.visits.stem}-{policy.name}") if several else asked.visits
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.write("page,time\n")
+
+            def take(visits: Visits) -> None:
+                pages, times = visits.page.tolist(), visits.time_s.tolist()
+                file.writelines(f"{names[page]},{time!r}\n" for page, time in zip(pages, times, strict=True))
+
+            yield take
+    except OSError as error:
+        raise LabError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,200 @@
+"""A policy carried out for a while: plans, visits, and what came of them.
+
+A timetable is for one horizon and is made anew for the next, from the ages that copies have then. Other plans hold as
+long as their policy says (`renew_s`), or for ever. The budget is for one horizon. Between two marks (a new plan, a new
+budget, a new day, a look at freshness) the timeline runs by itself; at each mark the visits since are measured and
+forgotten, so memory does not grow with the days.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.errors import UsageError
+from teia.lab.simulate.changes import Modifications, ProcessName
+from teia.lab.simulate.compiled import timeline_of
+from teia.lab.simulate.measures import Lateness, expected_freshness, staleness_between
+from teia.lab.simulate.timeline import Timeline, Visits
+from teia.refresh.merge import Timetable
+from teia.refresh.model import DAY_S, World
+from teia.refresh.policy import Plan, Policy
+
+VISITS_AT_ONCE = 1 << 21
+"""Visits are measured in parts of about so many, or as many as there are pages, for the memory's sake."""
+
+WITHOUT_LIMIT = 1 << 62
+
+MakeTimeline = Callable[[World, Modifications | None], Timeline]
+TakeVisits = Callable[[Visits], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How long, and what to look at: `sampled` draws changes as well, by `process`; `look_s` is how often to look."""
+
+    length_s: float
+    sampled: bool = False
+    process: ProcessName = "poisson"
+    seed: int = 1
+    look_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length_s < math.inf:
+            raise UsageError(f"a simulation lasts a time > 0, not {self.length_s:g} s")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Freshness at an instant: expected, and of the drawn changes where there are any."""
+
+    time_s: float
+    expected: float
+    sampled: float | None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a policy came to. Staleness is the exact expectation over the visits that were made.
+
+    `by_day` is the staleness of each day; the last may be a shorter one. `sampled` is that of the drawn changes.
+    """
+
+    policy: str
+    length_s: float
+    visits: int = 0
+    stale_s: float = 0.0
+    aged_s2: float = 0.0
+    sampled: float | None = None
+    days: dict[int, tuple[float, float]] = field(default_factory=dict)
+    late: Lateness = field(default_factory=Lateness)
+    looks: list[Look] = field(default_factory=list)
+    plan_s: float = 0.0
+    simulate_s: float = 0.0
+
+    @property
+    def staleness(self) -> float:
+        return self.stale_s / self.length_s
+
+    @property
+    def age_s(self) -> float:
+        """How long ago copies became stale, on average, 0 for a fresh one (Cho)."""
+        return self.aged_s2 / self.length_s
+
+    @property
+    def by_day(self) -> list[float]:
+        return [stale_s / length_s for stale_s, length_s in self.days.values()]
+
+    @property
+    def settled(self) -> float:
+        """Staleness over the second half of the days, when what was fresh at the beginning no longer counts."""
+        later = list(self.days.values())[len(self.days) // 2 :]
+        return sum(stale_s for stale_s, _ in later) / sum(length_s for _, length_s in later)
+
+    def add(self, begin_s: float, end_s: float, staleness: float, age_s: float) -> None:
+        length_s = end_s - begin_s
+        self.stale_s += staleness * length_s
+        self.aged_s2 += age_s * length_s
+        day = int(begin_s // DAY_S)
+        stale_s, so_far_s = self.days.get(day, (0.0, 0.0))
+        self.days[day] = (stale_s + staleness * length_s, so_far_s + length_s)
+
+
+def simulate(
+    world: World,
+    policy: Policy,
+    setting: Setting,
+    clock: Clock,
+    *,
+    take: TakeVisits = lambda _: None,
+    timeline: MakeTimeline = timeline_of,
+) -> Outcome:
+    """Carry a policy out; `take` gets the visits, in their order. A policy that learns has changes drawn for it."""
+    learns = policy.renew_s is not None
+    drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
+    begun = timeline(world, drawn if learns or setting.sampled else None)
+    return _Simulation(world, policy, setting, clock, begun).go(take)
+
+
+class _Simulation:
+    def __init__(self, world: World, policy: Policy, setting: Setting, clock: Clock, timeline: Timeline) -> None:
+        self._world, self._policy, self._setting, self._clock = world, policy, setting, clock
+        self._timeline = timeline
+        self._outcome = Outcome(policy.name, setting.length_s)
+        self._plan: Plan | None = None
+        self._horizons_s = {0.0, *_multiples(world.horizon_s, setting.length_s)}
+        self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
+        self._looks_s = set(_multiples(setting.look_s, setting.length_s))
+
+    def go(self, take: TakeVisits) -> Outcome:
+        if self._looks_s:
+            self._look(0.0)
+        for begin_s, end_s in self._pieces():
+            if begin_s in self._horizons_s:
+                budget = self._world.budget
+                self._timeline.grant(WITHOUT_LIMIT if budget is None else budget, begin_s)
+            if self._ends_now(begin_s):
+                self._plan_anew(begin_s)
+            take(self._go_on(begin_s, end_s))
+            if end_s in self._looks_s:
+                self._look(end_s)
+        if self._setting.sampled:
+            self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._setting.length_s
+        return self._outcome
+
+    def _go_on(self, begin_s: float, end_s: float) -> Visits:
+        """From one mark to the next: visits, and what they came to."""
+        outcome, began_s = self._outcome, self._clock.ticks_s()
+        before_s = self._timeline.fresh_s.copy()
+        visits = self._timeline.run(end_s)
+        outcome.visits += len(visits.page)
+        outcome.late.add(visits.late_s)
+        outcome.add(begin_s, end_s, *staleness_between(self._world, before_s, visits, begin_s, end_s))
+        outcome.simulate_s += self._clock.ticks_s() - began_s
+        return visits
+
+    def _pieces(self) -> list[tuple[float, float]]:
+        """From mark to mark."""
+        length_s = self._setting.length_s
+        marks = self._horizons_s | self._renewals_s | self._looks_s
+        marks |= {length_s, *_multiples(DAY_S, length_s), *_multiples(self._part_s(), length_s)}
+        return list(pairwise(sorted(marks)))
+
+    def _part_s(self) -> float:
+        world = self._world
+        with np.errstate(divide="ignore"):
+            most_per_s = min(world.crawlers.visits_per_s, float((1.0 / world.politeness_s).sum()))
+        parts = math.ceil(most_per_s * world.horizon_s / max(VISITS_AT_ONCE, len(world)))
+        return world.horizon_s / max(1, parts)
+
+    def _ends_now(self, now_s: float) -> bool:
+        """Whether the plan so far is over."""
+        if self._plan is None or now_s in self._renewals_s:
+            return True
+        return isinstance(self._plan, Timetable) and now_s in self._horizons_s
+
+    def _plan_anew(self, now_s: float) -> None:
+        began_s = self._clock.ticks_s()
+        seen = self._timeline.seen if self._policy.renew_s is not None else self._world.changes
+        now = replace(self._world, changes=seen) if now_s > 0 else self._world
+        self._plan = self._policy.plan(now.with_ages(now_s - self._timeline.fresh_s) if now_s > 0 else now)
+        self._outcome.plan_s += self._clock.ticks_s() - began_s
+        self._timeline.follow(self._plan, now_s)
+
+    def _look(self, now_s: float) -> None:
+        sampled = self._timeline.fresh_weight if self._setting.sampled else None
+        expected = expected_freshness(self._world, self._timeline.fresh_s, now_s)
+        self._outcome.looks.append(Look(now_s, expected, sampled))
+
+
+def _multiples(step_s: float | None, end_s: float) -> list[float]:
+    """step, 2 step … up to the end; none for None."""
+    if step_s is None:
+        return []
+    count = math.floor(end_s / step_s * (1 + 1e-12))
+    return [number * step_s for number in range(1, count + 1) if number * step_s <= end_s]

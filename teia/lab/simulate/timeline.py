@@ -1,0 +1,292 @@
+"""The timeline of events (P2), one heap, in plain Python.
+
+    crawler free      it gets the most overdue page that may be visited now, never early, and is free again when it has
+                      the page. If there is none it waits
+    scheduler ready   the next server may be visited; a waiting crawler gets it
+    document modified our copy is stale from now on; the document's next modification goes onto the timeline
+    statistics        somebody wants to look. The last look is the end
+
+Each server has a queue of pages, the one that the live crawler asks (`teia.refresh.dispatch`), and is in one of two
+heaps of servers: `waiting` by the first instant at which it may be visited, `ready` by how overdue it is. Requests to a
+server begin at least P apart, whatever a plan says. A timetable's visit may be made from when it is due. Plans without
+a timetable have slots, `slot_s` apart on each server; those of different servers begin apart too (by the golden ratio),
+or all would want a crawler in the same moment. Every slot is used, for whichever page is next. Where crawlers are late
+on a server that is visited every P, a slot is lost; when one a server is, a crawler with nothing to do takes the next
+slot of some other server early.
+
+A crawler is busy for one page of its speed, or for as long as its server takes to send the page if that is more; the
+copy is as fresh as the page was when the request began. Equal times are decided by the number of the server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import IntEnum
+from heapq import heappop, heappush
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from teia.lab.simulate.changes import STILL, Modifications
+from teia.refresh.dispatch import HostQueue, queue_of
+from teia.refresh.merge import Timetable
+from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.policy import ByValue, Intervals, Plan
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+class Event(IntEnum):
+    """What happens; of events at one instant the smaller comes first."""
+
+    DOCUMENT_MODIFIED = 0
+    STATISTICS = 1
+    CRAWLER_FREE = 2
+    SCHEDULER_READY = 3
+
+
+class Visits(NamedTuple):
+    """Visits in the order in which they were made; `page` are places in the world's columns."""
+
+    page: Rows
+    time_s: Floats
+    late_s: Floats
+
+
+class Timeline(Protocol):
+    """Crawlers, servers and documents from instant 0 on. `fresh_s` is when each copy was last known to be fresh.
+
+    Where changes are drawn, `seen` counts the visits of each page that found one, `fresh_weight` is the weight of all
+    copies that are fresh now and `fresh_area` its integral up to now.
+    """
+
+    @property
+    def fresh_s(self) -> Floats: ...
+
+    @property
+    def seen(self) -> Numbers: ...
+
+    @property
+    def fresh_weight(self) -> float: ...
+
+    @property
+    def fresh_area(self) -> float: ...
+
+    def follow(self, plan: Plan, now_s: float) -> None:
+        """Begin with a plan; what is left of the one before is dropped."""
+
+    def grant(self, visits: int, now_s: float) -> None:
+        """So many visits may be made from now on."""
+
+    def run(self, until_s: float) -> Visits:
+        """Go on; the visits since, all before `until_s`."""
+
+
+def transfer_s(world: World) -> Floats:
+    """How long each page's server takes to send it."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        seconds = world.size_bytes / np.repeat(world.bytes_per_s, world.pages_per_server)
+    return np.where(world.size_bytes > 0, seconds, 0.0)
+
+
+def slot_offsets(plan: Intervals | ByValue) -> Floats:
+    """When the first slot of each server is, so that neighbours are far apart."""
+    part = (np.arange(1, len(plan.slot_s) + 1) * GOLDEN) % 1.0
+    return part * plan.slot_s
+
+
+def servers_with_work(plan: Intervals | ByValue, world: World) -> Numbers:
+    """How many pages of each server a plan without a timetable would ever visit."""
+    of_use = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
+    return np.bincount(world.server, of_use, minlength=world.servers).astype(np.int64)
+
+
+def rested(now_s: float, rest_s: float) -> float:
+    """The first instant that is not before `rest_s` from now, also when the difference is taken again."""
+    then_s = now_s + rest_s
+    return math.nextafter(then_s, math.inf) if then_s - now_s < rest_s else then_s
+
+
+class PlainTimeline:
+    """A `Timeline` that takes some 8 us a visit."""
+
+    def __init__(self, world: World, modifications: Modifications | None = None) -> None:
+        self.fresh_s = -world.age_s
+        self.seen = np.zeros(len(world), dtype=np.int64)
+        self.fresh_weight, self.fresh_area = 0.0, 0.0
+        self._world = world
+        self._row = dict(zip(world.page.tolist(), range(len(world)), strict=True))
+        self._transfer_s = transfer_s(world).tolist()
+        self._politeness_s = world.politeness_s.tolist()
+        self._service_s = 1.0 / world.crawlers.pages_per_s
+        self._events: list[tuple[float, Event, int]] = []
+        self._waiting: list[tuple[float, int]] = []
+        self._ready: list[tuple[float, int]] = []
+        self._allowed_s = [-math.inf] * world.servers
+        self._idle = 0
+        self._granted = 0
+        self._wakes_s = math.inf
+        self._made: list[tuple[int, float, float]] = []
+        self._changes = None if modifications is None else _Documents(world, modifications, self._push)
+        for crawler in range(world.crawlers.count):
+            self._push(0.0, Event.CRAWLER_FREE, crawler)
+
+    def follow(self, plan: Plan, now_s: float) -> None:
+        world = self._world.with_ages(now_s - self.fresh_s) if now_s > 0 else self._world
+        self._plan = plan
+        self._queues: list[HostQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
+        self._waiting, self._ready = [], []
+        self._made_by_plan, self._slots_per_s = 0, 0.0
+        if not isinstance(plan, Timetable):
+            self._nominal_s: list[float] = (now_s + slot_offsets(plan)).tolist()
+            self._slot_s: list[float] = plan.slot_s.tolist()
+            with_work = servers_with_work(plan, world)
+            self._with_work: list[int] = with_work.tolist()
+            used_s = plan.slot_s[with_work > 0]
+            self._begun_s, self._slots_per_s, self._slack = now_s, float((1.0 / used_s).sum()), len(used_s)
+        for server in range(world.servers):
+            self._offer(server, now_s)
+        self._wake_at(now_s)
+
+    def grant(self, visits: int, now_s: float) -> None:
+        self._granted = visits
+        self._wake_at(now_s)
+
+    def run(self, until_s: float) -> Visits:
+        self._made = []
+        self._push(until_s, Event.STATISTICS, 0)
+        while True:
+            now_s, event, number = heappop(self._events)
+            if event is Event.DOCUMENT_MODIFIED:
+                assert self._changes is not None
+                self._changes.modified(number, now_s)
+            elif event is Event.STATISTICS:
+                break
+            elif event is Event.CRAWLER_FREE:
+                self._idle += 1
+                self._assign(now_s)
+            elif now_s == self._wakes_s:
+                self._wakes_s = math.inf
+                self._assign(now_s)
+        if self._changes is not None:
+            self._changes.count_to(until_s)
+            self.seen, self.fresh_weight = self._changes.seen, self._changes.fresh_weight
+            self.fresh_area = self._changes.fresh_area
+        columns = np.array(self._made).reshape(-1, 3)
+        return Visits(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+
+    def _push(self, at_s: float, event: Event, number: int) -> None:
+        heappush(self._events, (at_s, event, number))
+
+    def _wake_at(self, at_s: float) -> None:
+        """One event is enough for all crawlers that wait; one that was set for later is passed over when it comes."""
+        self._wakes_s = at_s
+        self._push(at_s, Event.SCHEDULER_READY, 0)
+
+    def _offer(self, server: int, now_s: float) -> None:
+        """The server waits until it may be visited again, if it has anything to visit."""
+        at_s = self._allowed_s[server]
+        if isinstance(self._plan, Timetable):
+            due = self._queues[server].next(now_s)
+            if due is None:
+                return
+            at_s = max(at_s, due.not_before_s)
+        elif not self._with_work[server] or math.isinf(self._slot_s[server]):
+            return
+        heappush(self._waiting, (at_s, server))
+
+    def _assign(self, now_s: float) -> None:
+        """Give waiting crawlers whatever has its turn now; then wait for the next."""
+        turn_s = math.inf
+        while self._idle and self._granted > 0:
+            self._find_ready(now_s)
+            turn_s = max(now_s, min(self._ready[0][0], self._behind_at_s())) if self._ready else math.inf
+            if turn_s > now_s:
+                break
+            key_s, server = heappop(self._ready)
+            self._visit(server, now_s, key_s)
+        if self._idle and self._granted > 0:
+            turn_s = min(turn_s, self._waiting[0][0]) if self._waiting else turn_s
+            if turn_s < self._wakes_s:
+                self._wake_at(turn_s)
+
+    def _behind_at_s(self) -> float:
+        """When visits will be fewer than slots so far, by one a server: from then on a slot may be used early."""
+        if not self._slots_per_s > 0:
+            return math.inf
+        return self._begun_s + (self._made_by_plan + self._slack) / self._slots_per_s
+
+    def _find_ready(self, now_s: float) -> None:
+        while self._waiting and self._waiting[0][0] <= now_s:
+            _, server = heappop(self._waiting)
+            heappush(self._ready, (self._turn_s(server, now_s), server))
+
+    def _turn_s(self, server: int, now_s: float) -> float:
+        """When the server's next visit is due."""
+        if not isinstance(self._plan, Timetable):
+            return self._nominal_s[server]
+        due = self._queues[server].next(now_s)
+        assert due is not None  # or the server would not be waiting
+        return due.due_s
+
+    def _visit(self, server: int, now_s: float, key_s: float) -> None:
+        queue = self._queues[server]
+        due = queue.next(now_s)
+        if not isinstance(self._plan, Timetable):
+            self._nominal_s[server] += self._slot_s[server]
+        if due is not None:
+            queue.visited(due.page, now_s)
+            row = self._row[due.page]
+            due_s = key_s if isinstance(self._plan, ByValue) else due.due_s
+            self._made.append((row, now_s, max(0.0, now_s - due_s)))
+            self.fresh_s[row] = now_s
+            if self._changes is not None:
+                self._changes.visited(row, now_s)
+            self._idle -= 1
+            self._granted -= 1
+            self._made_by_plan += 1
+            sent_s = self._transfer_s[row]
+            self._push(now_s + max(self._service_s, sent_s), Event.CRAWLER_FREE, 0)
+            self._allowed_s[server] = rested(now_s, max(self._politeness_s[server], sent_s))
+        self._offer(server, now_s)
+
+
+class _Documents:
+    """Documents that are modified, and whose copies are fresh."""
+
+    def __init__(self, world: World, modifications: Modifications, push: Callable[[float, Event, int], None]) -> None:
+        self.seen = np.zeros(len(world), dtype=np.int64)
+        self.fresh_weight = float(world.weight @ ~modifications.stale)
+        self.fresh_area = 0.0
+        self._modifications, self._push = modifications, push
+        self._weight, self._rate = world.weight.tolist(), world.rate.tolist()
+        self._fresh = (~modifications.stale).tolist()
+        self._drawn = [0] * len(world)
+        self._counted_to_s = 0.0
+        for page in np.flatnonzero(modifications.process != STILL).tolist():
+            self._next(page, 0.0)
+
+    def modified(self, page: int, now_s: float) -> None:
+        self.count_to(now_s)
+        if self._fresh[page]:
+            self._fresh[page] = False
+            self.fresh_weight -= self._weight[page]
+        self._next(page, now_s)
+
+    def visited(self, page: int, now_s: float) -> None:
+        self.count_to(now_s)
+        if not self._fresh[page]:
+            self.seen[page] += 1
+            if math.isfinite(self._rate[page]):
+                self._fresh[page] = True
+                self.fresh_weight += self._weight[page]
+
+    def count_to(self, now_s: float) -> None:
+        self.fresh_area += self.fresh_weight * (now_s - self._counted_to_s)
+        self._counted_to_s = now_s
+
+    def _next(self, page: int, now_s: float) -> None:
+        self._drawn[page] += 1
+        gap_s = self._modifications.gap(page, self._drawn[page]) / self._rate[page]
+        self._push(now_s + gap_s, Event.DOCUMENT_MODIFIED, page)

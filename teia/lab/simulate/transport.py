@@ -1,0 +1,73 @@
+"""Wolf's third phase (P5), for small cases: every planned visit to a free slot, as near to its time as can be.
+
+Wolf and others (2002) solve a transportation problem: slots take one visit each, and what a visit pays grows with how
+far its slot is from the instant it was planned for. PSP's report objects that freshness does not ask for instants but
+for even gaps: where the planned slots are taken, the nearest free ones may lie on either side, and each visit of a page
+goes to its own side. `nearest_slots` is Wolf's answer, `evenest_slots` the one with the least expected staleness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from teia.errors import UsageError
+from teia.refresh.formulas import lost
+from teia.refresh.merge import Timetable, merge
+from teia.refresh.model import Floats, Numbers, World
+
+MOST_PAIRS = 4_000_000
+"""An assignment of 2,000 visits to 2,000 slots takes some seconds, and time grows with the third power."""
+
+
+def nearest_slots(planned_s: Floats, slots_s: Floats) -> Floats:
+    """Give each visit a slot of its own, so that all together are as near to their times as can be."""
+    if len(planned_s) > len(slots_s) or len(planned_s) * len(slots_s) > MOST_PAIRS:
+        raise UsageError(
+            f"{len(planned_s)} visits to {len(slots_s)} slots: visits may not be more than slots, nor pairs of them"
+            f" more than {MOST_PAIRS:,}"
+        )
+    visit, slot = linear_sum_assignment(np.abs(planned_s[:, None] - slots_s[None, :]))
+    times: Floats = slots_s[slot[np.argsort(visit)]]
+    return times
+
+
+def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) -> Floats:
+    """The `count` slots with the least expected staleness of one page that is fresh at 0 (dynamic programming)."""
+    if not 0 < count <= len(slots_s):
+        raise UsageError(f"{count} visits in {len(slots_s)} slots")
+    slots_s = np.sort(slots_s)
+    between = lost(rate * np.maximum(slots_s[None, :] - slots_s[:, None], 0.0))
+    between[np.tril_indices(len(slots_s))] = np.inf
+    cost = lost(rate * slots_s)
+    before = []
+    for _ in range(count - 1):
+        through = cost[:, None] + between
+        before.append(through.argmin(axis=0))
+        cost = through.min(axis=0)
+    place = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
+    chosen = [place]
+    for step in reversed(before):
+        place = int(step[place])
+        chosen.append(place)
+    return slots_s[chosen[::-1]]
+
+
+def transported(world: World, counts: Numbers) -> Timetable:
+    """Wolf's timetable under politeness: each server's visits in slots P apart, as near to their ideal times as can be.
+
+    Servers are solved one by one: a slot belongs to one of them.
+    """
+    ideal = merge(world, counts, "ideal")
+    page, due_s = ideal.page.copy(), ideal.due_s.copy()
+    caps = replace(world, budget=None).caps("floor")
+    for server in range(world.servers):
+        part = slice(int(ideal.starts[server]), int(ideal.starts[server + 1]))
+        if part.start < part.stop:
+            slots_s = (np.arange(caps[server]) + 0.5) * world.horizon_s / caps[server]
+            times_s = nearest_slots(ideal.due_s[part], slots_s)
+            order = np.argsort(times_s, kind="stable")
+            page[part], due_s[part] = ideal.page[part][order], times_s[order]
+    return Timetable(ideal.starts, page, due_s)

@@ -1,0 +1,163 @@
+"""Policies carried out for days (P2, P5): staleness, age, drawn changes, and what a horizon of one day does to PSP."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teia.clock import VirtualClock
+from teia.errors import UsageError
+from teia.lab.simulate.bounds import bounds_of, inf_crawlers
+from teia.lab.simulate.measures import Lateness
+from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.lab.simulate.timeline import Visits
+from teia.refresh.bound import carried_out, steady_optimum, weak_politeness
+from teia.refresh.formulas import visited_age_s, visited_staleness
+from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.policies import POLICIES
+from teia.refresh.scenario import draw_world
+from tests.refresh.worlds import small_worlds
+
+
+def drawn(pages: int = 1000, servers: int = 5, *, politeness_s: float = 75.0, unit_s: float = 3600.0) -> World:
+    return draw_world(
+        np.random.default_rng(1), pages=pages, servers=servers, horizon_s=DAY_S, politeness_s=politeness_s,
+        rate_unit_s=unit_s, budget=int(8.64 * pages),
+    )  # fmt: skip
+
+
+def carry_out(world: World, name: str, days: float = 1.0, **setting: object) -> tuple[Outcome, Visits]:
+    parts: list[Visits] = []
+    outcome = simulate(world, POLICIES[name], Setting(days * DAY_S, **setting), VirtualClock(0.0), take=parts.append)  # type: ignore[arg-type]
+    return outcome, Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["psp", "edf", "rate-update"])
+@pytest.mark.parametrize("days", [1.0, 2.5])
+def test_staleness_and_age_are_those_of_the_visits_that_were_made(name: str, days: float) -> None:
+    """P3: measured day by day, and the same as over all visits at once, from the formula for any visits."""
+    world = drawn(200)
+    outcome, visits = carry_out(world, name, days)
+    whole = replace(world, horizon_s=days * DAY_S)
+    assert outcome.visits == len(visits.page)
+    assert outcome.staleness == pytest.approx(
+        float(world.weight @ visited_staleness(whole, visits.page, visits.time_s)), abs=1e-12
+    )
+    assert outcome.age_s == pytest.approx(float(world.weight @ visited_age_s(whole, visits.page, visits.time_s)))
+    assert len(outcome.by_day) == math.ceil(days)
+
+
+def test_drawn_changes_come_to_what_was_expected() -> None:
+    """A run with drawn changes is one sample; its pages are thousands, so it is close."""
+    outcome, _ = carry_out(drawn(4000, 8), "edf", 2, sampled=True)
+    assert outcome.sampled == pytest.approx(outcome.staleness, abs=0.006)
+
+
+def test_wolfs_mix_is_not_what_a_poisson_page_would_do() -> None:
+    """P7: bursts and silences leave copies fresh for longer than independent changes with the same mean rate."""
+    world = drawn(4000, 8)
+    poisson, _ = carry_out(world, "edf", 2, sampled=True)
+    mix, _ = carry_out(world, "edf", 2, sampled=True, process="mix")
+    assert mix.staleness == poisson.staleness
+    assert mix.sampled is not None
+    assert abs(mix.sampled - mix.staleness) > 0.01
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
+    world = drawn(200)
+    one, again, other = (carry_out(world, "rate-update", 3, sampled=True, seed=seed) for seed in (1, 1, 2))
+    assert one[0].sampled == again[0].sampled != other[0].sampled
+    assert one[1].time_s.tolist() == again[1].time_s.tolist()
+    assert one[1].page.tolist() != other[1].page.tolist()
+
+
+@settings(deadline=None, max_examples=80)
+@given(small_worlds(), st.sampled_from(sorted(POLICIES)), st.builds(Crawlers, st.integers(1, 3), st.just(2.0)))
+def test_nobody_beats_the_bounds(world: World, name: str, crawlers: Crawlers) -> None:
+    """P3: WP is below every policy, from the same ages over the same time, also when crawlers limit it."""
+    most = int(crawlers.visits_per_s * world.horizon_s)
+    world = replace(world, crawlers=crawlers, budget=most if world.budget is None else min(world.budget, most))
+    outcome = simulate(world, POLICIES[name], Setting(world.horizon_s), VirtualClock(0.0))
+    assert weak_politeness(world) <= outcome.staleness + 1e-9
+
+
+def test_nobody_beats_the_slot_price_bound_either() -> None:
+    world = drawn(60, 2, politeness_s=900.0)
+    bounds = bounds_of(world, DAY_S)
+    best = min(carry_out(world, name)[0].staleness for name in ("psp", "edf", "index"))
+    assert bounds["non_polite"] <= bounds["wp"] < bounds["slot_price"] <= best
+
+
+def test_with_crawlers_to_spare_a_timetable_is_carried_out_as_it_is() -> None:
+    """P3: that is what InfCrawlers is. The centred plan is polite, so nothing ever waits."""
+    world = replace(drawn(), crawlers=Crawlers(50, 100.0))
+    outcome, _ = carry_out(world, "psp-centred")
+    assert outcome.staleness == pytest.approx(carried_out(world, POLICIES["psp-centred"].plan(world)), abs=1e-4)
+    assert outcome.late.quantile_s(0.99) < 1.0
+    assert inf_crawlers(world, DAY_S) == pytest.approx(carried_out(world, POLICIES["psp"].plan(world)))
+
+
+def test_the_papers_four_observations_hold_on_a_small_world() -> None:
+    """P6, rates per hour: PSP below MP2 and M-Wolf, next to InfCrawlers, near WP."""
+    world = replace(drawn(4000, 8, politeness_s=15.0), crawlers=Crawlers(10, 0.04))
+    psp, mp2, wolf = (carry_out(world, name)[0].staleness for name in ("psp", "mp2", "m-wolf"))
+    bounds = bounds_of(world, DAY_S)
+    assert bounds["wp"] < psp < mp2 < wolf
+    assert psp < 1.005 * bounds["inf_crawlers"]
+    assert psp < 1.06 * bounds["wp"]
+
+
+@pytest.mark.parametrize(
+    ("politeness_s", "unit_s", "days"), [(75.0, DAY_S, 30), (600.0, DAY_S, 60), (75.0, 3600.0, 20)]
+)
+def test_over_weeks_the_live_policy_reaches_the_optimum(politeness_s: float, unit_s: float, days: int) -> None:
+    """Within 0.2% of the best that is possible in the long run, with rates known, for 20 days or more."""
+    world = drawn(2000, 10, politeness_s=politeness_s, unit_s=unit_s)
+    best = steady_optimum(world)
+    for name in ("edf", "index"):
+        outcome, _ = carry_out(world, name, days)
+        assert best * 0.998 < outcome.settled < best * 1.002
+
+
+def test_psp_every_day_gives_pages_up_and_from_actual_ages_it_does_not() -> None:
+    """The trap that matters: "all is fresh at the beginning" is true once."""
+    world = drawn(2000, 10, politeness_s=600.0, unit_s=DAY_S)
+    psp, aged, robin, best = (carry_out(world, name, 30)[0] for name in ("psp", "psp-aged", "round-robin", "edf"))
+    assert psp.settled > 1.4 * best.settled
+    assert psp.settled > robin.settled
+    assert aged.settled < 1.2 * best.settled
+    assert psp.by_day == sorted(psp.by_day)
+
+
+def test_rate_update_learns_from_what_its_visits_saw() -> None:
+    """F2: after ten days pages that change are visited more often than those that hardly do."""
+    rate = np.repeat([0.02, 2.0], 50) / DAY_S
+    world = World.build(np.zeros(100, dtype=int), rate, horizon_s=DAY_S, politeness_s=60.0, budget=200)
+    _, visits = carry_out(world, "rate-update", 12)
+    later = visits.page[visits.time_s > 8 * DAY_S]
+    assert np.count_nonzero(later >= 50) > 1.5 * np.count_nonzero(later < 50)
+
+
+def test_freshness_is_looked_at_as_often_as_asked() -> None:
+    outcome, _ = carry_out(drawn(200), "edf", 1, sampled=True, look_s=7200.0)
+    assert [look.time_s for look in outcome.looks] == [7200.0 * number for number in range(13)]
+    assert outcome.looks[0].expected == pytest.approx(1.0)
+    assert all(look.sampled == pytest.approx(look.expected, abs=0.15) for look in outcome.looks)
+
+
+def test_a_quantile_of_lateness_is_exact_to_a_quarter_percent() -> None:
+    late = Lateness()
+    values = np.random.default_rng(1).exponential(100.0, 10_000)
+    late.add(values)
+    assert late.quantile_s(0.99) == pytest.approx(np.quantile(values, 0.99), rel=0.005)
+    assert Lateness().quantile_s(0.99) == 0.0
+
+
+def test_a_simulation_of_no_time_is_refused() -> None:
+    with pytest.raises(UsageError, match="time > 0"):
+        Setting(0.0)

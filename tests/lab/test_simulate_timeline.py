@@ -1,0 +1,185 @@
+"""The timeline of events (P2): who is visited when, by the loop in Python and by the compiled one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teia.lab.simulate.changes import Modifications
+from teia.lab.simulate.compiled import IS_COMPILED, CompiledTimeline, timeline_of
+from teia.lab.simulate.timeline import PlainTimeline, Timeline, Visits
+from teia.refresh.merge import Timetable
+from teia.refresh.model import Crawlers, World
+from teia.refresh.policies import POLICIES
+from teia.refresh.policy import Intervals, Plan
+from teia.refresh.scenario import draw_world
+from tests.refresh.worlds import small_worlds
+
+compiled = pytest.mark.skipif(not IS_COMPILED, reason="nothing was compiled")
+PLENTY = 1 << 40
+
+
+def run(timeline: Timeline, plan: Plan, until_s: float, granted: int = PLENTY) -> Visits:
+    timeline.grant(granted, 0.0)
+    timeline.follow(plan, 0.0)
+    return timeline.run(until_s)
+
+
+def smallest_gaps(world: World, visits: Visits) -> np.ndarray:
+    """The shortest time between two visits of each server, infinity where there are not two."""
+    server = world.server[visits.page]
+    return np.array(
+        [np.diff(np.sort(visits.time_s[server == each])).min(initial=math.inf) for each in range(world.servers)]
+    )
+
+
+TIMELINES = [PlainTimeline, pytest.param(timeline_of, id="fastest")]
+CRAWLERS = st.builds(Crawlers, st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0, 100.0]))
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+@settings(deadline=None, max_examples=100)
+@given(world=small_worlds(), crawlers=CRAWLERS, name=st.sampled_from(sorted(POLICIES)))
+def test_no_visit_is_early_and_no_server_is_asked_too_soon(
+    make: type[PlainTimeline], world: World, crawlers: Crawlers, name: str
+) -> None:
+    """P4: gaps are at least P at every server, whatever the policy and the crawlers; exactly, no epsilon."""
+    world = replace(world, crawlers=crawlers, budget=60 if world.budget is None else world.budget)
+    plan = POLICIES[name].plan(world)
+    visits = run(make(world), plan, world.horizon_s, 60)
+    assert (smallest_gaps(world, visits) >= world.politeness_s).all()
+    assert ((visits.time_s >= 0) & (visits.time_s < world.horizon_s)).all()
+    assert (np.diff(visits.time_s) >= 0).all()
+    assert len(visits.page) <= 60
+    if isinstance(plan, Timetable):
+        assert_never_early(world, plan, visits)
+    busy = np.searchsorted(visits.time_s, visits.time_s + 1 / crawlers.pages_per_s - 1e-9) - np.arange(len(visits.page))
+    assert (busy <= crawlers.count).all()
+
+
+def assert_never_early(world: World, plan: Timetable, visits: Visits) -> None:
+    """Visits of each server are those of the timetable, in its order, none before it is due."""
+    server = world.server[visits.page]
+    for each in range(world.servers):
+        made = server == each
+        first = int(plan.starts[each])
+        planned = slice(first, first + int(made.sum()))
+        assert visits.page[made].tolist() == plan.page[planned].tolist()
+        assert (visits.time_s[made] >= plan.due_s[planned]).all()
+        assert visits.late_s[made] == pytest.approx(visits.time_s[made] - plan.due_s[planned])
+
+
+@compiled
+@settings(deadline=None, max_examples=200)
+@given(
+    small_worlds(),
+    CRAWLERS,
+    st.sampled_from(sorted(POLICIES)),
+    st.sampled_from(["poisson", "mix", None]),
+    st.integers(1, 3),
+)
+def test_both_loops_make_the_same_visits(
+    world: World, crawlers: Crawlers, name: str, process: str | None, horizons: int
+) -> None:
+    """Also over several plans, with drawn changes and with a look in between."""
+    world = replace(world, crawlers=crawlers, budget=40 if world.budget is None else world.budget)
+    modifications = process and Modifications.draw(world, process, np.random.default_rng(5))
+    plan = POLICIES[name].plan(world)
+    timelines = [PlainTimeline(world, modifications), CompiledTimeline(world, modifications)]
+    for number in range(horizons):
+        start_s = number * world.horizon_s
+        made = []
+        for timeline in timelines:
+            timeline.grant(world.budget or 0, start_s)
+            if number == 0 or isinstance(plan, Timetable):
+                timeline.follow(plan, start_s)
+            made += [timeline.run(start_s + world.horizon_s / 3), timeline.run(start_s + world.horizon_s)]
+        for one, other in zip(made[:2], made[2:], strict=True):
+            assert [column.tolist() for column in one] == [column.tolist() for column in other]
+    plain, fast = timelines
+    assert plain.fresh_s.tolist() == fast.fresh_s.tolist()
+    if modifications:
+        assert plain.seen.tolist() == fast.seen.tolist()
+        assert plain.fresh_weight == pytest.approx(fast.fresh_weight, abs=1e-12)
+        assert plain.fresh_area == pytest.approx(fast.fresh_area, abs=1e-9)
+
+
+@compiled
+@pytest.mark.parametrize("name", ["psp", "m-wolf", "edf", "index", "user-centric"])
+@pytest.mark.parametrize("speed", [0.4, 0.025])
+def test_both_loops_make_the_same_visits_in_a_world_of_the_paper(name: str, speed: float) -> None:
+    """By value pages are looked at in blocks, which only a server with many of them has; slow crawlers are behind."""
+    world = draw_world(
+        np.random.default_rng(4), pages=1500, servers=6, horizon_s=86_400.0, politeness_s=60.0, rate_unit_s=3600.0,
+        budget=8000, crawlers=Crawlers(4, speed),
+    )  # fmt: skip
+    plan = POLICIES[name].plan(world)
+    plain, fast = (run(make(world), plan, world.horizon_s, 8000) for make in (PlainTimeline, CompiledTimeline))
+    assert len(plain.page) > 5000
+    assert [column.tolist() for column in plain] == [column.tolist() for column in fast]
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+def test_a_free_crawler_gets_the_most_overdue_page(make: type[PlainTimeline]) -> None:
+    """P4, in the report's words; not the server that may be visited soonest, which is another one here."""
+    world = World.build([0, 1, 1], 1.0, horizon_s=100.0, politeness_s=2.0, budget=9, crawlers=Crawlers(1, 0.1))
+    plan = Timetable(np.array([0, 1, 3]), np.array([0, 1, 2]), np.array([3.0, 1.0, 2.0]))
+    visits = run(make(world), plan, 100.0)
+    assert visits.page.tolist() == [1, 2, 0]
+    assert visits.time_s.tolist() == [1.0, 11.0, 21.0]
+    assert visits.late_s.tolist() == [0.0, 9.0, 18.0]
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+def test_slots_lost_to_busy_crawlers_are_made_up_elsewhere(make: type[PlainTimeline]) -> None:
+    """Two crawlers are just fast enough; without using slots early a few in a hundred would be lost."""
+    world = draw_world(
+        np.random.default_rng(2), pages=400, servers=8, horizon_s=86_400.0, politeness_s=75.0, rate_unit_s=3600.0,
+        budget=3456, crawlers=Crawlers(2, 0.02),
+    )  # fmt: skip
+    visits = run(make(world), POLICIES["edf"].plan(world), world.horizon_s, 3456)
+    assert len(visits.page) >= 3456 - world.servers - 2
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+def test_a_large_page_keeps_its_server_and_its_crawler_busy(make: type[PlainTimeline]) -> None:
+    """P1: pages have sizes and servers speeds."""
+    world = World.build(
+        [0, 0, 0], 1.0, horizon_s=100.0, politeness_s=1.0, budget=9, size_bytes=[5000, 10, 10], bytes_per_s=1000.0,
+        crawlers=Crawlers(1, 10.0),
+    )  # fmt: skip
+    plan = Timetable(np.array([0, 3]), np.array([0, 1, 2]), np.array([1.0, 2.0, 3.0]))
+    assert run(make(world), plan, 100.0).time_s.tolist() == [1.0, 6.0, 7.0]
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+def test_no_more_visits_than_were_granted(make: type[PlainTimeline]) -> None:
+    world = World.build([0, 0], 1.0, horizon_s=100.0, politeness_s=1.0, budget=5)
+    plan = Intervals(np.array([2.0, 3.0]), np.array([2.0, 3.0]), np.array([1.0]))
+    timeline = make(world)
+    assert len(run(timeline, plan, 50.0, 5).page) == 5
+    timeline.grant(7, 50.0)
+    later = timeline.run(100.0)
+    assert len(later.page) == 7
+    assert later.time_s[0] == 50.0
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+def test_pages_that_no_visit_helps_are_left_alone(make: type[PlainTimeline]) -> None:
+    world = World.build([0, 0, 1], [0.0, math.inf, 0.0], horizon_s=10.0, politeness_s=1.0, budget=50)
+    for name in ("psp", "edf", "index", "cho"):
+        assert len(run(make(world), POLICIES[name].plan(world), 10.0).page) == 0
+
+
+@pytest.mark.parametrize("make", TIMELINES)
+@pytest.mark.parametrize("name", ["psp", "m-wolf", "edf", "index", "round-robin"])
+def test_without_politeness_crawlers_are_the_only_limit(make: type[PlainTimeline], name: str) -> None:
+    """P = 0: four crawlers at 2 pages a second make 80 visits in 10 seconds, and no more than were granted."""
+    world = World.build([0, 0, 1], 1.0, horizon_s=10.0, politeness_s=0.0, budget=80, crawlers=Crawlers(4, 2.0))
+    visits = run(make(world), POLICIES[name].plan(world), 10.0, 80)
+    assert 60 < len(visits.page) <= 80
