@@ -158,6 +158,9 @@ class LimitSettings:
     pages_per_site: int = setting(2_000_000, "requests to one registered domain", at_least=1)
     bytes_per_host: int = setting(50 * 2**30, "received from one host", unit="bytes", at_least=1024)
     bytes_per_site: int = setting(100 * 2**30, "received from one registered domain", unit="bytes", at_least=1024)
+    pages_kept: int = setting(
+        0, "pages that are kept fresh; when there are so many, no new ones are asked for (F2); 0: any", at_least=0
+    )
     failures_per_host: int = setting(12, "failures in a row after which a host is given up for the run", at_least=1)
     failures_per_site: int = setting(200, "the same for all hosts of a registered domain together", at_least=1)
     body_bytes: int = setting(10 * 2**20, "body on the wire", unit="bytes", at_least=1024)
@@ -214,6 +217,7 @@ class IndexSettings:
     """The search index."""
 
     enabled: bool = setting(True, "whether pages are put into the search index")
+    semantics: bool = setting(False, "whether a model of meaning is learnt from 2,000 pages on, and helps to rank")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,39 @@ class SitesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshSettings:
+    """Keeping known pages fresh (P9, A13; see keep-fresh.md)."""
+
+    keep: bool = setting(False, "whether known pages are visited again; the crawl then ends only when told to")
+    policy: str = setting(
+        "edf",
+        "which page is visited again when; edf is the one that is best over weeks",
+        choices=(
+            "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index",
+            "rate-update", "round-robin", "sampling", "user-centric",
+        ),
+    )  # fmt: skip
+    share: float = setting(
+        0.5, "of a host's requests that go to known pages while it also has new ones", at_least=0, at_most=1
+    )
+    least_s: float = setting(3_600.0, "no page is visited more often than this", unit="s", at_least=0.001)
+    floor: float = setting(
+        0.05, "of a host's visits that all its pages share alike, so that none is given up", at_least=0, at_most=1
+    )
+    explore: float = setting(
+        0.05, "of pages that come sooner, by the best rate they may have, to learn the true one", at_least=0, at_most=1
+    )
+    weights: str = setting(
+        "equal",
+        "what makes a page important; file: as weights_file says",
+        choices=("equal", "in_links", "pagerank", "file"),
+    )
+    weights_file: str = setting("", "lines of URL and weight; pages that are not there have the weight 1")
+    horizon_s: float = setting(86_400.0, "how far ahead timetables are made (psp …)", unit="s", at_least=1)
+    replan_s: float = setting(900.0, "a host that has news is planned anew after so long", unit="s", at_least=0.1)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole tree; one section per stage."""
 
@@ -257,6 +294,7 @@ class Config:
     index: IndexSettings = field(default_factory=IndexSettings)
     commit: CommitSettings = field(default_factory=CommitSettings)
     sites: SitesSettings = field(default_factory=SitesSettings)
+    refresh: RefreshSettings = field(default_factory=RefreshSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.clock import Clock, VirtualClock, WallClock, from_iso, iso_utc
+from teia.clock import Clock, FastClock, VirtualClock, WallClock, from_iso, iso_utc
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -186,3 +186,19 @@ def test_a_time_without_a_zone_is_utc(text: str, unix_s: float) -> None:
 def test_what_is_no_time_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         from_iso(text)
+
+
+def test_a_fast_clock_lives_through_a_day_in_seconds() -> None:
+    async def live() -> tuple[float, float, float]:
+        slow = VirtualClock(1_000.0)
+        fast = FastClock(slow, 3_600.0)
+        sleeper = asyncio.create_task(fast.sleep(86_400.0))
+        await slow.advance(23.0)
+        assert not sleeper.done()
+        await slow.advance(1.0)
+        await sleeper
+        return slow.now_s(), fast.now_s(), fast.ticks_s()
+
+    assert asyncio.run(live()) == (1_024.0, 87_400.0, 86_400.0)
+    with pytest.raises(ValueError, match="0 times"):
+        FastClock(VirtualClock(), 0)

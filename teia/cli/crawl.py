@@ -31,6 +31,10 @@ Resolve = Annotated[
 Dns = Annotated[str | None, typer.Option(metavar="ADDRESS[:PORT]", help="The resolver to ask.")]
 AllowNet = Annotated[list[str] | None, typer.Option(metavar="CIDR", help="A network the guard would refuse.")]
 NoIndex = Annotated[bool | None, typer.Option("--no-index", help="Leave the search index alone.")]
+KeepFresh = Annotated[
+    bool | None, typer.Option("--keep-fresh/--no-keep-fresh", help="Visit known pages again, until told to stop.")
+]
+Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Which known page comes next: edf, index, psp …")]
 Cells = Annotated[int | None, typer.Option(help="Parts a new collection is split into.")]
 
 
@@ -53,6 +57,8 @@ def crawl(
     dns: Dns = None,
     allow_net: AllowNet = None,
     cells: Cells = None,
+    keep_fresh: KeepFresh = None,
+    policy: Policy = None,
     no_index: NoIndex = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +81,8 @@ def crawl(
         "courtesy.per_host": per_host,
         "courtesy.max_hosts": max_hosts,
         "archive.requisites": requisites,
+        "refresh.keep": keep_fresh,
+        "refresh.policy": policy,
         "index.enabled": False if no_index else None,
         "fetch.resolve": resolve or None,
         "fetch.dns": dns,

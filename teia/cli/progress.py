@@ -70,6 +70,8 @@ def _add_crawl(table: Table, now: Summary) -> None:
     table.add_row("pages", f"{now.pages:,}", f"{now.pages_per_s:,.1f}/s, {size(now.bytes)}, {now.hosts:,} hosts")
     table.add_row("queue", f"{now.urls_queued:,}", f"of {now.urls_known:,} URLs known{eta(now)}")
     table.add_row("answers", *_two_parts(now.outcomes))
+    if now.freshness:
+        table.add_row("freshness", freshness(now.freshness))
     if now.paused_why:
         table.add_row("[red]paused[/red]", escape(now.paused_why))
 
@@ -79,6 +81,11 @@ def eta(now: Summary) -> str:
     if not now.urls_queued or not now.requests or not now.seconds:
         return ""
     return f", {duration(now.urls_queued / (now.requests / now.seconds))} at this rate"
+
+
+def freshness(found: Mapping[str, float]) -> str:
+    """How fresh the copies are as far as is known, and how fresh they could be."""
+    return f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh, at best {found['best']:.1%} at these delays"
 
 
 def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
@@ -103,6 +110,8 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
         f"  {account['archive_records']:,} archive records, {account['indexed']:,} pages indexed,"
         f" {account['politeness_violations']} politeness violations"
     )
+    if account.get("freshness"):
+        console.print(f"  {freshness(account['freshness'])}")
     if account["paused_why"]:
         console.print(f"  [red]paused:[/red] {escape(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):

@@ -25,7 +25,9 @@ from teia.store.root import open_root
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SHARES = frozenset({"share", "part", "cumulative_share", "coverage", "part_with_80"})
+SHARES = frozenset({"share", "part", "cumulative_share", "coverage", "part_with_80"}) | {
+    "fresh", "fresh_error", "best", "best_next", "late_share",
+}  # fmt: skip
 Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help=" | ".join(REPORTS), autocompletion=lambda: list(REPORTS), show_default=False),
@@ -36,7 +38,7 @@ Top = Annotated[
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage, hosts or traps.
+    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """

@@ -47,6 +47,7 @@ from teia.urls import cell_of, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.crawl.authority import Authority
+    from teia.crawl.refreshing import Refresh
 
 FORGET_EVERY_S = 600.0
 """How often places that have rested for long are dropped from the ledger."""
@@ -123,6 +124,7 @@ class Committer:
         self.cells = cells
         self.aliases = aliases
         self.authority: Authority | None = None
+        self.refresh: Refresh | None = None
         self._starts = starts
         self._ledger = ledger
         self._clock = clock
@@ -171,6 +173,9 @@ class Committer:
             self._judge_again(group.meaning, done)
         if self.authority is not None:
             for cell, hosts in self.authority.rank_again():
+                self._note(done, cell, hosts)
+        if self.refresh is not None:
+            for cell, hosts in self.refresh.plan_again():
                 self._note(done, cell, hosts)
         done.some_came_nearer = any(nearer.waiting(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
@@ -243,6 +248,8 @@ class Committer:
             mail.delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
             self.aliases.keep_samples(cell.number)
+        if self.refresh is not None:
+            self.refresh.note(cell, visits)
         write_log(frontier, rows)
         cell.handover.flush()
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
@@ -421,6 +428,10 @@ class Committer:
     ) -> tuple[list[Queued], float | None]:
         """Read a host's next URLs, and when its next waiting URL is due if there is nothing now."""
         frontier = self.cells[queue.cell].frontier
+        if self.refresh is not None:
+            items, held, due_s = self.refresh.next_urls(self.cells[queue.cell], queue, limit, skip)
+            done.held += [queue] if held else []
+            return items, due_s
         items, held = next_urls(frontier, queue, limit, skip, self._clock.now_s())
         if held:
             done.held.append(queue)

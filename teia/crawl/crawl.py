@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil
 
 from teia.clock import Clock
 from teia.config import Config
@@ -26,15 +27,17 @@ from teia.frontier.ledger import InForce, Rest
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
-from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
+from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW, LANE_REFRESH
 from teia.frontier.sharing import KEPT_FROM
 from teia.frontier.tails import tail_of
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
 
 MAX_FAILED_SEEDS = 5
-REFILL_AT_MOST = 512
-REFILL_GROWTH = 4
+REFILL_AT_LEAST, REFILL_AT_MOST = 2, 512
+BRISK_GROWTH = 4
+"""Buffers of hosts that need not rest grow faster; the others keep what is to be asked next nearer to the front."""
+
 REFILLS_PER_GROUP = 512
 """So many buffers are filled with one commit: after a restart all hosts are hungry, and pages must not wait for all."""
 
@@ -116,6 +119,7 @@ class Crawl:
         self._last_group = 0.0
         self._oldest = 0.0
         self._restless = order_named(config.collection.order).restless
+        self.keeps_fresh = config.refresh.keep
         self.names = Names(None)
 
     # -- beginning and end ---------------------------------------------------------------------------------
@@ -176,6 +180,8 @@ class Crawl:
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._later
         waits = waits or self._must_judge or self._must_spread
+        if self.committer.refresh is not None and not waits:
+            waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
 
     # -- visits --------------------------------------------------------------------------------------------
@@ -210,7 +216,7 @@ class Crawl:
         except Exception as error:  # noqa: BLE001  # a rule that is a function of the user's own
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
         spent = self.spent(queue)
-        if spent:
+        if spent and item.lane != LANE_REFRESH:  # budgets are against pages without end, not against known ones
             return Outcome.BUDGET, spent
         failed = self.budgets.failed(queue, self.config.limits)
         return (queue.last_failure, failed) if failed else None
@@ -306,6 +312,7 @@ class Crawl:
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
         waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
+        waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
         return bool(waits) and now - self._last_group >= REFILL_PAUSE_S
 
     @property
@@ -327,9 +334,16 @@ class Crawl:
         chosen = list(itertools.islice(self._hungry, REFILLS_PER_GROUP))
         for queue in chosen:
             del self._hungry[queue]
+            if self.keeps_fresh:
+                queue.refill = self._soon_needed(queue)
         self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
         self._group.meaning, self._group.must_judge = self.meaning, self._must_judge
         return self._group
+
+    def _soon_needed(self, queue: HostQueue) -> int:
+        """How many URLs a host needs until the next commit but one: what is in memory cannot be overtaken any more."""
+        rest_s = max(queue.server.last_rest_s, self.config.courtesy.delay_s, 0.001)
+        return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / rest_s)))
 
     def _in_use(self, queue: HostQueue) -> frozenset[int]:
         """The URLs that are not to be read into a buffer again; where the order is restless, what it holds may be."""
@@ -346,8 +360,8 @@ class Crawl:
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
-            if visit.queue in self._held_back:
-                self._held_back.remove(visit.queue)
+            if visit.queue in self._held_back or self.keeps_fresh:
+                self._held_back.discard(visit.queue)
                 self._look_now(visit.queue)
         self._group = None
         self._must_judge = self._must_judge and done.judged_by != self.meaning.mark
@@ -398,8 +412,9 @@ class Crawl:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
-        if was_empty and len(fresh) == queue.refill:
-            queue.refill = min(REFILL_AT_MOST, queue.refill * REFILL_GROWTH)
+        if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
+            growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
+            queue.refill = min(REFILL_AT_MOST, queue.refill * growth)
         else:
             queue.exhausted = len(items) < queue.refill
         queue.knows_robots = True

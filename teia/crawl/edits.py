@@ -39,6 +39,8 @@ FLAGS = {
     "resolve": "fetch.resolve",
     "dns": "fetch.dns",
     "allow_net": "fetch.allow_nets",
+    "keep_fresh": "refresh.keep",
+    "policy": "refresh.policy",
 }
 """The flags of `teia crawl` by which settings may be called; every other setting goes by its section."""
 

@@ -25,7 +25,7 @@ from teia.clock import Clock, WallClock
 from teia.crawl.collections import saved
 from teia.crawl.indexer import CollectionIndexer
 from teia.crawl.meaning import reading_of
-from teia.crawl.ranking import Ranker
+from teia.crawl.ranking import Ranker, Trainer
 from teia.crawl.rereading import Rereader
 from teia.durable import disk_errors
 from teia.errors import StoreError, TeiaError
@@ -66,6 +66,7 @@ class Following:
         self.rereader = Rereader(reading_of(config), config, clock)
         self.indexer = CollectionIndexer(root, name, self.rereader)
         self._ranker = Ranker(root.collection(name), clock)
+        self._trainer = Trainer(root.collection(name), clock) if config.index.semantics else None
         self._committed = clock.ticks_s()
         self._uncommitted = 0
 
@@ -77,6 +78,8 @@ class Following:
         if self._uncommitted and (waited_s >= COMMIT_S or self._uncommitted >= COMMIT_PAGES):
             self.commit()
         self._ranker.rank_if_due()
+        if self._trainer is not None:
+            self._trainer.train_if_due()
         return taken
 
     def commit(self) -> None:
@@ -91,9 +94,13 @@ class Following:
         while self.indexer.refresh(everything=True):
             self.commit()
         self._ranker.rank()
+        if self._trainer is not None:
+            self._trainer.train()
 
     async def close(self) -> None:
         self._ranker.close()
+        if self._trainer is not None:
+            self._trainer.close()
         self.indexer.close()
         await self.rereader.close()
 

@@ -10,12 +10,16 @@ from teia.config import Config
 from teia.crawl.messages import Task
 from teia.crawl.visits import Visit
 from teia.frontier.order import NO_HINT
-from teia.frontier.retry import Verdict, verdict
+from teia.frontier.retry import RETRY_RULES, Verdict, verdict
 from teia.frontier.schedule import Queued
-from teia.frontier.schema import AS_SITEMAP, STATE_QUEUED
+from teia.frontier.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
 from teia.records import Fetched
 
 MAX_RETRY_AFTER_S = 86_400.0
+PATIENT_TRIES = 30
+LONGEST_WAIT_S = 3_600.0
+"""How a known page that fails is tried again while pages are kept fresh: for about a day."""
+
 _RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -67,6 +71,15 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
 def verdict_of(visit: Visit, config: Config, chance: random.Random) -> Verdict:
     """What becomes of the URL; waits are drawn up to a tenth longer, so that retries do not come back together."""
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    if config.refresh.keep and visit.item.visits and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
+        judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
     if judged.state != STATE_QUEUED:
         return judged
     return Verdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
+
+
+def _patient(failures: int, retry_wait_s: float) -> Verdict:
+    """A page of which there is a copy is not given up, and does not leave the index, for a server's bad day."""
+    if failures + 1 >= PATIENT_TRIES:
+        return Verdict(STATE_FAILED)
+    return Verdict(STATE_QUEUED, min(retry_wait_s * 2.0**failures, LONGEST_WAIT_S))

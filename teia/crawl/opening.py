@@ -34,6 +34,7 @@ from teia.fetch.overrides import Overrides
 from teia.frontier.ledger import InForce, Ledger, Rest
 from teia.frontier.order import focused, order_named, pagerank
 from teia.frontier.politeness import Politeness
+from teia.frontier.revisits import hosts_with_pages
 from teia.frontier.schedule import Schedule
 from teia.frontier.watch import Watch
 from teia.metrics import Metrics
@@ -69,6 +70,13 @@ def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Cl
                 from teia.crawl.authority import Authority
 
                 committer.authority = Authority(folder.ranks, cells, clock)
+            if config.refresh.keep:
+                from teia.crawl.refreshing import Refresh
+                from teia.crawl.weights import weigher
+
+                weigh = weigher(config.refresh, folder.ranks)
+                committer.refresh = Refresh(cells, config, clock, weigh)
+                stack.callback(committer.refresh.close)
             if focus is not None:
                 agree_on_kinds(cells, focus)
             meaning = meaning_of(config, folder.lists)
@@ -117,7 +125,10 @@ def recover(crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: 
         crawl.committer.deliver(Committed())
         for cell in crawl.committer.cells:
             crawl.budgets.recall(cell.frontier)
-            for host_id, host, address, requests in cell.frontier.hosts_with_work():
+            hosts = cell.frontier.hosts_with_work()
+            if crawl.keeps_fresh:
+                hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier.db)]))
+            for host_id, host, address, requests in hosts:
                 queue = crawl.host(host, host_id, schedule)
                 queue.requests = requests
                 if not was_clean:

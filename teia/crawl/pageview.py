@@ -14,7 +14,7 @@ from teia.crawl.names import main_url, why_alias
 from teia.crawl.soft404 import soft_404_note
 from teia.crawl.waiting import why_unknown, why_waiting
 from teia.errors import StoreError
-from teia.frontier.schema import LANE_DUE
+from teia.frontier.schema import LANE_DUE, LANE_REFRESH
 from teia.urls import from_user, split
 
 SUGGESTIONS = 3
@@ -114,7 +114,9 @@ def versions_of(lookup: Lookup, entry: UrlEntry) -> tuple[Version, ...]:
 
 
 def next_due(entry: UrlEntry) -> str | None:
-    return iso_utc(entry.rank / 1000) if entry.state == "queued" and entry.lane == LANE_DUE else None
+    """When a page comes again: to be kept fresh, or because it failed."""
+    is_due = entry.lane == LANE_REFRESH or (entry.state == "queued" and entry.lane == LANE_DUE)
+    return iso_utc(entry.rank / 1000) if is_due else None
 
 
 def suggestions(lookup: Lookup, url: str) -> list[str]:

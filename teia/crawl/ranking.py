@@ -1,7 +1,8 @@
-"""PageRank of a collection, renewed beside the indexer whenever its links have grown enough to matter.
+"""What is computed over a whole collection and helps to rank its pages, renewed beside the indexer.
 
-A renewal takes half a minute for a million pages, in a thread of its own. It is due when the link files have grown by a
-tenth since the last one, and not sooner than a multiple of what that took: ranks are worth a small part of a machine.
+PageRank takes half a minute for a million pages, in a thread of its own. It is due when the link files have grown by a
+tenth since the last time, and not sooner than a multiple of what that took: ranks are worth a small part of a machine.
+The model of meaning, where the collection wants one, takes minutes; it is learnt anew when the pages have doubled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from teia.store.root import CollectionFolder
 GROWTH = 1.1
 AT_LEAST_S = 60.0
 TIMES_ITS_COST = 20.0
+TRAIN_EVERY_S = 600.0
+SEED = 20_261
+"""The same pages give the same model."""
 
 
 def rank_file(collection: CollectionFolder) -> Path:
@@ -65,6 +69,40 @@ class Ranker:
 
     def _size(self) -> int:
         return sum(path.stat().st_size for path in self._files if path.exists())
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+class Trainer:
+    """Keeps the model of meaning of one collection (search/semantic.py); `close` waits for one that is being learnt."""
+
+    def __init__(self, collection: CollectionFolder, clock: Clock) -> None:
+        self._collection = collection
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "semantics")
+        self._running: Future[bool] | None = None
+        self._due_at = clock.ticks_s() + TRAIN_EVERY_S
+
+    def train_if_due(self) -> None:
+        """Look whether there is reason to learn it anew; called often."""
+        if self._running is not None and self._running.done():
+            self._running.result()
+            self._running, self._due_at = None, self._clock.ticks_s() + TRAIN_EVERY_S
+        if self._running is None and self._clock.ticks_s() >= self._due_at:
+            self._running = self._thread.submit(self._renewed)
+
+    def train(self) -> None:
+        """Learn it anew if the pages have doubled, and wait for it."""
+        if self._running is not None:
+            self._running.result()
+            self._running = None
+        self._renewed()
+
+    def _renewed(self) -> bool:
+        from teia.crawl.searching import renew_model  # brings all that searches
+
+        return renew_model(self._collection, self._clock, seed=SEED)
 
     def close(self) -> None:
         self._thread.shutdown()

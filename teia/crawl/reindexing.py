@@ -29,6 +29,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
                 shutil.rmtree(cell.index, ignore_errors=True)
                 shutil.rmtree(cell.handover, ignore_errors=True)
         rank_file(folder).unlink(missing_ok=True)
+        shutil.rmtree(folder.semantic, ignore_errors=True)
         following = Following(root, name, clock)
         try:
             await following.finish()

@@ -52,7 +52,7 @@ class CollectionSearch:
         with ExitStack() as stack:
             lookups = [stack.enter_context(contextlib.closing(Lookup(root, name))) for name in names]
             reader = stack.enter_context(contextlib.closing(_reader(folders)))
-            models = [Models(semantic_folder(folder)) for folder in folders]
+            models = [Models(folder.semantic) for folder in folders]
             self._searcher = stack.enter_context(
                 Searcher(
                     [LocalShard(" and ".join(names), reader)],
@@ -184,10 +184,6 @@ class FrontierFacts:
 # ---- meaning --------------------------------------------------------------------------------------------------------
 
 
-def semantic_folder(folder: CollectionFolder) -> Path:
-    return folder.path / "semantic"
-
-
 def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int) -> bool:
     """Train the semantic model of a collection if it has none or has doubled since; says whether it did.
 
@@ -195,7 +191,7 @@ def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int) -> bool:
     """
     from teia.search.training import MIN_PAGES, train
 
-    place = semantic_folder(folder)
+    place = folder.semantic
     with contextlib.closing(_reader([folder])) as reader:
         try:
             known = load(place)

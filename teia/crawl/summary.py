@@ -12,7 +12,8 @@ class Summary:
     """One crawl's account.
 
     `pages` are answers with a stored body, `indexed` those that the index holds now. `seconds` ends when everything is
-    committed and handed to the indexer; that took `index_seconds` more to index the rest.
+    committed and handed to the indexer; that took `index_seconds` more to index the rest. `freshness` is of crawls that
+    keep their pages fresh: how fresh they are by the rates known, with its error, and could be at best.
     """
 
     collection: str
@@ -33,6 +34,7 @@ class Summary:
     paused_why: str = ""
     failed_seeds: tuple[str, ...] = ()
     index_seconds: float = 0.0
+    freshness: dict[str, float] | None = None
 
 
 def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
@@ -56,4 +58,5 @@ def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> S
         politeness_violations=politeness_violations,
         paused_why=crawl.paused_why,
         failed_seeds=tuple(f"{url}: {why}" for url, why in counts.failed_seeds.items()),
+        freshness=crawl.committer.refresh.account() if crawl.committer.refresh is not None else None,
     )

@@ -140,9 +140,9 @@ def _behind(lookup: Lookup, entry: UrlEntry) -> str:
         return ""
     sql = """
         SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
-            AND (lane > ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
+            AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
     """
-    place = (slot_of(site_of(entry.host)), entry.host_id, LANE_NEW, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
+    place = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
     (ahead,) = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
     more = " or more" if ahead == COUNTED_AHEAD else ""
     return f"behind {ahead:,}{more} {'other' if ahead == 1 else 'others'} of its host" if ahead else ""

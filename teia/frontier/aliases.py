@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from teia.errors import CorruptFile
+from teia.frontier import revisits
 from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.tails import url_from
@@ -258,6 +259,7 @@ def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int |
     if row[0] != STATE_QUEUED:
         slot, host_id, key = place
         rank = int(now_s * 1000)
+        revisits.withdraw(cell.db, place)
         cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
         cell.db.execute(
             "UPDATE urls SET state = ?, failures = 0, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",

@@ -14,12 +14,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from teia.frontier import nearer, trails
+from teia.frontier import nearer, revisits, trails
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
 from teia.frontier.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.schedule import Queued
@@ -28,6 +29,7 @@ from teia.frontier.schema import (
     DDL,
     LANE_DUE,
     LANE_NEW,
+    LANE_REFRESH,
     PRAGMAS,
     STATE_DONE,
     STATE_EXCLUDED,
@@ -36,7 +38,7 @@ from teia.frontier.schema import (
     VERSION,
 )
 from teia.frontier.sydney import sampled
-from teia.frontier.tails import url_from
+from teia.frontier.taking import of_lane
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from teia.frontier.watch import Watch
 
 HOST_CACHE = 200_000
+DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
 @dataclass(slots=True)
@@ -173,9 +176,9 @@ class FrontierCell:
         """Return (host id, name, last address, requests so far) of every host that has something to fetch."""
         sql = """
             SELECT h.host_id, h.name, h.address, h.requests FROM hosts AS h
-            WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id)
+            WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < ?)
         """
-        return self.db.execute(sql).fetchall()
+        return self.db.execute(sql, (LANE_REFRESH,)).fetchall()
 
     def count_request(self, host_id: int, bytes_received: int, address: str, response_s: float) -> None:
         """Add one request to the host's account; inside a transaction."""
@@ -280,9 +283,10 @@ class FrontierCell:
     def _visit_again(self, place: Sequence[int], now_s: float) -> bool:
         rank = int(now_s * 1000)
         sql = "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND state = ?"
+        slot, host_id, key = place
+        revisits.withdraw(self.db, (slot, host_id, key))
         if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *place, STATE_DONE)).rowcount:
             return False
-        slot, host_id, key = place
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
 
@@ -320,34 +324,17 @@ class FrontierCell:
 
     # -- URLs go out ---------------------------------------------------------------------------------------
 
-    def next_urls(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> list[Queued]:
+    def next_urls(
+        self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float, lanes: Sequence[int] = DISCOVERY
+    ) -> list[Queued]:
         """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
         slot = slot_of(site_of(host))
         taken: list[Queued] = []
-        for lane, before in ((LANE_DUE, int(now_s * 1000)), (LANE_NEW, 1 << 62)):
+        for lane in lanes:
             if len(taken) >= limit:
                 break
-            sql = """
-                SELECT u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
-                       p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
-                       coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
-                                 AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
-                FROM queue AS q
-                JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
-                LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
-                WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank <= ?
-                ORDER BY q.rank, q.key LIMIT ?
-            """
-            rows = self.db.execute(sql, (slot, host_id, lane, before, limit + len(skip)))
-            for tail, key, rank, depth, found_s, failures, hops, found_by, pattern, *page in rows:
-                if key in skip:
-                    continue
-                since_s = rank / 1000 if lane == LANE_DUE else float(found_s)
-                visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
-                place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
-                taken.append(Queued(url_from(host, tail), *place, *state, *copy))
-                if len(taken) >= limit:
-                    break
+            before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
+            taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
         return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
 
     def next_due_s(self, host_id: int, host: str) -> float | None:
@@ -370,6 +357,8 @@ class FrontierCell:
         if row[2] == STATE_QUEUED:
             self._leave_queue(*place, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
+        if lane == LANE_REFRESH:
+            lane = revisits.leave(self.db, place, rank)
         if settled.state == STATE_QUEUED:
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
             self._enter_queue(*place, lane=lane, rank=rank)

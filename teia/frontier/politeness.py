@@ -58,6 +58,11 @@ class Place:
         """How many sites share an address, as far as is known."""
         return max(self.known_sites, len(self.sites or ()))
 
+    @property
+    def needs_no_rest(self) -> bool:
+        """Whether it was asked, and could be asked again at once."""
+        return self.last_end > float("-inf") and self.last_rest_s == 0
+
     def free(self, now: float, at_once: int) -> bool:
         return self.busy < at_once and now >= self.ready_at
 

@@ -6,8 +6,8 @@ name is stored once. Times are Unix seconds. `user_version` is the version of th
 
     urls    every URL ever seen: how deep it lies, how often it is linked to, what told us of it (`found_by`, the bits
             BY_…), what state it is in
-    queue   the URLs that wait, three lanes a host: NEW by the collection's order, DUE by time (retries, revisits),
-            LATER for what may be a trap (watch.py);
+    queue   the URLs that wait, four lanes a host: NEW by the collection's order, DUE by time (retries), LATER for what
+            may be a trap (watch.py), REFRESH by time for known pages that are kept fresh (revisits.py);
             `urls` holds each one's place too, so that it is found without a search through its host's queue
     pages   what the last visits of a URL found; validators, digests, where the copy lies. `change` numbers the pages
             in the order in which they last became what they are, for the index to follow; `is_gone`: they left it
@@ -32,6 +32,7 @@ VERSION = 3
 LANE_LATER = -2
 LANE_NEW = 0
 LANE_DUE = 1
+LANE_REFRESH = 2
 
 STATE_QUEUED = 0
 STATE_DONE = 1

@@ -22,4 +22,9 @@ a million pages need no memory, any instant can be asked for, and two worlds of 
     world                                   all of it behind one method; begin here
     truth                                   what the world knows about itself, for measuring
     corpus                                  its pages by the hundred thousand, with words as in real text, for search
+
+Beside that web, worlds of numbers alone, for policies that visit pages again (teia/refresh):
+
+    planning, simulate                      plans for the pages of a file; policies carried out for days
+    reproduce                               the papers' experiments
 """

@@ -172,6 +172,11 @@ class History:
         return cls(visited_s, changed_s, visits, changes, quiet_s, dated, dated_s, is_gone, gaps)
 
 
+def record_says_gone(record: bytes) -> bool:
+    """Whether the last visit found nothing, read from what `encode` wrote without reading all of it."""
+    return len(record) >= _HEAD.size and bool(record[1] & _GONE_BIT)
+
+
 def _believable_age(modified_s: float | None, before_s: float, now_s: float) -> float | None:
     """How long before a visit the change was, if the date says so: not before the visit that did not see it."""
     if modified_s is None or not before_s - CLOCK_ERROR_S <= modified_s <= now_s + CLOCK_ERROR_S:

@@ -45,17 +45,24 @@ def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma) -> Gamma:
     `counts` is 1 for a page that has been observed, and 0 for one that has nothing to say.
     """
     groups = parent.changes.size
-    pages = np.bincount(group, counts, groups) + PARENT_PAGES
-    mean = (np.bincount(group, counts * found.mean, groups) + PARENT_PAGES * parent.mean) / pages
-    logs = np.bincount(group, counts * _mean_log(found), groups) + PARENT_PAGES * _mean_log(parent)
-    spread = np.maximum(np.log(mean) - logs / pages, _NO_SPREAD)
+    columns = (counts, counts * found.mean, counts * mean_log(found))
+    return fit_sums(np.array([np.bincount(group, each, groups) for each in columns], dtype=np.float64), parent)
+
+
+def fit_sums(sums: Floats, parent: Gamma) -> Gamma:
+    """The same from three rows of sums over each group: its pages, their mean rates, the means of their logarithms."""
+    counts, rates, logs = sums
+    pages = counts + PARENT_PAGES
+    mean = (rates + PARENT_PAGES * parent.mean) / pages
+    spread = np.maximum(np.log(mean) - (logs + PARENT_PAGES * mean_log(parent)) / pages, _NO_SPREAD)
     # Minka's start for the root of ln a - digamma(a) = spread; it is within 1.5% of it.
     shape = (3.0 - spread + np.sqrt((spread - 3.0) ** 2 + 24.0 * spread)) / (12.0 * spread)
     shape = np.clip(shape, WIDEST, NARROWEST)
     return Gamma(shape, shape / np.clip(mean, SLOWEST, FASTEST))
 
 
-def _mean_log(gamma: Gamma) -> Floats:
+def mean_log(gamma: Gamma) -> Floats:
+    """The mean of the logarithm of a rate."""
     found: Floats = digamma(gamma.changes) - np.log(gamma.time_s)
     return found
 
@@ -81,6 +88,23 @@ def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags |
         of_kinds = fit(found, counts, kind, _taken(of_hosts, host_of_kind))
         prior = _taken(of_kinds, kind)
     return prior
+
+
+def priors_within(
+    histories: Histories, kind: Groups, of_all: Gamma, trusted: Flags | None = None, rounds: int = ROUNDS
+) -> tuple[Gamma, Gamma]:
+    """Return the priors of one host's kinds, and that of the host, drawn towards the one of all pages.
+
+    What `priors_of` learns of many hosts at once, for those who look at one after the other.
+    """
+    of_kinds, of_host = _taken(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
+    counts = (histories.visits > 0.0).astype(np.float64)
+    together = np.zeros(len(histories), dtype=np.int64)
+    for _ in range(rounds if counts.any() else 0):
+        found = estimate(histories, _taken(of_kinds, kind), trusted)
+        of_host = fit(found, counts, together, of_all)
+        of_kinds = fit(found, counts, kind, _taken(of_host, np.zeros(of_kinds.changes.size, dtype=np.int64)))
+    return of_kinds, of_host
 
 
 def _taken(gamma: Gamma, which: Groups) -> Gamma:

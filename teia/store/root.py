@@ -87,6 +87,11 @@ class CollectionFolder:
         """PageRank of its pages and of what they lead to; may be missing."""
         return self.path / "ranks.bin"
 
+    @property
+    def semantic(self) -> Path:
+        """The model of meaning learnt from its pages; may be missing."""
+        return self.path / "semantic"
+
     @contextmanager
     def editing(self) -> Iterator[None]:
         """Hold the right to read, change and write teia.toml; whoever else wants to waits, for a while."""

@@ -54,10 +54,10 @@ def test_lists_are_as_long_as_asked_for(teia: Teia, tmp_path: Path) -> None:
 
 def test_unknown_report_is_wrong_usage_with_the_known_ones(teia: Teia, tmp_path: Path) -> None:
     make(tmp_path / "data")
-    done = teia("report", "freshness", "--data", "data")
+    done = teia("report", "weather", "--data", "data")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line == f"teia: there is no report 'freshness'; there is {', '.join(REPORTS)}"
+    assert line == f"teia: there is no report 'weather'; there is {', '.join(REPORTS)}"
 
 
 def test_folder_that_is_none_of_ours_is_one_line(teia: Teia) -> None:

@@ -384,7 +384,7 @@ def test_names_that_are_made_up_cost_one_page_each(tmp_path: Path) -> None:
         },
         dict.fromkeys(["www.wild.test", *names], SHARED),
     )
-    first = crawl_web(web, tmp_path, "www.wild.test/", "start.test/", courtesy__delay_s=0.0)
+    first = crawl_web(web, tmp_path, "www.wild.test/", "start.test/", courtesy__delay_s=0.02)
     assert sum(len(paths(first, name)) for name in names) <= 20 * 5
     second = crawl_web(web, tmp_path, "more.test/", courtesy__delay_s=0.0, port=first.port)
     assert [paths(second, name) for name in names[20:]] == [["/robots.txt", "/"]] * 20

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+import pytest
 import tantivy
 
 from teia.clock import WallClock
@@ -14,6 +15,7 @@ from teia.crawl.ranking import rank_file
 from teia.crawl.reindexing import audit_index, rebuild_index
 from teia.graph.rankfile import RankFile
 from teia.index.cell import CellIndex
+from teia.search.semantic import load
 from teia.store.root import Root, open_root
 from teia.urls import key_of
 
@@ -132,3 +134,22 @@ def test_the_audit_sees_a_page_that_is_missing_and_one_too_many(tmp_path: Path) 
     audit = audit_index(root, "main")
     assert audit.violations == 1
     assert url in audit.details[0]
+
+
+def test_a_collection_that_wants_it_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F10: with `index.semantics` a model is made with the index, and made again with it."""
+    monkeypatch.setattr("teia.search.training.MIN_PAGES", 3)
+    monkeypatch.setattr("teia.search.training.train.__kwdefaults__", {"min_pages": 3, "axes": 2})
+    pages = {f"/{n}": html(text=f"Alpha beta number{n % 2} letter word{n % 3}.") for n in range(8)}
+    web = ScriptedWeb({"x.test": PAGES | pages | {"/": html(*pages, "/a", text="The beginning.")}})
+    data = crawl_web(web, tmp_path, "x.test/", index__semantics=True).data
+    root = open_root(data)
+    folder = root.collection("main")
+    follow(root)
+    model = load(folder.semantic)
+    assert model is not None
+    assert model.pages == audit_index(root, "main").checked
+    asyncio.run(rebuild_index(root, "main", WallClock()))
+    again = load(folder.semantic)
+    assert again is not None
+    assert (again.pages, again.stems) == (model.pages, model.stems)

@@ -1,10 +1,17 @@
-"""Retry-After, as servers write it."""
+"""Retry-After, as servers write it, and how long a page that fails is tried."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from teia.crawl.judge import MAX_RETRY_AFTER_S, retry_after_s
+from teia.config import Config, RefreshSettings
+from teia.crawl.judge import LONGEST_WAIT_S, MAX_RETRY_AFTER_S, PATIENT_TRIES, retry_after_s, verdict_of
+from teia.crawl.visits import Visit
+from teia.frontier.politeness import Place
+from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.schema import STATE_DONE, STATE_FAILED, STATE_QUEUED
 from teia.records import Fetched
 
 NOW_S = 1_700_000_000.0
@@ -32,3 +39,26 @@ def answer(status: int, *headers: str) -> Fetched:
 )
 def test_retry_after_is_read_or_passed_over(status: int, header: str, wait_s: float) -> None:
     assert retry_after_s(answer(status, header), NOW_S) == wait_s
+
+
+def judged(outcome: str, failures: int, visits: int, *, keep: bool) -> tuple[int, float]:
+    item = Queued("http://a.test/", 1, 1, 0, 0, 0.0, visits=visits, failures=failures)
+    visit = Visit(HostQueue("a.test", 1, 0, 0, Place("a.test")), item, outcome=outcome)
+    found = verdict_of(visit, Config(refresh=RefreshSettings(keep=keep)), random.Random(1))
+    return found.state, found.wait_s
+
+
+def test_a_known_page_that_is_kept_fresh_is_tried_for_a_day() -> None:
+    """It leaves the index when it has failed, so a server's bad hour must not be enough."""
+    waits_s = [judged("timeout", failures, 3, keep=True) for failures in range(PATIENT_TRIES - 1)]
+    assert {state for state, _ in waits_s} == {STATE_QUEUED}
+    assert 12 * 3_600 < sum(wait_s for _, wait_s in waits_s) < 48 * 3_600
+    assert max(wait_s for _, wait_s in waits_s) <= 1.1 * LONGEST_WAIT_S
+    assert judged("timeout", PATIENT_TRIES - 1, 3, keep=True)[0] == STATE_FAILED
+
+
+def test_patience_is_for_known_pages_of_those_who_keep_them_fresh() -> None:
+    assert judged("timeout", 2, 0, keep=True)[0] == STATE_FAILED
+    assert judged("timeout", 2, 3, keep=False)[0] == STATE_FAILED
+    assert judged("404", 0, 3, keep=True)[0] == STATE_DONE
+    assert judged("too_large", 0, 3, keep=True)[0] == STATE_FAILED

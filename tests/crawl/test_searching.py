@@ -13,7 +13,7 @@ import teia
 from teia.clock import WallClock
 from teia.crawl.indexing import Following
 from teia.crawl.ranking import rank_file
-from teia.crawl.searching import CollectionRanks, CollectionSearch, renew_model, semantic_folder
+from teia.crawl.searching import CollectionRanks, CollectionSearch, renew_model
 from teia.errors import IndexFailure
 from teia.search.searching import Options
 from teia.search.semantic import load
@@ -116,7 +116,7 @@ def test_a_model_is_trained_once_there_are_pages_enough(tmp_path: Path) -> None:
     for cell in folder.cells():
         indexed(cell.index, [page("http://a.test/", "x")])
     assert not renew_model(folder, WallClock(), seed=1)
-    assert load(semantic_folder(folder)) is None
+    assert load(folder.semantic) is None
 
 
 @pytest.mark.slow
@@ -137,6 +137,6 @@ def test_a_model_is_trained_again_when_the_collection_has_doubled(
     assert not renew_model(folder, WallClock(), seed=1)
     grow(60, 130)
     assert renew_model(folder, WallClock(), seed=1)
-    kept = load(semantic_folder(folder))
+    kept = load(folder.semantic)
     assert kept is not None
     assert kept.pages == 130

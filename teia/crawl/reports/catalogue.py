@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 TOP = 20
 """How long lists of hosts and URLs are, if nothing else is asked for."""
 
+
+def freshness(source: Source, top: int) -> DataclassInstance:
+    """See reports/freshness.py, which brings what plans are made with: other reports do without."""
+    from teia.crawl.reports.freshness import freshness as report
+
+    return report(source, top)
+
+
 REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "outcomes": outcomes,
     "types": types,
@@ -30,6 +38,7 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "space": space,
     "links": links,
     "coverage": coverage,
+    "freshness": freshness,
     "hosts": hosts,
     "traps": traps,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from teia.crawl.reports.source import DOCUMENT, OpenCell, Source
 from teia.fetch.robots import parse_robots
 from teia.frontier.aliases import ALIAS
-from teia.frontier.schema import STATE_EXCLUDED, STATE_FAILED
+from teia.frontier.schema import LANE_REFRESH, STATE_EXCLUDED, STATE_FAILED
 from teia.records import Outcome
 
 
@@ -71,7 +71,7 @@ def hosts(source: Source, top: int = 25) -> Hosts:
 _SQL = f"""
     SELECT h.host_id, h.name, n.urls,
         (SELECT count(*) FROM pages AS p WHERE p.slot = h.slot AND p.host_id = h.host_id AND {DOCUMENT}),
-        (SELECT count(*) FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id),
+        (SELECT count(*) FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < {LANE_REFRESH}),
         n.failed, n.excluded, h.requests, h.bytes, h.parked, n.soft,
         coalesce((SELECT a.other FROM aliases AS a
                   WHERE a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}), '')

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.logrows import log_part
 from teia.frontier.cell import FrontierCell
@@ -43,11 +45,16 @@ class OpenCell:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One collection, open to be read. `agent` is our name in its robots.txt files."""
+    """One collection, open to be read. `agent` is our name in its robots.txt files, `ranks` its rank file."""
 
     log: FetchLog
     cells: tuple[OpenCell, ...]
-    agent: str = "teia"
+    config: Config
+    ranks: Path
+
+    @property
+    def agent(self) -> str:
+        return self.config.courtesy.user_agent
 
     def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Yield what every cell answers, one cell after the other; the same key may come from several."""
@@ -73,9 +80,9 @@ def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
 @contextmanager
 def looking(root: Root, collection: str) -> Iterator[Source]:
     """Open a collection for reports."""
-    agent = saved(root, collection).config.courtesy.user_agent
+    config = saved(root, collection).config
     with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
-        yield Source(log, cells, agent)
+        yield Source(log, cells, config, root.collection(collection).ranks)
 
 
 def log_parts(cells: Sequence[OpenCell]) -> list[Any]:

@@ -1,0 +1,466 @@
+"""Known pages that come again: what `teia crawl --keep-fresh` does in the commit thread (A13, P9).
+
+    note        after each visit: when is its page due next? Written in the transaction that settles the visit
+    next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
+                due yet is visited early if there is nothing else to do: a slot that is left unused is lost
+    plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a thread of its own that reads the
+                cell for itself; their due times then move some thousand with each commit
+
+Due times are in the frontier (frontier/revisits.py), so a restart finds them. In memory there are a few numbers for
+each host, the plans of hosts that were visited lately, and while one is planned its pages, PART at a time. Keys are
+hashes, so a part is a fair sample of its host, and is planned by itself with its part of the slots.
+
+How many visits a host has is what it really grants: the rests that were kept (delay, Crawl-delay, Retry-After, response
+times), on average over its last requests.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawl.cells import Cell
+from teia.crawl.hostplan import (
+    NO_SUMS,
+    Columns,
+    HostPlan,
+    Priors,
+    Sums,
+    Weigh,
+    columns_of,
+    intervals,
+    moves_of,
+    plan_host,
+)
+from teia.crawl.observing import readable
+from teia.crawl.standing import Standing, standing_of
+from teia.crawl.visits import Visit
+from teia.crawl.watching import next_urls
+from teia.crawl.yielding import Swap, swaps
+from teia.fetch.robots import parse_robots
+from teia.frontier import histories, revisits, trails
+from teia.frontier.cell import FrontierCell
+from teia.frontier.database import sqlite_errors
+from teia.frontier.revisits import Held, Move
+from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.schema import LANE_DUE, STATE_DONE, STATE_FAILED
+from teia.frontier.taking import of_page
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+if TYPE_CHECKING:
+    from teia.crawl.carrying import Carried
+
+ON_DISK = "edf"
+"""The policy whose due times are all there is to it; others are carried out in memory (carrying.py)."""
+
+PART = 50_000
+PLANS = 5_000
+CARRIED_PAGES = 500_000
+MOVE_S = 0.05
+"""How long one commit may move due times."""
+
+MOVED_AT_ONCE = 500
+NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
+"""A host is planned anew at once after so many visits, in parts of its pages and at least; else after `replan_s`."""
+
+PACE_MEMORY, PACED = 0.1, 3
+LOOKED_PAST = 16
+LOOK_AGAIN_S, SOON_S = 1.0, 0.01
+FIRST_KEY = -(1 << 63)
+
+Touched = list[tuple[Cell, list[tuple[int, str]]]]
+_NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A host that is kept fresh. `news` are visits since it was planned, `after` is where the next part begins."""
+
+    cell: Cell
+    host_id: int
+    name: str
+    slot: int
+    slot_s: float
+    paced: int = 0
+    pages: int = 0
+    news: int = 0
+    planned: float = 0.0
+    after: int = FIRST_KEY
+    sums: Sums = NO_SUMS
+    standing: Standing | None = None
+    is_wanted: bool = False
+    discovers: bool = False
+
+
+class Made(NamedTuple):
+    """What the planning thread brings back: a plan, due times to move, and where the next part begins, if any."""
+
+    host: Host
+    plan: HostPlan | None
+    moves: list[Move]
+    after: int | None
+    pages: int
+    carried: Carried | None
+    standing: Standing | None = None
+    swaps: Sequence[Swap] = ()
+
+
+class Refill(NamedTuple):
+    """A host's next URLs, whether more are held back, and when to look again if there are none."""
+
+    items: list[Queued]
+    held: bool
+    due_s: float | None
+
+
+class Refresh:
+    """What a crawl that keeps its pages fresh has beside its frontier; belongs to the commit thread.
+
+    `is_behind` may be read by any: there is something to move or to plan.
+    """
+
+    def __init__(self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh) -> None:
+        self._config, self._settings = config, config.refresh
+        self._clock = clock
+        self._weigh = weigh
+        self._cells = cells
+        self._hosts: dict[tuple[int, int], Host] = {}
+        self._plans: OrderedDict[Host, HostPlan] = OrderedDict()
+        self._carried: OrderedDict[Host, Carried] = OrderedDict()
+        self._wanted: deque[Host] = deque()
+        self._plan_at = 0.0
+        self._sums, self._standing = np.zeros(3), np.zeros(5)
+        self._of_all = _NOTHING
+        self._thread = ThreadPoolExecutor(1, "plan")
+        self._running: Future[Made] | None = None
+        self._moving: tuple[Host, deque[Move]] | None = None
+        self.kept = sum(_count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
+        for cell in cells:
+            for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
+                host = self._host(cell, host_id, name)
+                host.planned = -inf
+                self._want(host)
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether there is anything to keep fresh."""
+        return any(host.pages or host.news for host in self._hosts.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many pages as may be kept, so that no new ones are asked for (F2)."""
+        return 0 < self._config.limits.pages_kept <= self.kept
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is something to do before the next visit ends."""
+        if self._running is not None:
+            return self._running.done()
+        return self._moving is not None or (bool(self._wanted) and self._clock.ticks_s() >= self._plan_at)
+
+    def _host(self, cell: Cell, host_id: int, name: str) -> Host:
+        host = self._hosts.get((cell.number, host_id))
+        if host is None:
+            host = Host(cell, host_id, name, slot_of(site_of(name)), self._config.courtesy.delay_s)
+            host.planned = self._clock.ticks_s()
+            self._hosts[cell.number, host_id] = host
+        return host
+
+    # -- after a visit -------------------------------------------------------------------------------------
+
+    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Say when pages that were visited are due again; inside the transaction that settles the visits."""
+        settled: list[tuple[Host, int]] = []
+        for visit in visits:
+            if not visit.queue.host_id:  # it was asked for a robots.txt alone
+                continue
+            host = self._host(cell, visit.queue.host_id, visit.queue.host)
+            if visit.fetched is not None:
+                self._pace(host, visit)
+            is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
+            if visit.item.purpose == "page" and is_settled:
+                settled.append((host, visit.item.key))
+                self.kept += not visit.item.visits and _is_kept(visit)
+        rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
+        pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        if pages:
+            self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
+
+    def _pace(self, host: Host, visit: Visit) -> None:
+        """Learn how far apart a host's requests are, at the least."""
+        assert visit.fetched is not None
+        slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
+        host.paced += 1
+        host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
+
+    def _appoint(self, cell: Cell, hosts: Sequence[Host], rows: Sequence[Held]) -> None:
+        with readable(cell.frontier):
+            columns = columns_of(rows, self._weigh)
+        plans = [self._plan_of(host) for host in hosts]
+        prior = _priors_of(plans, columns, self._of_all)
+        trusted = np.array([plan is not None and plan.trusted for plan in plans])
+        found = estimate(columns.histories, prior, trusted)
+        prices = [None if plan is None else plan.price for plan in plans]
+        interval_s = intervals(columns, found, prior, prices, self._settings)
+        for number, (host, row) in enumerate(zip(hosts, rows, strict=True)):
+            asked_s = max(row.last_visit_s, float(columns.fresh_s[number]))
+            revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), asked_s + float(interval_s[number]))
+            if host in self._carried:
+                weight, rate = float(columns.weight[number]), float(found.mean[number])
+                fresh_s = float(columns.fresh_s[number])
+                self._carried[host].visited(row.key, weight, rate, row.last_visit_s, fresh_s)
+            host.news += 1
+            self._want(host)
+
+    def _plan_of(self, host: Host) -> HostPlan | None:
+        plan = self._plans.get(host)
+        if plan is not None:
+            self._plans.move_to_end(host)
+        return plan
+
+    # -- before a visit ------------------------------------------------------------------------------------
+
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+        """A host's next URLs, new and known ones in turns while there are both."""
+        frontier, now_s = cell.frontier, self._clock.now_s()
+        host = self._host(cell, queue.host_id, queue.host)
+        if self.is_full:
+            new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
+        else:
+            new, held = next_urls(frontier, queue, limit, skip, now_s)
+        host.discovers = bool(new)
+        known, look_s = self._known(host, limit, skip, now_s)
+        items = in_turns(new, known, limit, self._settings.share, queue.requests)
+        if items:
+            return Refill(items, held, None)
+        retry_s = frontier.next_due_s(queue.host_id, queue.host)
+        times = [at_s for at_s in (look_s, retry_s) if at_s is not None]
+        return Refill([], held, min(times, default=None))
+
+    def _known(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[Queued], float | None]:
+        """The next known pages of a host, and when to look again if there are none."""
+        look_s: float | None
+        if self._settings.policy == ON_DISK:
+            keys, look_s = self._due(host, limit, skip, now_s)
+        elif host in self._carried:
+            self._carried.move_to_end(host)
+            keys, look_s = self._carried[host].take(limit, skip, now_s, early=not host.discovers)
+            if now_s >= self._carried[host].ends_s:
+                self._want(host)
+        else:
+            if host.pages or host.news:
+                self._want(host)
+            return [], now_s + LOOK_AGAIN_S if host.pages or host.news else None
+        frontier = host.cell.frontier
+        found = (of_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
+        items = [item for item in found if item is not None]
+        if frontier.order.keeps_trails:
+            items = trails.with_trails(frontier.db, host.slot, host.host_id, items)
+        return items, None if look_s is None else max(look_s, now_s + SOON_S)
+
+    def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
+        """Keys of pages in the order in which they are due; early ones only if there is nothing new."""
+        first = revisits.next_known(host.cell.frontier.db, host.slot, host.host_id, limit + LOOKED_PAST, skip)
+        ready_s = [
+            max(0.0 if not host.discovers else page.due_s, page.asked_s + self._settings.least_s) for page in first
+        ]
+        ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]
+        return ready[:limit], min(ready_s, default=None)
+
+    # -- plans ---------------------------------------------------------------------------------------------
+
+    def _want(self, host: Host) -> None:
+        if not host.is_wanted:
+            host.is_wanted = True
+            self._wanted.append(host)
+        self._plan_at = min(self._plan_at, self._due_at(host))
+
+    def plan_again(self) -> Touched:
+        """Take what the planning thread made, move due times for a moment, and give the thread its next host."""
+        touched: Touched = []
+        if self._running is not None and self._running.done():
+            self._take(self._running.result())
+            self._running = None
+        if self._moving is not None:
+            touched.append(self._move(*self._moving))
+        if self._running is None and self._moving is None:
+            self._begin()
+        return touched
+
+    def _take(self, made: Made) -> None:
+        host = made.host
+        self._stand(host, made)
+        if made.plan is not None:
+            self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
+            host.sums = made.plan.sums
+            self._of_all = fit_sums(self._sums[:, None], _NOTHING)
+            self._plans[host] = made.plan
+            self._plans.move_to_end(host)
+            while len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        if made.carried is not None:
+            self._carried[host] = made.carried
+            while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
+                self._carried.popitem(last=False)
+        host.after = FIRST_KEY if made.after is None else made.after
+        if made.after is not None and made.carried is None:
+            self._want(host)
+        self._moving = (host, deque(made.moves))
+        if made.swaps:
+            with host.cell.frontier.transaction() as frontier:
+                for goes, comes in made.swaps:
+                    places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
+                    self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
+
+    def _stand(self, host: Host, made: Made) -> None:
+        """Keep how a host stands; a large one as its last part does."""
+        host.pages = made.pages
+        before, now = host.standing, made.standing
+        host.standing = now
+        self._standing += _as_sums(now) - _as_sums(before)
+
+    def account(self) -> dict[str, float] | None:
+        """How fresh all hosts were when each was planned last, and could be; None before there is anything to say."""
+        pages, weight, fresh, variance, best = self._standing.tolist()
+        if not pages or not weight > 0:
+            return None
+        whole = Standing(round(pages), weight, fresh / weight, max(variance, 0.0), best / weight, 1.0)
+        numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
+        return {"pages": whole.pages, **{name: round(number, 4) for name, number in numbers.items()}}
+
+    def _move(self, host: Host, moves: deque[Move]) -> tuple[Cell, list[tuple[int, str]]]:
+        until = self._clock.ticks_s() + MOVE_S
+        while moves:
+            some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
+            with host.cell.frontier.transaction() as frontier:
+                revisits.move(frontier.db, host.slot, host.host_id, some)
+            if self._clock.ticks_s() >= until:
+                break
+        if not moves:
+            self._moving = None
+        return host.cell, [(host.host_id, host.name)]
+
+    def _begin(self) -> None:
+        now, self._plan_at = self._clock.ticks_s(), inf
+        for _ in range(len(self._wanted)):
+            host = self._wanted.popleft()
+            if now >= self._due_at(host):
+                self._plan_at = now
+                host.is_wanted, host.planned, host.news = False, now, 0
+                share = self._settings.share if host.discovers and not self.is_full else 1.0
+                args = (self._of_all, max(share, 0.01), self._clock.now_s(), host in self._plans)
+                self._running = self._thread.submit(self._make, host, *args)
+                return
+            self._wanted.append(host)
+            self._plan_at = min(self._plan_at, self._due_at(host))
+
+    def _due_at(self, host: Host) -> float:
+        """When a host that has news is planned; at once if the plan has ended, or most of its pages are not in it."""
+        if self._settings.policy != ON_DISK:
+            carried = self._carried.get(host)
+            has_ended = carried is None or self._clock.now_s() >= carried.ends_s
+        else:
+            has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
+        return 0.0 if has_ended else host.planned + self._settings.replan_s
+
+    def _make(self, host: Host, of_all: Gamma, share: float, now_s: float, warm: bool) -> Made:
+        """Plan one part of a host; in the planning thread, with a look of its own into the cell."""
+        frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
+        try:
+            with sqlite_errors(frontier.path):
+                total = revisits.count_held(frontier.db, host.slot, host.host_id)
+                rows = revisits.held(frontier.db, host.slot, host.host_id, host.after, PART)
+                trust = histories.manners(frontier, host.slot, host.host_id)[0]
+                slot_s = host.slot_s if host.paced >= PACED else self._promised_s(frontier, host)
+            with readable(frontier):
+                trusted = Trust.decode(trust).dates.is_trusted
+                columns = columns_of(rows, self._weigh) if rows else None
+            exchanged: list[Swap] = []
+            if columns is not None and self.is_full:
+                exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
+        finally:
+            frontier.close()
+        if columns is None:
+            return Made(host, None, [], None, total, None)
+        slot_s *= max(1.0, total / len(columns)) / share
+        plan, found = plan_host(columns, of_all, trusted, slot_s, self._settings, now_s, warm)
+        prior = plan.priors.of(columns.kind)
+        interval_s = intervals(columns, found, prior, [plan.price] * len(columns), self._settings)
+        after = rows[-1].key if len(rows) == PART else None
+        carried, standing = self._carry(columns, found, slot_s, now_s), standing_of(columns, found, slot_s, now_s)
+        return Made(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
+
+    def _promised_s(self, frontier: FrontierCell, host: Host) -> float:
+        """How far apart requests will be to a host that was not asked lately, by what it said and did before."""
+        courtesy = self._config.courtesy
+        took_s = revisits.response_s(frontier.db, host.host_id)
+        kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
+        asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
+        rests_s = (courtesy.delay_s, courtesy.response_factor * took_s if courtesy.delay_s else 0.0)
+        return took_s + max(*rests_s, *(each for each in asked if each is not None))
+
+    def _carry(self, columns: Columns, found: Gamma, slot_s: float, now_s: float) -> Carried | None:
+        if self._settings.policy == ON_DISK or columns.is_gone.all():
+            return None
+        from teia.crawl.carrying import Carried
+
+        return Carried(columns, found.mean, slot_s, self._settings, now_s)
+
+
+def in_turns(new: Sequence[Queued], known: Sequence[Queued], limit: int, share: float, number: int) -> list[Queued]:
+    """New and known URLs in the order in which they go; `number` is that of the host's next request.
+
+    Of all requests, `share` go to known pages while there are both; where there is one kind, it has all of them.
+    """
+    items: list[Queued] = []
+    first, second = deque(known), deque(new)
+    while len(items) < limit and (first or second):
+        is_known_ones = int((number + 1) * share) > int(number * share)
+        items.append((first if first and (is_known_ones or not second) else second or first).popleft())
+        number += 1
+    return items
+
+
+def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma) -> Gamma:
+    """What to think of pages beforehand: as their host's plan says, or as is thought of all."""
+    unknown = Priors((float(of_all.changes[0]), float(of_all.time_s[0])), {})
+    each = [(unknown if plan is None else plan.priors) for plan in plans]
+    pairs = np.array(
+        [priors.of_kinds.get(kind, priors.of_host) for priors, kind in zip(each, columns.kind, strict=True)]
+    )
+    return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+def _as_sums(one: Standing | None) -> Floats:
+    """What standings are added up by."""
+    if one is None:
+        return np.zeros(5)
+    return np.array([one.pages, one.weight, one.weight * one.fresh, one.variance, one.weight * one.best])
+
+
+def _as_row(sums: Sums) -> tuple[float, float, float]:
+    return sums.pages, sums.rates, sums.logs
+
+
+def _is_kept(visit: Visit) -> bool:
+    return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
+
+
+def _count_kept(frontier: FrontierCell) -> int:
+    sql = "SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone"
+    return int(frontier.db.execute(sql).fetchone()[0])

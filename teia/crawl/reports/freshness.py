@@ -1,0 +1,150 @@
+"""How fresh the copies are, how fresh they could be kept, and which hosts cannot be kept up with (P3, P9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.clock import Clock, WallClock
+from teia.crawl.hostplan import Columns, Weigh, columns_of, plan_host
+from teia.crawl.observing import readable
+from teia.crawl.reports.source import OpenCell, Source
+from teia.crawl.standing import Standing, feasibility, standing_of, together
+from teia.crawl.weights import weigher
+from teia.frontier import histories, revisits
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+PART = 50_000
+"""Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
+
+FIRST_KEY = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host: how fresh its copies are now, within what error, and at best; requests are `slot_s` apart.
+
+    `late_share` of its pages cannot be visited every week; with requests `week_slot_s` apart all could.
+    """
+
+    host: str
+    pages: int
+    fresh: float
+    fresh_error: float
+    best: float
+    best_next: float
+    slot_s: float
+    full_pass_s: float
+    late_share: float
+    week_slot_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The whole collection, and the hosts with the most pages."""
+
+    pages: int
+    visited_again: int
+    hosts: int
+    fresh: float | None
+    fresh_error: float | None
+    best: float | None
+    best_next: float | None
+    rows: tuple[HostRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of all pages so far, as sums that fit a prior (refresh/priors.py)."""
+
+    sums: Floats
+
+    @property
+    def prior(self) -> Gamma:
+        return fit_sums(self.sums[:, None], same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1))
+
+
+def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Freshness:
+    """Say how fresh a collection is by what its visits saw; reads every page's history, a host at a time."""
+    now_s = (clock or WallClock()).now_s()
+    weigh = weigher(source.config.refresh, source.ranks)
+    pace = _pace(source)
+    known = _Known(np.zeros(3))
+    found: list[tuple[str, Standing]] = []
+    again = 0
+    for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
+        slot_s = pace.get(host, (source.config.courtesy.delay_s, 0.0))
+        parts, seen = _host(cell, host_id, host, sum(slot_s), source, weigh, known, now_s)
+        again += seen
+        of_host = together(parts)
+        if of_host is not None:
+            found.append((host, of_host))
+    found.sort(key=lambda each: (-each[1].pages, each[0]))
+    whole = together(standing for _, standing in found)
+    notes = [feasibility(host, standing, pace.get(host, (0.0, 0.0))[1]) for host, standing in found[:top]]
+    return Freshness(
+        pages=whole.pages if whole is not None else 0,
+        visited_again=again,
+        hosts=len(found),
+        fresh=round(whole.fresh, 6) if whole is not None else None,
+        fresh_error=round(whole.error, 6) if whole is not None else None,
+        best=round(whole.best, 6) if whole is not None else None,
+        best_next=round(whole.best_next or 0.0, 6) if whole is not None else None,
+        rows=tuple(_row(host, standing) for host, standing in found[:top]),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _row(host: str, standing: Standing) -> HostRow:
+    numbers = (standing.fresh, standing.error, standing.best, standing.best_next or 0.0)
+    times = (standing.slot_s, standing.full_pass_s, standing.late_share, standing.week_slot_s)
+    return HostRow(host, standing.pages, *(round(each, 6) for each in (*numbers, *times)))
+
+
+def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
+    for cell in source.cells:
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+            yield cell, host_id, host
+
+
+def _host(
+    cell: OpenCell, host_id: int, host: str, slot_s: float, source: Source, weigh: Weigh, known: _Known, now_s: float
+) -> tuple[list[Standing], int]:
+    """How the parts of one host stand, and how many of its pages were visited again."""
+    slot, settings = slot_of(site_of(host)), source.config.refresh
+    total = revisits.count_held(cell.frontier.db, slot, host_id)
+    with readable(cell.frontier):
+        trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
+    standings, seen = [], 0
+    for columns in _parts(cell, slot, host_id, weigh):
+        of_part_s = slot_s * total / len(columns)
+        plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
+        known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
+        seen += int((columns.histories.visits > 0).sum())
+        standing = standing_of(columns, found, of_part_s, now_s, settings.horizon_s)
+        standings += [standing] if standing is not None else []
+    return standings, seen
+
+
+def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+    after = FIRST_KEY
+    while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
+        after = rows[-1].key
+        with readable(cell.frontier):
+            yield columns_of(rows, weigh)
+
+
+def _pace(source: Source) -> dict[str, tuple[float, float]]:
+    """By host: how long it rested before its requests on average, and how long its answers took."""
+    seconds = "date_diff('microsecond', started, ended) / 1e6"
+    sql = f"SELECT host, avg(rest_s), avg({seconds}) FROM fetches GROUP BY host"  # noqa: S608  # our own text
+    delay_s = source.config.courtesy.delay_s
+    return {
+        host: (delay_s if rest_s is None else rest_s, took_s) for host, rest_s, took_s in source.log.query(sql).rows
+    }

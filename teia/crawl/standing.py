@@ -1,0 +1,123 @@
+"""How fresh a host's copies are, how fresh they could be, and what its delay allows (the live bound).
+
+`fresh` is the mean over pages, by weight, of the probability that the copy is what the page is, with what is known of
+the rates now. Whether one page changed tells nothing of another, so its error shrinks with their number; what is wrong
+with all rates alike is not in it. `best` is what the best intensities would give in the long run, and `best_next` is
+what no polite policy could exceed on average over the next horizon, beginning with the copies as they are (WP,
+refresh/bound.py). Both go by the same rates and by the slots that the host grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from teia.crawl.hostplan import Columns, fresh_now, one_host
+from teia.refresh.bound import steady_optimum, weak_politeness
+from teia.refresh.history import DAY_S
+from teia.refresh.rates import Gamma
+
+WEEK_S = 7 * DAY_S
+ERRORS = 1.96
+"""Standard deviations of an interval that holds 95%."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One host, or a part of one. `weight` is the sum of its pages' weights, `variance` that of the sum of fresh ones.
+
+    `best_next` is None where nobody asked for it.
+    """
+
+    pages: int
+    weight: float
+    fresh: float
+    variance: float
+    best: float
+    slot_s: float
+    best_next: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Half the width of an interval that holds `fresh` in 95 of 100 cases."""
+        return ERRORS * sqrt(self.variance) / self.weight if self.weight > 0 else 0.0
+
+    @property
+    def full_pass_s(self) -> float:
+        """How long it takes to visit every page once."""
+        return self.pages * self.slot_s
+
+    @property
+    def late_share(self) -> float:
+        """The share of pages that cannot be visited every week, whoever is chosen."""
+        return max(0.0, 1.0 - WEEK_S / self.full_pass_s) if self.pages else 0.0
+
+    @property
+    def week_slot_s(self) -> float:
+        """How far apart requests would have to be to visit every page once a week."""
+        return WEEK_S / self.pages if self.pages else 0.0
+
+
+def standing_of(
+    columns: Columns, found: Gamma, slot_s: float, now_s: float, horizon_s: float | None = None
+) -> Standing | None:
+    """How some pages of a host stand that have its slots to themselves; None if there is nothing left of them."""
+    here = ~columns.is_gone & (columns.weight > 0)
+    if not here.any():
+        return None
+    weight, rate = columns.weight[here], found.mean[here]
+    total = float(weight.sum())
+    fresh = fresh_now(columns, found, now_s)[here]
+    ages_s = np.maximum(now_s - columns.fresh_s[here], 0.0)
+    world = one_host(weight, rate, slot_s, horizon_s or DAY_S, ages_s)
+    return Standing(
+        pages=int(here.sum()),
+        weight=total,
+        fresh=float(weight @ fresh) / total,
+        variance=float(np.square(weight) @ (fresh * (1.0 - fresh))),
+        best=1.0 - steady_optimum(world),
+        slot_s=slot_s,
+        best_next=None if horizon_s is None else 1.0 - weak_politeness(world),
+    )
+
+
+def together(standings: Iterable[Standing]) -> Standing | None:
+    """Several hosts, or parts of one that have been given their parts of its slots, as one; None if there are none."""
+    each = list(standings)
+    weight = sum(one.weight for one in each)
+    if not weight > 0:
+        return None
+    all_next = [one.best_next for one in each]
+    visits_per_s = sum(1.0 / one.slot_s for one in each)
+    return Standing(
+        pages=sum(one.pages for one in each),
+        weight=weight,
+        fresh=sum(one.weight * one.fresh for one in each) / weight,
+        variance=sum(one.variance for one in each),
+        best=sum(one.weight * one.best for one in each) / weight,
+        slot_s=1.0 / visits_per_s,
+        best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
+    )
+
+
+def feasibility(host: str, standing: Standing, response_s: float) -> str:
+    """What a host's delay allows, in a sentence; empty where every page can be visited every week."""
+    if standing.late_share <= 0:
+        return ""
+    wanted_s = standing.week_slot_s - response_s
+    remedy = f"{wanted_s:.2g} s would do" if wanted_s > 0 else "no delay would do, it answers too slowly"
+    return (
+        f"{host}: at this delay a full pass needs {days(standing.full_pass_s)}; {standing.late_share:.0%} of the pages"
+        f" cannot be kept within a week; {remedy}"
+    )
+
+
+def days(seconds: float) -> str:
+    """`31 days`, `5 hours`, `12 minutes`."""
+    for unit_s, name in ((DAY_S, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,51 @@
+"""URLs read from a host's queue on disk into its buffer in memory, with what is known of their pages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import LANE_NEW, LANE_REFRESH
+from teia.frontier.tails import url_from
+
+_ROWS = """
+    SELECT u.tail, q.key, q.lane, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
+           p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
+           coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+                     AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+    FROM queue AS q
+    JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+    LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
+"""
+_OF_LANE = f"""
+    {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank <= ? ORDER BY q.rank, q.key LIMIT ?
+"""
+_OF_PAGE = f"""
+    {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.key = ? AND q.rank = u.rank
+        AND q.rank = (SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?)
+"""  # noqa: S608  # our own text
+
+
+def of_lane(
+    db: sqlite3.Connection, host: str, place: tuple[int, int, int], before: int, limit: int, skip: Collection[int]
+) -> Iterator[Queued]:
+    """Yield the first URLs of one lane, `place` being (slot, host id, lane), up to a rank; `skip` are left out."""
+    for row in db.execute(_OF_LANE, (*place, before, limit + len(skip))):
+        if row[1] not in skip:
+            yield _queued(host, row)
+
+
+def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> Queued | None:
+    """A known page wherever it stands in the lane of those that are kept fresh; None if it does not."""
+    row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
+    return None if row is None else _queued(host, row)
+
+
+def _queued(host: str, row: tuple[Any, ...]) -> Queued:
+    tail, key, lane, rank, depth, found_s, failures, hops, found_by, pattern, *page = row
+    since_s = float(found_s) if lane == LANE_NEW else rank / 1000
+    visits, *copy = page if page[0] is not None else (0, "", "", "", 0.0)
+    place, state = (key, lane, rank, depth, since_s), (visits, failures, hops, found_by, pattern)
+    return Queued(url_from(host, tail), *place, *state, *copy)

@@ -1,0 +1,70 @@
+"""How fresh a host is, how fresh it could be, and what its delay allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from teia.crawl.hostplan import columns_of, plan_host
+from teia.crawl.standing import Standing, feasibility, standing_of, together
+from teia.refresh.history import DAY_S
+
+from .test_hostplan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
+
+
+def standing(slot_s: float, age_s: float = 0.0, pages: int = 40) -> Standing:
+    columns = columns_of([held(n, seen(n % 5, 8)) for n in range(pages)], equal)
+    _, found = plan_host(columns, OF_ALL, False, slot_s, SETTINGS, NOW_S, warm=False)
+    made = standing_of(columns, found, slot_s, NOW_S + age_s, DAY_S)
+    assert made is not None
+    return made
+
+
+def test_copies_are_fresh_when_they_were_just_seen_and_less_so_later() -> None:
+    now, later, long_after = standing(3_600.0), standing(3_600.0, DAY_S), standing(3_600.0, 30 * DAY_S)
+    assert now.fresh == pytest.approx(1.0)
+    assert now.error == 0.0
+    assert 0.99 > later.fresh > long_after.fresh > 0
+    assert 0 < later.error < 0.2
+
+
+def test_what_could_be_is_less_where_requests_are_further_apart() -> None:
+    best = [standing(slot_s, DAY_S).best for slot_s in (60.0, 3_600.0, DAY_S)]
+    assert 1 > best[0] > best[1] > best[2] > 0
+    following = [standing(slot_s, DAY_S).best_next or 0.0 for slot_s in (60.0, 3_600.0, DAY_S)]
+    assert following[0] > following[1] > following[2]
+
+
+def test_nobody_exceeds_the_bound_of_the_next_day() -> None:
+    """Leaving all pages alone, for one, is a polite policy; so is having just seen them all."""
+    for age_s in (0.0, DAY_S, 10 * DAY_S):
+        columns = columns_of([held(n, seen(n % 5, 8)) for n in range(40)], equal)
+        _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
+        made = standing_of(columns, found, 3_600.0, NOW_S + age_s, DAY_S)
+        assert made is not None
+        assert made.best_next is not None
+        alone = np.exp(-found.mean * age_s) * -np.expm1(-found.mean * DAY_S) / (found.mean * DAY_S)
+        assert made.best_next >= alone.mean()
+
+
+def test_hosts_together_are_the_mean_by_weight() -> None:
+    one, other = standing(3_600.0, DAY_S), standing(60.0, DAY_S, pages=80)
+    both = together([one, other])
+    assert both is not None
+    assert both.pages == 120
+    assert both.fresh == pytest.approx((40 * one.fresh + 80 * other.fresh) / 120)
+    assert min(one.best, other.best) < both.best < max(one.best, other.best)
+    assert both.error < max(one.error, other.error)
+    assert together([]) is None
+
+
+def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:
+    """178,560 pages at 15 s take 31 days, 22.6% of them can be kept within a week, and 3.3 s a request would do."""
+    host = Standing(178_560, 1.0, 0.5, 0.0, 0.6, 15.0)
+    assert host.full_pass_s == pytest.approx(31 * DAY_S)
+    assert feasibility("news.test", host, 0.1) == (
+        "news.test: at this delay a full pass needs 31 days; 77% of the pages cannot be kept within a week;"
+        " 3.3 s would do"
+    )
+    assert feasibility("small.test", Standing(100, 1.0, 0.5, 0.0, 0.6, 15.0), 0.1) == ""
+    assert "answers too slowly" in feasibility("slow.test", host, 8.0)
