@@ -89,6 +89,7 @@ def test_soft_focus_harvests_the_topic_long_before_breadth_does(tmp_path: Path) 
     assert harvest["focused"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_real_crawl_takes_up_what_it_finds_at_once(tmp_path: Path) -> None:
     """The same over HTTP: buffers of URLs that were read before must not stand in the way."""
     web, on_topic = topical_web(180)
@@ -286,6 +287,7 @@ def examples(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_crawl_learns_which_kind_of_page_leads_to_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A6: rules learnt to tunnel through off-topic pages (Altingovde & Ulusoy), and the same crawl without them."""
     web, harvest = rule_web(16), {}

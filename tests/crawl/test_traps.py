@@ -22,6 +22,8 @@ from tests.lab.worlds import make_world
 
 from .webs import HTML, Crawled, ScriptedWeb, crawl_web, html
 
+pytestmark = pytest.mark.slow  # the watch for traps is off unless asked for; frontier/test_watch.py is about its rules
+
 REAL = 300
 FAST = {"courtesy__delay_s": 0.0, "courtesy__per_host": 4, "sites__traps": True}
 
