@@ -55,9 +55,15 @@ class Crawled:
         return {each["url"]: each for each in known_urls(self.root, "main")}
 
     def some(self, outcome: str) -> str:
-        """A page of the lab's with that outcome, other than a seed."""
+        """The first page of the lab's by its URL that had this outcome, other than a seed and what is not HTML."""
         known = self.urls.items()
-        return next(url for url, each in known if each["outcome"] == outcome and each["depth"] and url in self.truth)
+        return min(
+            url
+            for url, each in known
+            if each["outcome"] == outcome
+            and each["depth"]
+            and self.truth.get(url, {}).get("kind") in ("page", "excluded")
+        )
 
 
 @pytest.fixture(scope="session")
