@@ -40,3 +40,8 @@ def program() -> Callable[[str], str]:
         return str(path)
 
     return find
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole crawls first: with two files at a time, a long one at the end would be waited for alone."""
+    items.sort(key=lambda item: "/system/" not in item.path.as_posix())

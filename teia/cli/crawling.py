@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from dataclasses import asdict, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,16 @@ import uvloop
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
-from teia.clock import Clock, WallClock
+from teia.clock import WallClock
 from teia.config import Config
 from teia.crawl.collections import configure_all
 from teia.crawl.companion import Companion
 from teia.crawl.opening import open_crawler
+from teia.crawl.reading import audit_of
 from teia.crawl.reporting import last_change, listen
 from teia.crawl.summary import Summary, summarize
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
-
-LOAD_AFTER_S = 0.6
 
 
 def crawl_and_report(
@@ -36,8 +34,6 @@ def crawl_and_report(
     since = last_change(root)
     configs = configure_all(root, name, file, os.environ, flags)
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since))
-    from teia.crawl.reading import audit_of  # see _load_what_comes_last
-
     audits = [audit_of(root, config.collection.name, config.courtesy) for config in configs]
     accounts = [
         {**asdict(summary), "politeness_violations": audit.violations}
@@ -98,7 +94,6 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
         beside = [
             loop.create_task(show_progress(crawler, clock, progress_console())),
             loop.create_task(listen(crawler, root, clock, since)),
-            loop.create_task(_load_what_comes_last(clock)),
         ]
         try:
             await crawler.run()
@@ -110,10 +105,3 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
                 loop.remove_signal_handler(number)
         seconds = clock.ticks_s() - began
         return [summarize(crawl, seconds) for crawl in crawler.crawls], signal.SIGINT in signals
-
-
-async def _load_what_comes_last(clock: Clock) -> None:
-    """Load Arrow and DuckDB, which write the log and audit it at the end, once the crawl is well under way."""
-    await clock.sleep(LOAD_AFTER_S)
-    for name in ("teia.store.parquet", "teia.crawl.reading"):
-        await asyncio.to_thread(import_module, name)

@@ -18,8 +18,8 @@ from teia.clock import iso_utc
 from teia.crawl.collections import choose
 from teia.crawl.tables import sql_views
 from teia.errors import UsageError
+from teia.store.fetchlog import Rows
 from teia.store.root import open_root
-from teia.store.sql import Rows
 
 Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values, the first line names the columns.")]

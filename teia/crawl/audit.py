@@ -9,6 +9,8 @@ Our own delay may have been changed. A shorter one holds from a place's next ans
 force between two requests the shortest is what they owe each other. Nothing is owed while several requests at once were
 allowed. An address that many sites share owes less (frontier/sharing.py): they are counted in the log as it goes on,
 and what the ledger knows of the address, from other collections and earlier runs, is added.
+
+The questions are in the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from teia.clock import iso_utc
 from teia.config import CourtesySettings
 from teia.frontier.ledger import InForce
 from teia.frontier.sharing import OF_A_CDN, Networks
-from teia.store.sql import FetchLog
+from teia.store.fetchlog import Log
 
 TOLERANCE_S = 0.002
 """The calendar may be stepped a little between two readings; rests are kept by a clock that is not."""
@@ -40,7 +43,7 @@ class PolitenessAudit:
 
 
 def audit_politeness(
-    log: FetchLog,
+    log: Log,
     courtesy: CourtesySettings,
     history: Sequence[InForce] = (),
     shared: Mapping[str, int] | None = None,
@@ -58,11 +61,15 @@ def audit_politeness(
         violations += int(number)
         if number:
             rows = log.query(f"{sql} LIMIT {MAX_DETAILS}").rows
-            complaints += [f"{what}: {url} at {started}{f' ({note})' if note else ''}" for url, started, note in rows]
+            complaints += [_said(what, *row) for row in rows]
     return PolitenessAudit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 
-def _sites_by_address(log: FetchLog, courtesy: CourtesySettings, shared: Mapping[str, int]) -> dict[str, int]:
+def _said(what: str, url: str, started_s: float, note: str) -> str:
+    return f"{what}: {url} at {iso_utc(started_s)}{f' ({note})' if note else ''}"
+
+
+def _sites_by_address(log: Log, courtesy: CourtesySettings, shared: Mapping[str, int]) -> dict[str, int]:
     """What is known of addresses beside the log: those in a named network, and those that the ledger knows."""
     networks = Networks(courtesy.cdn_nets)
     rows = log.query(f"SELECT DISTINCT address FROM {_OURS} WHERE address IS NOT NULL").rows  # noqa: S608  # our own text
@@ -88,7 +95,7 @@ def _owed(history: Sequence[InForce]) -> str:
     """The rest that two requests to one address owe each other, by `before` and `started`; NULL where nothing is."""
     ends = [*(each.since_s for each in history[1:]), None]
     if len(history) == 1:
-        return str(float(history[0].delay_s)) if history[0].per_host == 1 else "NULL::DOUBLE"
+        return str(float(history[0].delay_s)) if history[0].per_host == 1 else "CAST(NULL AS DOUBLE)"
     cases = [
         f"CASE WHEN {_overlaps(each.since_s if number else None, end)} THEN {float(each.delay_s)} END"
         for number, (each, end) in enumerate(zip(history, ends, strict=True))
@@ -99,14 +106,14 @@ def _owed(history: Sequence[InForce]) -> str:
         for number, (each, end) in enumerate(zip(history, ends, strict=True))
         if each.per_host > 1
     ]
-    least = f"least({', '.join(cases)})" if cases else "NULL::DOUBLE"
+    least = f"least({', '.join(cases)})" if cases else "CAST(NULL AS DOUBLE)"
     return f"CASE WHEN NOT ({' OR '.join(several) or 'false'}) THEN {least} END"
 
 
 def _overlaps(since_s: float | None, until_s: float | None) -> str:
     """Whether the time between two requests touches an interval; None is without end."""
-    parts = [] if since_s is None else [f"epoch(started) >= {since_s:.6f}"]
-    parts += [] if until_s is None else [f"epoch(before) <= {until_s:.6f}"]
+    parts = [] if since_s is None else [f"started >= {since_s:.6f}"]
+    parts += [] if until_s is None else [f"before <= {until_s:.6f}"]
     return " AND ".join(parts) or "true"
 
 
@@ -117,13 +124,13 @@ def _divided(owed: str, courtesy: CourtesySettings) -> str:
 
 
 def _early(place: str, rest: str, sites: Mapping[str, int] | None = None) -> str:
-    gap = "date_diff('microsecond', before, started) / 1e6"
+    gap = "(started - before)"
     known = " ".join(f"WHEN '{address}' THEN {number}" for address, number in (sites or {}).items())
     known = f"CASE {place} {known} ELSE 0 END" if known else "0"
-    is_first = f"(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1)::INT"
+    is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
     earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     return f"""
-        SELECT url, started, round({gap}, 3)::VARCHAR || ' s of ' || round({rest}, 3)::VARCHAR || ' s' AS note
+        SELECT url, started, {_text(gap)} || ' s of ' || {_text(rest)} || ' s' AS note
         FROM (SELECT *, max(ended) OVER {earlier} AS before,
                      greatest({known}, coalesce(sum(is_first) OVER {earlier}, 0)) AS sites
               FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL))
@@ -132,12 +139,20 @@ def _early(place: str, rest: str, sites: Mapping[str, int] | None = None) -> str
     """  # noqa: S608  # our own text
 
 
-_OURS = f"(SELECT * FROM fetches WHERE run IS NULL OR run <> {IMPORTED_RUN})"  # noqa: S608  # our own text
+def _text(seconds: str) -> str:
+    return f"CAST(round({seconds}, 3) AS VARCHAR)"
+
+
+_OURS = f"""
+    (SELECT url, host, site, address, kind, rest_s, epoch(started) AS started, epoch(ended) AS ended
+     FROM fetches WHERE run IS NULL OR run <> {IMPORTED_RUN})
+"""  # noqa: S608  # our own text
 
 _UNASKED = f"""
     SELECT f.url, f.started, '' AS note
     FROM {_OURS} AS f
-    LEFT JOIN (SELECT host, min(started) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r USING (host)
+    LEFT JOIN (SELECT host, min(epoch(started)) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r
+        USING (host)
     WHERE f.kind <> 'robots' AND (r.first IS NULL OR r.first > f.started)
     ORDER BY f.started
 """  # noqa: S608  # our own text

@@ -41,9 +41,9 @@ from teia.errors import UsageError
 from teia.search.results import Results
 from teia.search.searching import Options
 from teia.store.audit import Audit
+from teia.store.fetchlog import Rows
 from teia.store.reader import StoredAnswer
 from teia.store.root import open_root
-from teia.store.sql import Rows
 
 Progress = Callable[[Summary], object]
 PROGRESS_S = 0.5

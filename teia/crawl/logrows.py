@@ -14,6 +14,11 @@ from teia.store.fetchlog import FetchRow, LogPart
 from teia.urls import site_of
 
 ROLL_OUT_ROWS = 50_000
+ROLL_OUT_AT_END = 5_000
+"""How many rows are worth a file when a crawl ends; fewer stay with the frontier, where every reader sees them too.
+
+A collection that is crawled a little every hour would have thousands of small files otherwise.
+"""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FetchRow).decode

@@ -21,7 +21,7 @@ from teia.crawl.crawl import Crawl, rest_of
 from teia.crawl.descriptors import PER_CHILD, open_now, raise_limit, share_out
 from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
 from teia.crawl.hints import agree_on_kinds
-from teia.crawl.logrows import roll_out
+from teia.crawl.logrows import ROLL_OUT_AT_END, roll_out
 from teia.crawl.meaning import meaning_of, remove_old_copies, user_agent
 from teia.crawl.messages import Focus, with_focus
 from teia.crawl.robots import RobotsBook
@@ -101,7 +101,7 @@ def _opened_cell(folder: CollectionFolder, number: int, config: Config, clock: C
         cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
     try:
         yield cell
-        roll_out(cell.frontier, cell.folder.log, at_least=1)
+        roll_out(cell.frontier, cell.folder.log, at_least=ROLL_OUT_AT_END)
     finally:
         cell.close()
 

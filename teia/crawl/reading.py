@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
 from teia.config import CourtesySettings
@@ -20,13 +20,24 @@ from teia.frontier.schema import STATE_NAMES
 from teia.frontier.tails import url_from
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
+from teia.store.fetchlog import LogPart, log_files
+from teia.store.pending import PendingLog
 from teia.store.root import CellFolder, Root
-from teia.store.sql import FetchLog
+
+if TYPE_CHECKING:
+    from teia.store.sql import FetchLog
 
 
 @contextmanager
 def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
     """The fetch log of a collection as it stands now, for SQL and reports."""
+    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
+
+    with FetchLog(_log_parts(root, collection)) as log:
+        yield log
+
+
+def _log_parts(root: Root, collection: str) -> list[LogPart]:
     parts = []
     for folder in root.collection(collection).cells():
         cell = FrontierCell(folder.frontier, read_only=True)
@@ -34,15 +45,20 @@ def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
             parts.append(log_part(cell, folder.log))
         finally:
             cell.close()
-    with FetchLog(parts) as log:
-        yield log
+    return parts
 
 
 def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
     """Replay a collection's fetch log and report what was impolite."""
     ledger = root.path / "ledger.sqlite"
     history, shared = courtesy_history(ledger), shared_addresses(ledger)
-    with fetch_log(root, collection) as log:
+    parts = _log_parts(root, collection)
+    if not any(log_files(part) for part in parts):
+        with PendingLog(parts) as log:
+            return audit_politeness(log, courtesy, history, shared)
+    from teia.store.sql import FetchLog
+
+    with FetchLog(parts) as log:
         return audit_politeness(log, courtesy, history, shared)
 
 

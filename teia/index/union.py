@@ -12,6 +12,7 @@ many cells they lie, and there is one search instead of many.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -125,9 +126,10 @@ class UnionReader(IndexReader):
 
 
 def _read_ahead(path: Path) -> None:
-    """Ask the kernel to bring a file into memory, without waiting for it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-    finally:
-        os.close(descriptor)
+    """Ask the kernel to bring a file into memory, without waiting for it; a merge may have taken it meanwhile."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(descriptor)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from teia.durable import disk_errors
 
@@ -61,6 +61,25 @@ class FetchRow(NamedTuple):
     warc_file: str | None = None
     warc_offset: int | None = None
     warc_length: int | None = None
+
+
+# ---- questions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An answer: column names, rows, and whether there were more of them."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    cut: bool
+
+
+class Log(Protocol):
+    """Something that answers SQL over `fetches`: all of the log (sql.py), or what is in no file yet (pending.py)."""
+
+    def query(self, sql: str) -> Rows:
+        """Answer one SELECT."""
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------

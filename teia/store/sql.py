@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,19 +17,10 @@ from typing import Any, Self
 import duckdb
 
 from teia.errors import QueryError
-from teia.store.fetchlog import LogPart, log_files
+from teia.store.fetchlog import LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
 
 MAX_SQL_CHARS = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """An answer: column names, rows, and whether there were more of them."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    cut: bool
 
 
 class FetchLog:

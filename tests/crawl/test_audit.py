@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from teia.config import CourtesySettings
 from teia.crawl.audit import audit_politeness
 from teia.frontier.ledger import InForce
 from teia.store.fetchlog import FetchRow, LogPart
+from teia.store.pending import PendingLog
 from teia.store.sql import FetchLog
 
 START_S = 1_700_000_000.0
@@ -31,8 +34,11 @@ def row(at_s: float, rest_s: float | None, host: str = "a.test", kind: str = "pa
 
 def violations(folder: Path, rows: list[FetchRow], *history: InForce, delay_s: float = 5.0, per_host: int = 1) -> int:
     courtesy = CourtesySettings(delay_s=delay_s, per_host=per_host)
-    with FetchLog([LogPart(folder, 0, [row(-100, None, kind="robots"), *rows])]) as log:
-        return audit_politeness(log, courtesy, history).violations
+    parts = [LogPart(folder, 0, [row(-100, None, kind="robots"), *rows])]
+    with FetchLog(parts) as log, PendingLog(parts) as pending:
+        audit = audit_politeness(log, courtesy, history)
+        assert audit_politeness(pending, courtesy, history) == audit, "SQLite does not say what DuckDB says"
+    return audit.violations
 
 
 def test_a_request_before_its_hosts_rest_was_over_is_found(tmp_path: Path) -> None:
@@ -68,3 +74,31 @@ def test_nothing_is_owed_while_several_at_once_were_allowed(tmp_path: Path) -> N
     assert violations(tmp_path, [row(0, 5.0), row(0.01, 5.0), row(0.02, 5.0)], *history) == 0
     assert violations(tmp_path, [row(70, 5.0), row(71, 5.0)], *history) == 2
     assert violations(tmp_path, [row(0, 5.0), row(0.01, 5.0)], per_host=4) == 0
+
+
+SOME_ROWS = st.lists(
+    st.builds(
+        lambda at, took, host, address, rest, kind: FetchRow(
+            started=START_S + at / 1000, ended=START_S + (at + took) / 1000, url=f"http://{host}/{at}", host=host,
+            site=host[-6:], outcome="200", kind=kind, address=address, rest_s=rest),
+        st.integers(0, 60_000), st.integers(0, 2_000), st.sampled_from(["a.test", "www.a.test", "b.test"]),
+        st.sampled_from([None, "127.77.0.1", "127.77.0.2"]), st.sampled_from([None, 0.5, 5.0]),
+        st.sampled_from(["page", "page", "robots"])),
+    max_size=30,
+)  # fmt: skip
+SOME_HISTORY = st.lists(
+    st.builds(InForce, st.floats(START_S, START_S + 60), st.sampled_from([0.5, 5.0]), st.sampled_from([1, 1, 4])),
+    max_size=3, unique_by=lambda each: each.since_s,
+).map(lambda found: sorted(found, key=lambda each: each.since_s))  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=SOME_ROWS, history=SOME_HISTORY, shared=st.sampled_from([{}, {"127.77.0.1": 40}]))
+def test_both_engines_give_the_same_audit(
+    rows: list[FetchRow], history: list[InForce], shared: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    parts = [LogPart(tmp_path_factory.getbasetemp(), 0, rows)]
+    with FetchLog(parts) as log, PendingLog(parts) as pending:
+        by_duckdb, by_sqlite = (audit_politeness(each, CourtesySettings(), history, shared) for each in (log, pending))
+    assert (by_sqlite.checked, by_sqlite.violations) == (by_duckdb.checked, by_duckdb.violations)
+    assert set(by_sqlite.details) == set(by_duckdb.details) or by_duckdb.violations > len(by_duckdb.details)

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from teia.crawl.crawl import State
 from teia.crawl.lookup import Lookup
-from teia.parse.document import Document
 from teia.store.root import open_root
 
+from .poison import POISON
 from .webs import ScriptedWeb, crawl_web, html, robots
-
-POISON = b"something no parser can take"
-
-
-def die(document: Document) -> None:
-    """A reader of documents with a fault in it."""
-    if POISON in document.payload:
-        os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def spin(document: Document) -> None:
-    while POISON in document.payload:
-        pass
 
 
 @pytest.mark.parametrize("fault", ["die", "spin"])
@@ -38,8 +23,8 @@ def test_a_page_that_kills_its_readers_is_stored_and_costs_nobody_else_anything(
         ScriptedWeb({"a.test": pages}),
         tmp_path,
         "a.test/",
-        parse__processors=[f"text/html=tests.crawl.test_poison:{fault}"],
-        limits__parse_cpu_s=0.5,
+        parse__processors=[f"text/html=tests.crawl.poison:{fault}"],
+        limits__parse_cpu_s=1,
     )
     assert crawled.crawls[0].state is State.FINISHED
     outcomes = crawled.outcomes()

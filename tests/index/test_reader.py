@@ -186,3 +186,13 @@ def test_a_temporary_folder_that_somebody_tidied_away_is_made_again(tmp_path: Pa
         link.unlink()
     indexed(tmp_path / "a", [page("http://a.test/3", "three")])
     assert count(reader) == 3
+
+
+def test_a_file_that_a_merge_took_meanwhile_is_not_missed(tmp_path: Path) -> None:
+    """It was found in the folder and was gone when it was to be read ahead."""
+    index = CellIndex(tmp_path / "a")
+    index.put(page("http://a.test/", "words"))
+    index.commit(1)
+    segment = next((tmp_path / "a").glob("*.fast")).stem
+    (tmp_path / "a" / f"{segment}.1.fast").symlink_to(tmp_path / "gone")
+    assert count(union(tmp_path, "a")) == 1
