@@ -8,16 +8,21 @@ venv="${TEIA_VENV:-$root/.venv}"
 say() { printf '%s\n' "$*" >&2; }
 die() { say "teia: $*"; exit 1; }
 
+# find_python: the first that can make an environment and compile; else the first that is new enough. The system's own
+# comes first: distributions build theirs with profiles and across files, which makes it some 15% faster.
 find_python() {
-    local candidate
-    for candidate in "${TEIA_PYTHON:-}" python3.13 python3.12 python3.11 python3; do
-        [ -n "$candidate" ] || continue
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            printf '%s\n' "$candidate"
-            return
-        fi
+    local candidate check able new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
+    able='import ensurepip, os, sys, sysconfig, venv
+sys.exit(sys.version_info < (3, 11) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+    for check in "$able" "$new_enough"; do
+        for candidate in ${TEIA_PYTHON:-/usr/bin/python3 python3.13 python3.12 python3.11 python3}; do
+            if "$candidate" -c "$check" 2>/dev/null; then
+                printf '%s\n' "$candidate"
+                return
+            fi
+        done
     done
-    die "Python 3.11 or newer is needed; install it, or name it in TEIA_PYTHON"
+    die "${TEIA_PYTHON:-Python} is not 3.11 or newer; install it, or name it in TEIA_PYTHON"
 }
 
 # made_from: all that an environment depends on.
