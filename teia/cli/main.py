@@ -39,6 +39,7 @@ COMMANDS = {
     "pause": ("teia.cli.control:pause", CRAWLING),
     "resume": ("teia.cli.control:resume", CRAWLING),
     "stop": ("teia.cli.control:stop", CRAWLING),
+    "serve": ("teia.cli.serve:serve", LOOKING),
     "search": ("teia.cli.search:search", LOOKING),
     "report": ("teia.cli.report:report", LOOKING),
     "sql": ("teia.cli.sql:sql", LOOKING),

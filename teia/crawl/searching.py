@@ -63,7 +63,13 @@ class CollectionSearch:
                     model=models[0].current if len(models) == 1 else _no_model,
                 )
             )
+            self._reader = reader
             self._stack = stack.pop_all()
+
+    @property
+    def pages(self) -> int:
+        """How many pages can be found."""
+        return int(self._reader.searcher().num_docs)
 
     def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
         """Answer what was typed; see `teia.search.searching.Searcher`."""

@@ -1,0 +1,34 @@
+"""`teia serve`: the web interface and the API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.options import Data
+from teia.cli.output import progress_console
+from teia.clock import WallClock
+from teia.store.root import open_root
+
+Host = Annotated[str, typer.Option("--host", help="Address to listen on; others than this machine need an account.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port to listen on; 0 takes a free one.")]
+Names = Annotated[list[str] | None, typer.Option("--name", help="A host name that leads here; any number of times.")]
+TokenOut = Annotated[
+    Path | None, typer.Option("--token-out", help="Write an admin token for scripts to this file.", dir_okay=False)
+]
+
+
+def serve(
+    data: Data, host: Host = "127.0.0.1", port: Port = 8700, name: Names = None, token_out: TokenOut = None
+) -> None:
+    """Serve the web interface and the API of a folder."""
+    from teia.web.serve import serve as run
+
+    console = progress_console()
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, highlight=False)
+
+    run(open_root(data), WallClock(), host, port, tuple(name or ()), token_out, say)

@@ -1,0 +1,266 @@
+"""Users, their sessions and tokens, and the log of what they changed: `web.sqlite` of a root, readable by its owner.
+
+Passwords are kept as argon2id. Sessions and tokens are random; of both only the SHA-256 is kept, so who reads the file
+cannot sign in with it. There is no built-in password: the first person comes by an invitation, printed when the server
+starts, that works once and for ten minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import argon2
+
+from teia.clock import Clock
+from teia.durable import disk_errors
+from teia.errors import StoreError, UsageError
+from teia.web import limits
+from teia.web.roles import Role
+
+VERSION = 1
+SCHEMA = """
+    CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE sessions (hash BLOB PRIMARY KEY, user TEXT, csrf TEXT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE tokens (hash BLOB PRIMARY KEY, name TEXT, user TEXT, role INT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE invitations (hash BLOB PRIMARY KEY, role INT, until_s REAL) WITHOUT ROWID;
+    CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+    CREATE TABLE audit (seq INTEGER PRIMARY KEY, time_s REAL, who TEXT, what TEXT, detail TEXT);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who signed in. `csrf` is what their forms must bring along."""
+
+    user: str
+    role: Role
+    csrf: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person, as the list of users shows them."""
+
+    name: str
+    role: str
+    made_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A program's key, as the list of tokens shows it; the key itself is shown once and kept nowhere."""
+
+    name: str
+    user: str
+    role: str
+    made_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One change that somebody made."""
+
+    time_s: float
+    who: str
+    what: str
+    detail: Mapping[str, Any]
+
+
+class Accounts:
+    """The accounts of one root; threads may share it."""
+
+    def __init__(self, path: Path, clock: Clock, hasher: argon2.PasswordHasher | None = None) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._hasher = hasher or argon2.PasswordHasher()
+        # What a password is compared with when there is no such user, so that it takes as long.
+        self._nobodys = self._hasher.hash(secrets.token_urlsafe(18))
+        with disk_errors(path, "opened"):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    # ---- people -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows("SELECT 1 FROM users LIMIT 1")
+
+    def invite(self, role: Role) -> str:
+        """Return a code that lets one person make an account of this role, once and soon."""
+        code = secrets.token_urlsafe(18)
+        with self._writing() as db:
+            db.execute("DELETE FROM invitations WHERE until_s < ?", (self._clock.now_s(),))
+            until_s = self._clock.now_s() + limits.INVITATION_S
+            db.execute("INSERT INTO invitations VALUES (?, ?, ?)", (_hash(code), int(role), until_s))
+        return code
+
+    def accept(self, code: str, name: str, password: str) -> None:
+        """Make the account an invitation is for; UsageError says what is wrong, and the invitation stays good."""
+        check_name(name)
+        check_password(password)
+        made = self._hasher.hash(password)
+        with self._writing() as db:
+            found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
+            if found is None or found[1] < self._clock.now_s():
+                raise UsageError("this invitation was used already, or is older than ten minutes")
+            if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
+                raise UsageError(f"there is a user {name} already")
+            db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
+            now_s = self._clock.now_s()
+            db.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?)", (name, made, found[0], now_s, now_s))
+
+    def users(self) -> list[User]:
+        rows = self._rows("SELECT name, role, made_s, seen_s FROM users ORDER BY name")
+        return [User(name, Role(role).word, made_s, seen_s) for name, role, made_s, seen_s in rows]
+
+    # ---- sessions ---------------------------------------------------------------------------------------------------
+
+    def sign_in(self, name: str, password: str) -> str | None:
+        """Return the secret of a new session; None where name or password are wrong, which take the same time."""
+        rows = self._rows("SELECT password FROM users WHERE name = ?", name[: limits.NAME_CHARS])
+        try:
+            self._hasher.verify(rows[0][0] if rows else self._nobodys, password[: limits.PASSWORD_CHARS[1]])
+        except argon2.exceptions.VerificationError:
+            return None
+        if not rows:
+            return None
+        secret, now_s = secrets.token_urlsafe(32), self._clock.now_s()
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _too_old(now_s))
+            kept = limits.SESSIONS - 1
+            db.execute(
+                "DELETE FROM sessions WHERE hash NOT IN (SELECT hash FROM sessions ORDER BY seen_s DESC LIMIT ?)",
+                (kept,),
+            )
+            values = (_hash(secret), name, secrets.token_urlsafe(18), now_s, now_s)
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
+            db.execute("UPDATE users SET seen_s = ? WHERE name = ?", (now_s, name))
+        return secret
+
+    def session(self, secret: str) -> Session | None:
+        """Who a session's secret belongs to; None once it is too old, or its user gone."""
+        now_s = self._clock.now_s()
+        sql = """SELECT s.user, u.role, s.csrf, s.made_s, s.seen_s FROM sessions AS s JOIN users AS u ON u.name = s.user
+                 WHERE s.hash = ?"""
+        for user, role, csrf, made_s, seen_s in self._rows(sql, _hash(secret)):
+            least_seen_s, least_made_s = _too_old(now_s)
+            if seen_s < least_seen_s or made_s < least_made_s:
+                return None
+            if now_s - seen_s > SEEN_EVERY_S:
+                with self._writing() as db:
+                    db.execute("UPDATE sessions SET seen_s = ? WHERE hash = ?", (now_s, _hash(secret)))
+            return Session(user, Role(role), csrf)
+        return None
+
+    def sign_out(self, secret: str) -> None:
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
+
+    # ---- tokens -----------------------------------------------------------------------------------------------------
+
+    def make_token(self, name: str, user: str, role: Role) -> str:
+        """Return a new key for a program; only its hash is kept."""
+        secret = f"teia_{secrets.token_urlsafe(32)}"
+        with self._writing() as db:
+            if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
+                raise UsageError(f"there are {limits.TOKENS} tokens already; remove some first")
+            now_s = self._clock.now_s()
+            values = (_hash(secret), name[: limits.NAME_CHARS], user, int(role), now_s, 0.0)
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", values)
+        return secret
+
+    def token(self, secret: str) -> tuple[str, Role] | None:
+        """The user and role of a program's key."""
+        rows = self._rows("SELECT user, role, seen_s FROM tokens WHERE hash = ?", _hash(secret))
+        for user, role, seen_s in rows:
+            if self._clock.now_s() - seen_s > SEEN_EVERY_S:
+                with self._writing() as db:
+                    db.execute("UPDATE tokens SET seen_s = ? WHERE hash = ?", (self._clock.now_s(), _hash(secret)))
+            return user, Role(role)
+        return None
+
+    def tokens(self) -> list[Token]:
+        rows = self._rows("SELECT name, user, role, made_s, seen_s FROM tokens ORDER BY made_s")
+        return [Token(name, user, Role(role).word, made_s, seen_s) for name, user, role, made_s, seen_s in rows]
+
+    # ---- what they did, and what we sign with -----------------------------------------------------------------------
+
+    def note(self, who: str, what: str, **detail: Any) -> None:
+        """Write down a change that somebody made."""
+        with self._writing() as db:
+            values = (self._clock.now_s(), who, what, json.dumps(detail, default=str))
+            db.execute("INSERT INTO audit (time_s, who, what, detail) VALUES (?, ?, ?, ?)", values)
+            db.execute("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", (limits.AUDIT_ROWS,))
+
+    def noted(self, n: int, before: int | None = None) -> list[tuple[int, AuditLine]]:
+        """The last changes, newest first, each with its number."""
+        sql = "SELECT seq, time_s, who, what, detail FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
+        rows = self._rows(sql, before if before is not None else 1 << 62, n)
+        return [(seq, AuditLine(time_s, who, what, json.loads(detail))) for seq, time_s, who, what, detail in rows]
+
+    def secret(self, name: str) -> bytes:
+        """A key of this root, made when it is first asked for."""
+        with self._writing() as db:
+            db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, secrets.token_bytes(32)))
+            return bytes(db.execute("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0])
+
+
+SEEN_EVERY_S = 60.0
+"""How exactly it is known when somebody was last here."""
+
+
+def check_name(name: str) -> None:
+    allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
+    if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
+        raise UsageError(f"a name has 1 to {limits.NAME_CHARS} letters, digits, - and _")
+
+
+def check_password(password: str) -> None:
+    least, most = limits.PASSWORD_CHARS
+    if not least <= len(password) <= most:
+        raise UsageError(f"a password has {least} to {most:,} characters")
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _too_old(now_s: float) -> tuple[float, float]:
+    return now_s - limits.SESSION_IDLE_S, now_s - limits.SESSION_S

@@ -1,0 +1,139 @@
+"""Who is asking, and whether they may.
+
+A person is known by a session cookie, a program by `Authorization: Bearer …`; being on this machine is no privilege.
+What changes something must be sent on purpose: by a token, which no foreign page can add, or from one of our own pages,
+which the browser says (`Origin`, `Sec-Fetch-Site`) and the form proves by the session's CSRF token.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from teia.clock import Clock
+from teia.errors import TeiaError
+from teia.web import limits
+from teia.web.accounts import Accounts
+from teia.web.roles import Role
+from teia.web.site import Site, site_of
+
+COOKIE = "teia_session"
+CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Refused(TeiaError):
+    """A request that is not answered: `status` is HTTP's, `next` what the asker can do."""
+
+    def __init__(self, status: int, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.next_step = next_step
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks. `csrf` is empty for those who need none: programs, and people who are not signed in."""
+
+    name: str = ""
+    role: Role = Role.PUBLIC
+    csrf: str = ""
+
+    def may(self, role: Role) -> bool:
+        return self.role >= role
+
+
+NOBODY = Visitor()
+
+
+async def visitor_of(request: Request, site: Annotated[Site, Depends(site_of)]) -> Visitor:
+    """Who sent a request: a dependency of routes. A key that is no good is refused, not passed over."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        known = await run_in_threadpool(_of_token, site.accounts, scheme, key.strip())
+        if known is None:
+            raise Refused(401, "this token is not known here", "make one under Settings > Tokens")
+        return known
+    secret = request.cookies.get(COOKIE, "")
+    return await run_in_threadpool(_of_session, site.accounts, secret) if secret else NOBODY
+
+
+def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
+    known = accounts.token(key) if scheme.lower() == "bearer" else None
+    return None if known is None else Visitor(known[0], known[1])
+
+
+def _of_session(accounts: Accounts, secret: str) -> Visitor:
+    session = accounts.session(secret)
+    return NOBODY if session is None else Visitor(session.user, session.role, session.csrf)
+
+
+def needs(role: Role) -> Callable[..., Awaitable[Visitor]]:
+    """Let only those pass who have a role: the dependency that every route has."""
+
+    async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
+        if not visitor.may(role):
+            if not visitor.name:
+                raise Refused(401, f"this needs the role {role.word}", "sign in")
+            who = f"this needs the role {role.word}; you are {visitor.role.word}"
+            raise Refused(403, who, "ask an admin")
+        if request.method not in SAFE_METHODS:
+            _check_origin(request)
+            await _check_csrf(request, visitor)
+        return visitor
+
+    return check
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse what a browser says was sent by another site's page."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        raise Refused(403, "this was sent by a page of another site")
+    for header in ("origin", "referer"):
+        value = request.headers.get(header)
+        if value is not None and urlsplit(value).netloc.lower() != request.headers.get("host", "").lower():
+            raise Refused(403, "this was sent by a page of another site")
+
+
+async def _check_csrf(request: Request, visitor: Visitor) -> None:
+    if not visitor.csrf:
+        return
+    sent = request.headers.get(CSRF_HEADER, "")
+    if not sent and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        sent = str((await request.form()).get(CSRF_FIELD, ""))
+    if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
+        raise Refused(403, "this form is too old", "load the page again and repeat what you did")
+
+
+# ---- not too often --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Buckets:
+    """So many requests at once and so many a second, for each of a bounded number of askers."""
+
+    clock: Clock
+    at_once: float
+    per_s: float
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait_s(self, asker: str) -> float:
+        """Take one, and return 0; where none is left, how long until there is."""
+        now = self.clock.ticks_s()
+        with self._lock:
+            left, since = self._left.pop(asker, (self.at_once, now))
+            left = min(self.at_once, left + (now - since) * self.per_s)
+            taken = left >= 1
+            self._left[asker] = (left - taken, now)
+            if len(self._left) > limits.ADDRESSES:
+                self._left.popitem(last=False)
+        return 0.0 if taken else (1 - left) / self.per_s

@@ -1,0 +1,37 @@
+"""Every limit of the web server, in one place."""
+
+from __future__ import annotations
+
+BODY_BYTES = 1 << 20
+"""Of a request: the longest thing a person sends is a list of seeds."""
+BODY_S = 20.0
+"""To send it in."""
+TARGET_BYTES = 16 << 10
+CONNECTIONS = 500
+
+REQUESTS_AT_ONCE = 120
+REQUESTS_PER_S = 30.0
+"""Of one address: a bucket of so many, filled at this rate."""
+ADDRESSES = 10_000
+"""Whose buckets are remembered."""
+
+SIGN_INS_AT_ONCE = 8
+SIGN_INS_PER_S = 1 / 60
+"""Attempts to sign in: of one address, and of all addresses for one name."""
+
+PASSWORD_CHARS = (10, 1_000)
+NAME_CHARS = 64
+INVITATION_S = 600.0
+SESSION_IDLE_S = 12 * 3600.0
+SESSION_S = 30 * 86_400.0
+SESSIONS = 10_000
+TOKENS = 1_000
+AUDIT_ROWS = 100_000
+
+STREAMS_PER_SESSION = 4
+STREAMS = 200
+EVENT_S = 1.0
+"""Between two events of a live page, at least."""
+
+RAW_S = 600.0
+"""How long the address of a copy's frame is good for."""

@@ -1,0 +1,173 @@
+"""Search: find it, and know if it is still true (F7, F8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Query
+
+from teia.clock import iso_utc
+from teia.search.messages import Message
+from teia.search.notes import Note
+from teia.search.results import Expansion, Explanation, Hit, Results
+from teia.search.searching import Options
+from teia.search.spelling import Suggestion
+from teia.web.rendering import link
+from teia.web.roles import Role
+from teia.web.twins import Elsewhere, OfSite, Pages
+
+PER_PAGE = 10
+MAX_PER_PAGE = 100
+MAX_OFFSET = 10**9
+"""More is refused with a message about the number, less is answered with one about how deep paging goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitView:
+    """One result, under the keys of `teia search --json`; `title_html` and `snippet` are text and `<mark>`."""
+
+    rank: int
+    url: str
+    host: str
+    title: str
+    title_html: str
+    snippet: str
+    score: float
+    lang: str | None
+    type: str | None
+    date: str | None
+    last_visit: str | None
+    backlinks: int | None
+    fresh_probability: float | None
+    alike: int
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """How many parts of the index were asked, and how many answered in time."""
+
+    asked: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchView:
+    """An answer, under the keys of `teia search --json`. `next_offset` is where its next page begins, if it has one."""
+
+    query: str
+    understood: str
+    collection: str
+    total: int
+    is_partial: bool
+    offset: int
+    n: int
+    next_offset: int | None
+    took_ms: float
+    hits: list[HitView]
+    warnings: list[str]
+    suggestions: list[Suggestion]
+    missing: list[str]
+    expansion: Expansion
+    facets: dict[str, dict[str, int]]
+    languages: dict[str, float]
+    shards: Shards
+    collections: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(SearchView):
+    """An answer with its notes, which a page says in its reader's language and JSON always in English."""
+
+    notes: tuple[Note | Message, ...]
+
+    def said(self, language: str) -> list[str]:
+        return [note.text("pt" if language.startswith("pt") else "en") for note in self.notes]
+
+
+@dataclass(frozen=True, slots=True)
+class HomeView:
+    """What can be searched: how many pages, in which collections."""
+
+    collections: list[str]
+    pages: int
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/", "home.html", Role.PUBLIC, twin=False)(home)
+    pages.page("/search", "search.html", Role.PUBLIC)(search)
+
+
+def home(site: OfSite, q: str = "") -> HomeView:
+    """The front page; a question leads to its answer."""
+    if q.strip():
+        raise Elsewhere(link("/search", q=q))
+    names = site.searchable()
+    return HomeView(names, site.search(None).pages if names else 0)
+
+
+def search(
+    site: OfSite,
+    q: str = "",
+    c: str = "",
+    n: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = PER_PAGE,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+    explain: bool = False,
+    facets: bool = True,
+    lang: Annotated[str, Query(max_length=20)] = "",
+    expand: bool | None = None,
+) -> SearchView:
+    """Search the pages of one collection, or of all."""
+    options = Options(explain=explain, facets=facets, language=lang or None, expand=expand)
+    found = site.search(c or None).search(q, n, offset, options)
+    return _answer(found, c, n, site.searchable())
+
+
+def _answer(found: Results, collection: str, n: int, collections: list[str]) -> Answer:
+    end = found.offset + len(found.hits)
+    return Answer(
+        query=found.query,
+        understood=found.understood,
+        collection=collection,
+        total=found.total,
+        is_partial=found.is_partial,
+        offset=found.offset,
+        n=n,
+        next_offset=end if found.hits and end < found.total else None,
+        took_ms=round(found.took_ms, 3),
+        hits=[_hit(hit) for hit in found.hits],
+        warnings=list(found.warnings),
+        suggestions=list(found.suggestions),
+        missing=list(found.missing),
+        expansion=found.expansion,
+        facets={name: dict(counts) for name, counts in found.facets.items()},
+        languages={language: round(share, 4) for language, share in found.languages.items()},
+        shards=Shards(found.shards_asked, found.shards_answered),
+        collections=collections,
+        notes=found.notes,
+    )
+
+
+def _hit(hit: Hit) -> HitView:
+    return HitView(
+        rank=hit.rank,
+        url=hit.url,
+        host=hit.host,
+        title=hit.title.plain(),
+        title_html=hit.title.html(),
+        snippet=hit.snippet.html(),
+        score=round(hit.score, 6),
+        lang=hit.lang or None,
+        type=hit.type or None,
+        date=_time(hit.date_s),
+        last_visit=_time(hit.last_visit_s),
+        backlinks=hit.backlinks,
+        fresh_probability=hit.fresh_probability,
+        alike=hit.alike,
+        explanation=hit.explanation,
+    )
+
+
+def _time(unix_s: float | None) -> str | None:
+    return iso_utc(unix_s) if unix_s else None

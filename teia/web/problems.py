@@ -1,0 +1,93 @@
+"""What goes wrong, said in one shape: a page for people, `{error, message, next, field}` for programs."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
+from teia.web.gate import NOBODY, Refused, Visitor, visitor_of
+from teia.web.rendering import Renderer, link
+from teia.web.site import UnknownCollection, site_of
+from teia.web.twins import API, Elsewhere
+
+logger = logging.getLogger(__name__)
+
+STATUS: tuple[tuple[type[TeiaError], int], ...] = (
+    (UnknownCollection, 404),
+    (QueryError, 400),
+    (ConfigError, 400),
+    (UsageError, 400),
+    (IndexFailure, 503),
+    (StoreError, 404),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that went wrong. `next` is what can be done; `field` the form field it is about."""
+
+    error: str
+    message: str
+    next: str = ""
+    field: str = ""
+    status: int = 500
+
+
+def install(app: FastAPI, renderer: Renderer) -> None:
+    """Let every exception of a route end as a `Problem`."""
+
+    async def answer(request: Request, problem: Problem) -> Response:
+        if request.url.path.startswith(API):
+            shown = {"error": problem.error, "message": problem.message, "next": problem.next}
+            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status)
+        if problem.status == 401 and request.method == "GET":
+            return RedirectResponse(link("/login", to=request.url.path), 303)
+        return renderer.response(request, await _asker(request), "problem.html", problem, problem.status)
+
+    @app.exception_handler(TeiaError)
+    async def of_teia(request: Request, error: TeiaError) -> Response:
+        if isinstance(error, Refused):
+            return await answer(request, Problem("refused", str(error), error.next_step, status=error.status))
+        status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+        return await answer(request, Problem(_word(error), str(error), status=status))
+
+    @app.exception_handler(Elsewhere)
+    async def elsewhere(_: Request, found: Elsewhere) -> Response:
+        return RedirectResponse(found.to, 303)
+
+    @app.exception_handler(RequestValidationError)
+    async def of_values(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field = str(first["loc"][-1]) if first["loc"] else ""
+        return await answer(request, Problem("bad_value", f"{field}: {first['msg']}", field=field, status=400))
+
+    @app.exception_handler(HTTPException)
+    async def of_http(request: Request, error: HTTPException) -> Response:
+        return await answer(request, Problem("http", str(error.detail), status=error.status_code))
+
+    @app.exception_handler(Exception)
+    async def of_ours(request: Request, error: Exception) -> Response:
+        event = secrets.token_hex(4)
+        logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
+        message = f"something went wrong here (event {event}); the crawl is not affected"
+        return await answer(request, Problem("internal", message))
+
+
+async def _asker(request: Request) -> Visitor:
+    try:
+        return await visitor_of(request, site_of(request))
+    except TeiaError:
+        return NOBODY
+
+
+def _word(error: TeiaError) -> str:
+    """`UnknownCollection` is `unknown_collection`."""
+    name = type(error).__name__
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")

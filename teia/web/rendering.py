@@ -1,0 +1,130 @@
+"""Templates, in the reader's language.
+
+Everything a template prints is escaped; what may hold marks (titles and snippets) is `Snippet.html()`, which escapes
+first and marks then. Text that a site wrote goes through the macros of `foreign.html`, which isolate its direction and
+say its language.
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from teia import __version__
+from teia.clock import Clock
+from teia.web.gate import Visitor
+from teia.web.roles import Role
+from teia.web.words import LOCALES, Locale, preferred
+
+HERE = Path(__file__).parent
+LANGUAGE_COOKIE, THEME_COOKIE = "teia_language", "teia_theme"
+THEMES = ("auto", "light", "dark")
+_BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
+
+
+class Renderer:
+    """Renders records with templates; one environment per language."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._environments = {tag: self._environment(locale) for tag, locale in LOCALES.items()}
+
+    def _environment(self, locale: Locale) -> Environment:
+        environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            extensions=["jinja2.ext.i18n"],
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.install_gettext_translations(translations_for(locale), newstyle=True)  # type: ignore[attr-defined]
+        environment.filters |= {
+            "number": locale.number,
+            "percent": locale.percent,
+            "size": locale.size,
+            "span": locale.span,
+            "moment": partial(_moment, locale),
+            "since": partial(_since, locale, self._clock),
+            "breakable": breakable,
+            "shown_url": shown_url,
+        }
+        environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
+        return environment
+
+    def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
+        """Answer with a page."""
+        locale = preferred(request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", ""))
+        theme = request.cookies.get(THEME_COOKIE, THEMES[0])
+        query = request.url.query
+        context = {
+            "view": view,
+            "visitor": visitor,
+            "path": request.url.path,
+            "here": request.url.path + (f"?{query}" if query else ""),
+            "collection": request.path_params.get("collection", ""),
+            "theme": theme if theme in THEMES else THEMES[0],
+            "version": __version__,
+        }
+        text = self._environments[locale.tag].get_template(template).render(context)
+        return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
+
+
+def translations_for(locale: Locale) -> gettext.NullTranslations:
+    """What English sentences are in a language; themselves in English."""
+    name = locale.tag.replace("-", "_")
+    return gettext.translation("teia", HERE / "locale", [name], fallback=True)
+
+
+def link(path: str, **query: object) -> str:
+    """An address of ours: path segments and query values quoted; values that are None or empty left out."""
+    wanted: Mapping[str, str] = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    return quote(path, safe="/:@") + (f"?{urlencode(wanted)}" if wanted else "")
+
+
+def breakable(text: str) -> Markup:
+    """A URL that may be wrapped after its separators."""
+    return Markup(_BREAK_AFTER.sub(r"\1<wbr>", str(escape(text))))  # noqa: S704  # escaped before
+
+
+def shown_url(url: str) -> Markup:
+    """A URL as results show it: host › folder › page, without its scheme."""
+    rest = url.partition("://")[2].rstrip("/")
+    parts = [part for part in rest.split("/") if part]
+    return Markup(" › ").join(breakable(part) for part in parts)
+
+
+def _seconds(moment: str | float | None) -> float | None:
+    if isinstance(moment, str):
+        return datetime.fromisoformat(moment).timestamp()
+    return moment
+
+
+def _moment(locale: Locale, moment: str | float | None) -> Markup:
+    """A `<time>` with the instant; the page's own script shows it in the reader's zone."""
+    at_s = _seconds(moment)
+    if at_s is None:
+        return Markup("")
+    iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}">{} UTC</time>').format(iso, locale.moment(at_s))
+
+
+def _since(locale: Locale, clock: Clock, moment: str | float | None) -> Markup:
+    at_s = _seconds(moment)
+    if at_s is None:
+        return Markup("")
+    iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        iso, locale.moment(at_s), locale.since(clock.now_s() - at_s)
+    )

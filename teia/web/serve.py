@@ -1,0 +1,99 @@
+"""`teia serve`: the application on a socket.
+
+Loopback only, unless told otherwise; and never on another address before somebody has an account, because until then
+the first person who comes may make one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from teia.clock import Clock
+from teia.errors import UsageError
+from teia.store.root import Root
+from teia.web import limits
+from teia.web.accounts import Accounts
+from teia.web.app import LOOPBACK_NAMES, make_app
+from teia.web.roles import Role
+from teia.web.site import Site
+
+SCRIPTS = "scripts"
+"""The user that tokens for scripts belong to."""
+
+
+def serve(
+    root: Root,
+    clock: Clock,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    token_out: Path | None,
+    say: Callable[[str], None],
+) -> None:
+    """Serve a root until the process is told to end; `say` is told where."""
+    accounts = Accounts(root.path / "web.sqlite", clock)
+    bound = _bound(host, port)
+    is_local = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+    if not is_local and accounts.is_empty:
+        bound.close()
+        raise UsageError(
+            f"{host} can be reached by others, and nobody has an account yet; start once on this machine alone"
+            " (without --host) and make one"
+        )
+    if token_out is not None:
+        write_token(accounts, token_out)
+    at, number = bound.getsockname()[:2]
+    shown = f"[{at}]" if ":" in at else at
+    say(f"http://{shown}:{number}/")
+    if accounts.is_empty:
+        say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
+        say("  makes the first account; it works once, within 10 minutes")
+    own = {host, shown, *names}
+    app = make_app(Site(root, clock, accounts), own | LOOPBACK_NAMES if is_local else own)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=limits.CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+def write_token(accounts: Accounts, path: Path) -> None:
+    """Write a new admin token for scripts to a file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        if host != "localhost":
+            raise UsageError(f"--host {host!r} is not an address; names that lead here are given with --name") from None
+        address = ipaddress.ip_address("127.0.0.1")
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((str(address), port))
+    except OSError as error:
+        made.close()
+        raise UsageError(
+            f"port {port} of {host} cannot be used: {error.strerror}; --port 0 takes a free one"
+        ) from error
+    made.listen(256)
+    return made

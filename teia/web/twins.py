@@ -1,0 +1,136 @@
+"""A page and its JSON twin from one function.
+
+    @pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)
+    def hosts(site: OfSite, collection: str, state: str = "") -> HostsView: ...
+
+makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
+record as JSON. Both need the same role; a route without one cannot be made, and the table of all routes with their
+roles (`Pages.gates`) is what the authorisation test goes through.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from fastapi import APIRouter, Body, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from teia.web.gate import Visitor, needs, visitor_of
+from teia.web.rendering import Renderer
+from teia.web.roles import Role
+from teia.web.site import Site, site_of
+
+API = "/api/v1"
+Make = TypeVar("Make", bound=Callable[..., Any])
+Change = TypeVar("Change", bound=Callable[..., "Done"])
+
+OfSite = Annotated[Site, Depends(site_of)]
+OfVisitor = Annotated[Visitor, Depends(visitor_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One route as the authorisation test sees it."""
+
+    method: str
+    path: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a change: a sentence, and where to look at it."""
+
+    message: str
+    to: str
+
+
+class Elsewhere(Exception):  # nothing is wrong: what was asked for is at another address
+    """Leads to another address of ours."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(to)
+        self.to = to
+
+
+class Pages:
+    """Collects routes; `router` has them all."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.router = APIRouter()
+        self.gates: list[Gate] = []
+        self._renderer = renderer
+
+    def page(self, path: str, template: str, role: Role, *, twin: bool = True) -> Callable[[Make], Make]:
+        """Register what makes a page's record."""
+
+        def register(make: Make) -> Make:
+            record = get_type_hints(make)["return"]
+            view_of = Annotated[Any, Depends(make)]
+
+            def as_page(request: Request, visitor: OfVisitor, view: Any) -> HTMLResponse:
+                return self._renderer.response(request, visitor, template, view)
+
+            def as_json(view: Any) -> Any:
+                return view
+
+            for endpoint in (as_page, as_json):  # what FastAPI reads: the view comes from `make`
+                endpoint.__annotations__ |= {"request": Request, "visitor": OfVisitor, "view": view_of}
+            self.add("GET", path, role, as_page, response_class=HTMLResponse, include_in_schema=False)
+            if twin:
+                summary = (make.__doc__ or "").partition("\n")[0]
+                name = f"{make.__module__.rpartition('.')[2]}_{make.__name__}"
+                self.add("GET", API + path, role, as_json, response_model=record, summary=summary, operation_id=name)
+            return make
+
+        return register
+
+    def deed(self, path: str, role: Role) -> Callable[[Change], Change]:
+        """Register a change: a form's POST, which leads to a page, and the API's, which answers `Done`.
+
+        The function's parameter `asked` is the record of what is wanted, a pydantic model; it comes as form fields or
+        as JSON.
+        """
+
+        def register(change: Change) -> Change:
+            def as_form(**given: Any) -> RedirectResponse:
+                done = change(**given)
+                return RedirectResponse(done.to, 303)
+
+            as_form.__signature__ = _asking(change, Form())  # type: ignore[attr-defined]
+            as_api = _renamed(change, _asking(change, Body()))
+            summary = (change.__doc__ or "").partition("\n")[0]
+            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
+            self.add("POST", path, role, as_form, include_in_schema=False, response_class=RedirectResponse)
+            self.add("POST", API + path, role, as_api, response_model=Done, summary=summary, operation_id=name)
+            return change
+
+        return register
+
+    def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
+        """Add one route with its role; for what is neither a page nor a change."""
+        self.gates.append(Gate(method, path, role))
+        gate = Depends(needs(role))
+        self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
+
+
+def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
+    """The signature of a change, with what is asked for coming from form fields or from JSON."""
+    hints = get_type_hints(change, include_extras=True)
+    signature = inspect.signature(change)
+    parameters = [
+        each.replace(annotation=Annotated[hints[name], source] if name == "asked" else hints[name])
+        for name, each in signature.parameters.items()
+    ]
+    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+
+
+def _renamed(change: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    def as_api(**given: Any) -> Any:
+        return change(**given)
+
+    as_api.__signature__ = signature  # type: ignore[attr-defined]
+    return as_api

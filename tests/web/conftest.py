@@ -1,0 +1,92 @@
+"""A small crawled and indexed root behind the application, and people who may ask it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import argon2
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from teia.clock import WallClock
+from teia.crawl.indexing import Following
+from teia.store.root import open_root
+from teia.web.accounts import Accounts
+from teia.web.app import make_app
+from teia.web.roles import Role
+from teia.web.site import Site
+from tests.crawl.webs import ScriptedWeb, crawl_web, html
+
+BASE = "http://127.0.0.1:8700"
+PASSWORD = "uma senha comprida"  # of nobody
+QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+XSS = "<script>alert(1)</script>"
+PAGES = {
+    "/": html("/lei", "/renda", "/xss", text="O começo de tudo."),
+    "/lei": html("/renda", text="A lei do imposto de renda de 2026."),
+    "/renda": html("/", text="A renda das pessoas."),
+    "/xss": html("/", text=f"perigo {escape(XSS)} &lt;img src=x onerror=alert(2)&gt; perigo"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def crawled_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawled and indexed collection; copied by who writes in it."""
+    data = crawl_web(ScriptedWeb({"x.test": PAGES}), tmp_path_factory.mktemp("web"), "x.test/").data
+
+    async def index() -> None:
+        following = Following(open_root(data), "main", WallClock())
+        try:
+            await following.finish()
+        finally:
+            await following.close()
+
+    asyncio.run(index())
+    return data
+
+
+@dataclass
+class Web:
+    """The application, and clients that are signed in as somebody."""
+
+    app: FastAPI
+    site: Site
+
+    def client(self, role: Role = Role.PUBLIC) -> TestClient:
+        """A browser; the roles but PUBLIC are signed in."""
+        client = TestClient(self.app, BASE, follow_redirects=False, raise_server_exceptions=False)
+        if role is not Role.PUBLIC:
+            code, name = self.site.accounts.invite(role), f"{role.word}-{len(self.site.accounts.users())}"
+            answer = client.post("/login/first", data={"code": code, "name": name, "password": PASSWORD})
+            assert answer.status_code == 303, answer.text
+        return client
+
+    def token(self, role: Role) -> dict[str, str]:
+        """The header of a program of this role."""
+        return {"authorization": f"Bearer {self.site.accounts.make_token('test', 'test', role)}"}
+
+    def csrf(self, client: TestClient) -> str:
+        """The token that forms of this client's pages carry."""
+        session = self.site.accounts.session(client.cookies["teia_session"])
+        assert session is not None
+        return session.csrf
+
+    def some_url(self) -> str:
+        return str(self.client().get("/api/v1/search?q=imposto").json()["hits"][0]["url"])
+
+
+@pytest.fixture
+def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    shutil.copytree(crawled_data, tmp_path / "data")
+    monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
+    monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
+    clock = WallClock()
+    site = Site(open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK))
+    yield Web(make_app(site), site)
+    site.close()
