@@ -1,8 +1,9 @@
 """Every setting, in one typed tree.
 
-A section is a frozen dataclass; a setting is a field made by `setting(default, meaning, ...)`, which carries its unit
-and what values are allowed. Values come from, in rising order: the default here, a TOML file, the environment
-(`TEIA_COURTESY_DELAY_S=2`), flags. `load` reads them once at start; from then on sections are passed in as values.
+A section is a frozen dataclass; a setting is a field made by `setting(default, meaning, ...)` (settings.py), which
+carries its unit and what values are allowed. Values come from, in rising order: the default here, a TOML file, the
+environment (`TEIA_COURTESY_DELAY_S=2`), flags. `load` reads them once at start; from then on sections are passed in as
+values.
 
 Unknown keys refuse to start and name the nearest one; a wrong value says the key, the value and what is allowed.
 `teia config` prints the result with where each value came from; docs/config.md is generated from this tree.
@@ -14,48 +15,20 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-import math
-import re
 import tomllib
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from teia.errors import ConfigError
+from teia.settings import checked, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
 
 Tree = TypeVar("Tree")
 ENVIRONMENT_PREFIX = "TEIA_"
-MAX_NUMBER = 2**63
-"""What a whole number may not reach: it would fit neither SQLite nor, at some size, a float."""
 NOT_SETTINGS = frozenset({"TEIA_CONFORMANCE", "TEIA_PYTHON", "TEIA_VENV"})
 """Variables that our scripts and tests read; everything else that begins with TEIA_ must be a setting."""
-
-
-def setting(
-    default: Any,
-    meaning: str,
-    *,
-    unit: str = "",
-    at_least: float | None = None,
-    at_most: float | None = None,
-    choices: tuple[str, ...] = (),
-    matches: str = "",
-) -> Any:
-    """Declare one setting: its default, one line of meaning, and the values it may take."""
-    metadata = {
-        "meaning": meaning,
-        "unit": unit,
-        "at_least": at_least,
-        "at_most": at_most,
-        "choices": choices,
-        "matches": matches,
-    }
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 # ---- the tree -------------------------------------------------------------------------------------------------------
@@ -279,6 +252,18 @@ class RefreshSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleSettings:
+    """When the collection is crawled (T1; see schedules.md)."""
+
+    start: str = setting("", "when the first run begins, like 2026-11-21 02:00; empty: there is no schedule")
+    zone: str = setting("", "time zone of start and until, like America/Sao_Paulo; empty: the machine's")
+    every: str = setting("once", "from one start to the next: once, or like 7 days, 12 hours, 1 month")
+    stop_after: str = setting("", "a run ends after so long, like 4 hours; empty: when it is done or the next begins")
+    until: str = setting("", "last day on which a run begins, like 2027-06-30; empty: there is none")
+    keep_fresh: bool = setting(False, "whether known pages are kept fresh between runs")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole tree; one section per stage."""
 
@@ -295,6 +280,7 @@ class Config:
     commit: CommitSettings = field(default_factory=CommitSettings)
     sites: SitesSettings = field(default_factory=SitesSettings)
     refresh: RefreshSettings = field(default_factory=RefreshSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +392,7 @@ def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
         if dataclasses.is_dataclass(hints[each.name]):
             arguments[each.name] = _build(hints[each.name], values, f"{key}.")
         elif key in values:
-            arguments[each.name] = _checked(key, values[key], hints[each.name], each.metadata)
+            arguments[each.name] = checked(key, values[key], hints[each.name], each.metadata)
     return tree(**arguments)
 
 
@@ -450,49 +436,3 @@ def _nearest(key: str, known: Mapping[str, Any]) -> str:
     close = [each for each in known if each.rpartition(".")[2] == last][:1]
     close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"
-
-
-def _checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
-    """Return the value in the type of its setting, or say what is allowed."""
-    if get_origin(kind) in {types.UnionType, Union}:
-        kind = next(option for option in get_args(kind) if option is not type(None))
-    if get_origin(kind) is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{key} = {value!r}: must be a list")
-        return tuple(_checked(key, item, get_args(kind)[0], allowed) for item in value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value) if abs(value) < MAX_NUMBER else math.inf
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{key} = {value!r}: must be {_KIND_NAMES.get(kind, kind.__name__)}")
-    _check_allowed(key, value, allowed)
-    return value
-
-
-_KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-
-
-def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
-    low, high = allowed.get("at_least"), allowed.get("at_most")
-    unit = f" {allowed['unit']}" if allowed.get("unit") else ""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not -MAX_NUMBER < value < MAX_NUMBER:
-            raise ConfigError(f"{key} = {value!r}: must be a number below 2^63")
-        if low is not None and value < low:
-            raise ConfigError(f"{key} = {value!r}: must be at least {low}{unit}")
-        if high is not None and value > high:
-            raise ConfigError(f"{key} = {value!r}: must be at most {high}{unit}")
-    if isinstance(value, str) and not _is_unicode(value):
-        raise ConfigError(f"{key} = {value!a}: must be valid UTF-8")
-    if allowed.get("choices") and value not in allowed["choices"]:
-        raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(allowed['choices'])}")
-    if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
-        raise ConfigError(f"{key} = {value!r}: must look like {allowed['matches']}")
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be written to a file: bytes of a command line that are no UTF-8 arrive as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,8 +11,10 @@ import typer
 
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
+from teia.cli.schedule import show
 from teia.clock import WallClock
 from teia.config import Config, toml_value
+from teia.crawl.agenda import agenda_of
 from teia.crawl.changing import Changed, change
 from teia.crawl.collections import choose, saved
 from teia.crawl.edits import Edit, Operator, form_of, implied_scope, parse_edit
@@ -119,7 +121,10 @@ def set_settings(data: Data, settings: Settings, collection: Collection = None, 
     """
     root = open_root(data)
     edits = [_with_path(parse_edit(text)) for text in settings]
-    _report(change(root, choose(root, collection), edits, WallClock()), as_json)
+    changed = change(root, choose(root, collection), edits, WallClock())
+    _report(changed, as_json)
+    if any(key.startswith("schedule.") for key in changed.settings) and not as_json:
+        show(agenda_of(root, changed.collection, WallClock()), progress_console())
 
 
 # ---- what they share ------------------------------------------------------------------------------------------------

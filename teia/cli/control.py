@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
+from teia.crawl.agenda import in_summary
 from teia.crawl.collections import choose
 from teia.crawl.control import Command, Control
 from teia.crawl.reading import account_at_rest
+from teia.crawl.summary import nothing_yet
 from teia.errors import StoreError
 from teia.store.root import Root, open_root
 
@@ -22,7 +25,8 @@ STOP_PATIENCE_S = 30.0
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
     """Say how a crawl stands: live if one is running, else what its folder holds."""
     root = open_root(data)
-    account = current_account(root, choose(root, collection))
+    name = choose(root, collection)
+    account = {**current_account(root, name), **in_summary(root, name, WallClock())}
     if as_json:
         print_json(account)
     else:
@@ -37,27 +41,36 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
         return account_at_rest(root, name)
     try:
         run = control.run(name)
-        return dict(run.account) if run is not None and run.account else account_at_rest(root, name)
     finally:
         control.close()
+    if run is not None and "requests" in run.account:
+        return dict(run.account)
+    if run is None:
+        return account_at_rest(root, name)
+    try:
+        account = account_at_rest(root, name)
+    except StoreError:  # it waits for its first run
+        account = asdict(nothing_yet(name))
+    return {**account, **run.account}
 
 
 def pause(data: Data, collection: Collection = None) -> None:
     """Let a running crawl rest: no new requests until `teia resume`."""
-    _tell(open_root(data), collection, Command.PAUSE, "paused")
+    tell(open_root(data), collection, Command.PAUSE, "paused")
 
 
 def resume(data: Data, collection: Collection = None) -> None:
     """Let a paused crawl go on."""
-    _tell(open_root(data), collection, Command.RESUME, "going on")
+    tell(open_root(data), collection, Command.RESUME, "going on")
 
 
 def stop(data: Data, collection: Collection = None) -> None:
     """Stop a running crawl cleanly; `teia crawl` on the same folder goes on later."""
-    _tell(open_root(data), collection, Command.STOP, "stopped")
+    tell(open_root(data), collection, Command.STOP, "stopped")
 
 
-def _tell(root: Root, collection: str | None, command: Command, done: str) -> None:
+def tell(root: Root, collection: str | None, command: Command, done: str) -> None:
+    """Give a running crawl a command, and wait until it was heard."""
     name, clock = choose(root, collection), WallClock()
     control = Control(root.path / "control.sqlite")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from teia.cli.options import AsJson, Data
 from teia.crawl import JOB
+from teia.errors import UsageError
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root, open_root
 
@@ -35,7 +37,17 @@ KeepFresh = Annotated[
     bool | None, typer.Option("--keep-fresh/--no-keep-fresh", help="Visit known pages again, until told to stop.")
 ]
 Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Which known page comes next: edf, index, psp …")]
+Scheduled = Annotated[bool, typer.Option("--scheduled", help="Serve the schedules of all collections there are.")]
+Now = Annotated[bool, typer.Option("--now", help="A run at once, whatever the schedule says: known pages again too.")]
 Cells = Annotated[int | None, typer.Option(help="Parts a new collection is split into.")]
+
+
+class When(Enum):
+    """When collections are crawled: as each of them is configured, those with a schedule alone, or a run now."""
+
+    AS_CONFIGURED = "as configured"
+    SCHEDULED = "scheduled"
+    NOW = "now"
 
 
 def crawl(
@@ -60,10 +72,13 @@ def crawl(
     keep_fresh: KeepFresh = None,
     policy: Policy = None,
     no_index: NoIndex = None,
+    scheduled: Scheduled = False,
+    now: Now = False,
     as_json: AsJson = False,
 ) -> None:
     """Crawl from SEEDs, politely, into --data; run it again to go on where it stopped.
 
+    A collection with a schedule (`teia schedule`) waits for its time.
     RULE: host:NAME domain:NAME suffix:.br prefix:URL regex:EXPR type:text/html lang:pt query:no py:MODULE.NAME @FILE,
     and not(RULE), and(RULE, RULE). Repeated rules are "or". Example:
     teia crawl https://example.org/ --data archive --max-pages 1000
@@ -88,10 +103,22 @@ def crawl(
         "fetch.dns": dns,
         "fetch.allow_nets": allow_net or None,
     }
-    crawl_with(open_root(data, create=True), name, config, flags, as_json)
+    if scheduled and (now or seeds or config):
+        raise UsageError(
+            "--scheduled serves collections that are there; it goes with neither --now, --config nor a SEED"
+        )
+    when = When.SCHEDULED if scheduled else When.NOW if now else When.AS_CONFIGURED
+    crawl_with(open_root(data, create=not scheduled), name, config, flags, as_json, when)
 
 
-def crawl_with(root: Root, name: str | None, file: Path | None, flags: dict[str, Any], as_json: bool) -> None:
+def crawl_with(
+    root: Root,
+    name: str | None,
+    file: Path | None,
+    flags: dict[str, Any],
+    as_json: bool,
+    when: When = When.AS_CONFIGURED,
+) -> None:
     """Crawl one collection of a root with these flags, or all of them where nothing says which; and report.
 
     The parse children begin with half a second of imports, and so do we: both at once.
@@ -102,6 +129,6 @@ def crawl_with(root: Root, name: str | None, file: Path | None, flags: dict[str,
         try:
             from teia.cli.crawling import crawl_and_report
 
-            crawl_and_report(root, name, file, flags, as_json, zygote)
+            crawl_and_report(root, name, file, flags, as_json, zygote, when)
         finally:
             zygote.abandon()

@@ -5,34 +5,51 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 import uvloop
 
+from teia.cli.crawl import When
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.config import Config
-from teia.crawl.collections import configure_all
+from teia.crawl.collections import choose, configure, configure_all, saved
 from teia.crawl.companion import Companion
 from teia.crawl.opening import open_crawler
 from teia.crawl.reading import audit_of
 from teia.crawl.reporting import last_change, listen
 from teia.crawl.summary import Summary, summarize
+from teia.errors import UsageError
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
 
 
 def crawl_and_report(
-    root: Root, name: str | None, file: Path | None, flags: dict[str, Any], as_json: bool, zygote: ZygoteProcess
+    root: Root,
+    name: str | None,
+    file: Path | None,
+    flags: dict[str, Any],
+    as_json: bool,
+    zygote: ZygoteProcess,
+    when: When = When.AS_CONFIGURED,
 ) -> None:
     """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
     since = last_change(root)
+    if when is When.SCHEDULED:
+        _check_scheduled(root, name)
+        _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
+        return
     configs = configure_all(root, name, file, os.environ, flags)
+    if when is When.NOW or any(config.schedule.start for config in configs):
+        _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
+        return
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since))
     audits = [audit_of(root, config.collection.name, config.courtesy) for config in configs]
     accounts = [
@@ -47,6 +64,37 @@ def crawl_and_report(
         raise typer.Exit(INTERRUPTED)
     if any(account["failed_seeds"] and not account["requests"] for account in accounts):
         raise typer.Exit(FAILED)
+
+
+def _serve(
+    root: Root,
+    names: Callable[[], Sequence[str]],
+    flags: dict[str, Any],
+    as_json: bool,
+    zygote: ZygoteProcess,
+    when: When,
+) -> None:
+    """Let a coordinator crawl; flags hold for all it does, but for seeds, which the collections have by now."""
+    from teia.cli.scheduled import serve_and_report  # loads numpy, which a plain crawl does without
+
+    def read(name: str) -> Config:
+        return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
+
+    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW)
+
+
+def _scheduled(root: Root, name: str | None) -> list[str]:
+    """The collections with a schedule, of all there are or of the one that is named."""
+    names = [choose(root, name)] if name is not None else root.collections()
+    return [each for each in names if saved(root, each).config.schedule.start]
+
+
+def _check_scheduled(root: Root, name: str | None) -> None:
+    if not _scheduled(root, name):
+        raise UsageError(
+            f"no collection in {root.path} has a schedule;"
+            f' `teia set schedule.start="2026-11-21 02:00" --data {root.path}` gives it one'
+        )
 
 
 async def _crawl_and_index(

@@ -35,6 +35,7 @@ COMMANDS = {
     "block": ("teia.cli.change:block", CRAWLING),
     "unblock": ("teia.cli.change:unblock", CRAWLING),
     "set": ("teia.cli.change:set_settings", CRAWLING),
+    "schedule": ("teia.cli.schedule:schedule", CRAWLING),
     "status": ("teia.cli.control:status", CRAWLING),
     "pause": ("teia.cli.control:pause", CRAWLING),
     "resume": ("teia.cli.control:resume", CRAWLING),

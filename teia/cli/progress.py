@@ -14,6 +14,7 @@ from rich.table import Table
 from teia.clock import Clock
 from teia.crawl.companion import Companion
 from teia.crawl.engine import Crawler
+from teia.crawl.runs import in_words
 from teia.crawl.summary import Summary, summarize
 
 REFRESH_S = 0.5
@@ -112,6 +113,13 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
     )
     if account.get("freshness"):
         console.print(f"  {freshness(account['freshness'])}")
+    if account.get("run"):
+        run = account["run"]
+        state = f"ended ({run['why']})" if run["ended"] else "is open"
+        what = in_words(run["known"], run["visited"], run["new"], is_over=bool(run["ended"]))
+        console.print(f"  run {run['number']} {state}: {what}")
+    if account.get("next_run"):
+        console.print(f"  next run: {account['next_run'][:16].replace('T', ' ')} UTC")
     if account["paused_why"]:
         console.print(f"  [red]paused:[/red] {escape(account['paused_why'])}", soft_wrap=True)
     for failed in account.get("failed_seeds", ()):
@@ -123,6 +131,7 @@ _ENDS = {
     "limit": "stopped at its limit",
     "stopped": "stopped; the same command goes on",
     "paused": "paused",
+    "waiting": "waiting for its next run",
 }
 
 

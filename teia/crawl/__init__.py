@@ -14,6 +14,8 @@ authority.py new PageRank for the queues of a crawl by it
 meaning.py   what a configuration means; edits.py, changing.py and reporting.py change it while it runs
 refreshing.py  known pages that come again (docs/keep-fresh.md); hostplan.py plans a host, carrying.py carries out other
              policies' plans, weights.py says what matters, yielding.py what gives way, standing.py how fresh it all is
+schedule.py  when runs begin (docs/schedules.md); duties.py decides what is due, coordinator.py does it with charges.py,
+             rounds.py visits all known pages again, runs.py remembers runs, agenda.py shows it all
 depths.py    links of pages that turned out to be nearer to a seed than when they were read (T1)
 closing.py   CDXJ beside every closed WARC file
 cells.py, descriptors.py, logrows.py, messages.py, space.py, visits.py     the small things between them

@@ -28,6 +28,7 @@ TOLERANCE_S = 0.002
 """The calendar may be stepped a little between two readings; rests are kept by a clock that is not."""
 
 MAX_DETAILS = 20
+MAX_HOSTS = 1_000_000
 
 IMPORTED_RUN = -1
 """The `run` of rows that `teia import log` brought: requests of somebody else, for whom this audit does not speak."""
@@ -47,16 +48,20 @@ def audit_politeness(
     courtesy: CourtesySettings,
     history: Sequence[InForce] = (),
     shared: Mapping[str, int] | None = None,
+    others: Sequence[Log] = (),
 ) -> PolitenessAudit:
     """Check every request of a fetch log.
 
     `history` is which delay was in force since when, `shared` how many sites share an address, if that is known.
+    `others` are the logs of collections that were crawled beside: what robots.txt told one, it told all.
     """
     sites = _sites_by_address(log, courtesy, shared or {})
     checked = int(log.query(f"SELECT count(*) FROM {_OURS}").rows[0][0])  # noqa: S608  # our own text
     complaints: list[str] = []
     violations = 0
-    for what, sql in _questions(courtesy, history or [InForce(0.0, courtesy.delay_s, courtesy.per_host)], sites):
+    excused = _excused(log, others) if courtesy.robots else frozenset()
+    in_force = history or [InForce(0.0, courtesy.delay_s, courtesy.per_host)]
+    for what, sql in _questions(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
         if number:
@@ -77,8 +82,23 @@ def _sites_by_address(log: Log, courtesy: CourtesySettings, shared: Mapping[str,
     return {address: number for address, number in sites.items() if number > courtesy.shared_sites}
 
 
+def _excused(log: Log, others: Sequence[Log]) -> frozenset[str]:
+    """The hosts whose robots.txt another collection had fetched before the first page that came without."""
+    if not others:
+        return frozenset()
+    without = f"SELECT host, min(started) FROM ({_unasked()}) GROUP BY host"  # noqa: S608  # our own text
+    first_s: dict[str, float] = dict(log.query(without, MAX_HOSTS).rows)
+    excused: set[str] = set()
+    for other in others if first_s else ():
+        told = other.query(
+            "SELECT host, min(epoch(started)) FROM fetches WHERE kind = 'robots' GROUP BY host", MAX_HOSTS
+        ).rows
+        excused |= {host for host, at_s in told if host in first_s and at_s <= first_s[host]}
+    return frozenset(excused)
+
+
 def _questions(
-    courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int]
+    courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> list[tuple[str, str]]:
     """What is asked of the log; each question selects (url, started, note) of the requests that broke a rule."""
     owed = _owed(history)
@@ -87,7 +107,7 @@ def _questions(
         ("early for its address", _early("address", _divided(owed, courtesy), sites)),
     ]
     if courtesy.robots:
-        questions.append(("before robots.txt", _UNASKED))
+        questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
     return questions
 
 
@@ -148,11 +168,15 @@ _OURS = f"""
      FROM fetches WHERE run IS NULL OR run <> {IMPORTED_RUN})
 """  # noqa: S608  # our own text
 
-_UNASKED = f"""
-    SELECT f.url, f.started, '' AS note
-    FROM {_OURS} AS f
-    LEFT JOIN (SELECT host, min(epoch(started)) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r
-        USING (host)
-    WHERE f.kind <> 'robots' AND (r.first IS NULL OR r.first > f.started)
-    ORDER BY f.started
-"""  # noqa: S608  # our own text
+
+def _unasked(excused: frozenset[str] = frozenset()) -> str:
+    names = ", ".join("'" + host.replace("'", "''") + "'" for host in sorted(excused))
+    others = f"AND f.host NOT IN ({names})" if names else ""
+    return f"""
+        SELECT f.url, f.host, f.started, '' AS note
+        FROM {_OURS} AS f
+        LEFT JOIN (SELECT host, min(epoch(started)) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r
+            USING (host)
+        WHERE f.kind <> 'robots' AND (r.first IS NULL OR r.first > f.started) {others}
+        ORDER BY f.started
+    """  # noqa: S608  # our own text

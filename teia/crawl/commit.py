@@ -48,6 +48,7 @@ from teia.urls import cell_of, site_of, slot_of, split
 if TYPE_CHECKING:
     from teia.crawl.authority import Authority
     from teia.crawl.refreshing import Refresh
+    from teia.crawl.rounds import RevisitAll
 
 FORGET_EVERY_S = 600.0
 """How often places that have rested for long are dropped from the ledger."""
@@ -124,7 +125,7 @@ class Committer:
         self.cells = cells
         self.aliases = aliases
         self.authority: Authority | None = None
-        self.refresh: Refresh | None = None
+        self.refresh: Refresh | RevisitAll | None = None
         self._starts = starts
         self._ledger = ledger
         self._clock = clock

@@ -8,6 +8,9 @@ A change of settings (edits.py) is a row of `changes`. Whoever asks for it write
 crawler takes up the rows that came after it read its own settings, and answers each. So a change is never only here:
 what a death leaves unanswered is in the file.
 
+`series` is how the numbers of the account went: a point every few seconds for the last minutes, one every ten minutes
+for the last month (series.py).
+
 On a full disk the crawler goes on listening and telling as well as it can: what is in the log of this file is brought
 into it, and the log's room is used again.
 """
@@ -45,6 +48,10 @@ CREATE TABLE IF NOT EXISTS runs (
     collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
     account TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS series (
+    collection TEXT NOT NULL, step_s REAL NOT NULL, time_s REAL NOT NULL, point TEXT NOT NULL,
+    PRIMARY KEY (collection, step_s, time_s)
+) WITHOUT ROWID;
 """
 
 
@@ -54,6 +61,7 @@ class Command(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
+    RUN = "run"  # begin a run now; for whoever serves a schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,12 @@ class Control:
         row = self._db.execute("SELECT answer FROM changes WHERE id = ?", (number,)).fetchone()
         return None if row is None else row[0]
 
+    def points(self, collection: str, step_s: float, since_s: float) -> list[tuple[float, list[float | None]]]:
+        """The points of a series after a time, oldest first, each with its time."""
+        sql = "SELECT time_s, point FROM series WHERE collection = ? AND step_s = ? AND time_s > ? ORDER BY time_s"
+        rows = self._db.execute(sql, (collection, step_s, since_s))
+        return [(time_s, json.loads(point)) for time_s, point in rows]
+
     # -- the crawler ---------------------------------------------------------------------------------------
 
     def last_change(self) -> int:
@@ -147,6 +161,15 @@ class Control:
     def account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
         sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"
         self._write(sql, (now_s, json.dumps(account), collection))
+
+    def note_point(self, collection: str, step_s: float, now_s: float, point: Sequence[float | None]) -> None:
+        """Write a point of a series."""
+        row = (collection, step_s, now_s, json.dumps(point))
+        self._write("INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?)", row)
+
+    def drop_points(self, collection: str, step_s: float, before_s: float) -> None:
+        sql = "DELETE FROM series WHERE collection = ? AND step_s = ? AND time_s < ?"
+        self._write(sql, (collection, step_s, before_s))
 
     def take(self, collection: str, now_s: float) -> list[Command]:
         """Return the commands not yet carried out, marked as done: carrying them out cannot fail.

@@ -17,6 +17,7 @@ from teia.config import Config
 from teia.crawl.aliases import AliasBook
 from teia.crawl.budgets import Budgets
 from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.live import Live
 from teia.crawl.meaning import Meaning
 from teia.crawl.messages import decode_reading, with_focus
 from teia.crawl.naming import Names
@@ -27,7 +28,7 @@ from teia.frontier.ledger import InForce, Rest
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
-from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW, LANE_REFRESH
+from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
 from teia.frontier.sharing import KEPT_FROM
 from teia.frontier.tails import tail_of
 from teia.records import Outcome
@@ -121,6 +122,7 @@ class Crawl:
         self._restless = order_named(config.collection.order).restless
         self.keeps_fresh = config.refresh.keep
         self.names = Names(None)
+        self.live = Live()
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -216,7 +218,7 @@ class Crawl:
         except Exception as error:  # noqa: BLE001  # a rule that is a function of the user's own
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
         spent = self.spent(queue)
-        if spent and item.lane != LANE_REFRESH:  # budgets are against pages without end, not against known ones
+        if spent and not item.visits:  # budgets are against pages without end, not against known ones
             return Outcome.BUDGET, spent
         failed = self.budgets.failed(queue, self.config.limits)
         return (queue.last_failure, failed) if failed else None
@@ -322,6 +324,11 @@ class Crawl:
     @property
     def has_uncommitted(self) -> bool:
         return bool(self.uncommitted or self._seeds or self._rests or self._parked or self._group is not None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is under way or waits for its commit."""
+        return not self._open and not self.committing and not self.has_uncommitted
 
     def take_group(self, now: float) -> Group:
         """Hand over what waits; a group that failed is handed over again, with what came since left for the next."""

@@ -166,7 +166,7 @@ class Crawler:
                 crawl.pause("asked to")
             elif command is Command.RESUME:
                 crawl.resume(self._schedule)
-            else:
+            elif command is Command.STOP:
                 crawl.end()
 
     def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
@@ -302,6 +302,7 @@ class Crawler:
         if queue.server.last_end > float("-inf"):
             visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
         crawl.started(visit)
+        crawl.live.started(visit)
         self._schedule.started(queue)
         self.metrics.requests += 1
         is_robots = item.purpose == "robots"
@@ -321,6 +322,7 @@ class Crawler:
 
     def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
+        crawl.live.ended(visit)
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         back_off_s = retry_after_s(fetched, self._clock.now_s())
         if fetched.status in {429, 503} and back_off_s == 0:
@@ -418,6 +420,7 @@ class Crawler:
     def _conclude(self, crawl: Crawl, visit: Visit) -> None:
         visit.verdict = verdict_of(visit, crawl.config, self._chance)
         self.metrics.outcomes[visit.outcome] += 1
+        crawl.live.concluded(visit)
         crawl.concluded(visit, self._clock.ticks_s())
 
     # -- commits -------------------------------------------------------------------------------------------

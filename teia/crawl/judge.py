@@ -18,7 +18,7 @@ from teia.records import Fetched
 MAX_RETRY_AFTER_S = 86_400.0
 PATIENT_TRIES = 30
 LONGEST_WAIT_S = 3_600.0
-"""How a known page that fails is tried again while pages are kept fresh: for about a day."""
+"""How a known page that fails is tried again where pages come again: for about a day."""
 
 _RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
@@ -71,7 +71,8 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
 def verdict_of(visit: Visit, config: Config, chance: random.Random) -> Verdict:
     """What becomes of the URL; waits are drawn up to a tenth longer, so that retries do not come back together."""
     judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
-    if config.refresh.keep and visit.item.visits and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
+    comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
+    if comes_again and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
         judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
     if judged.state != STATE_QUEUED:
         return judged

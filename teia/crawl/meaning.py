@@ -16,6 +16,7 @@ from pathlib import Path
 from teia import __version__
 from teia.config import Config, CourtesySettings
 from teia.crawl.messages import Reading, encode
+from teia.crawl.schedule import schedule_of
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
@@ -180,9 +181,10 @@ def _check_processors(names: Sequence[str]) -> None:
 
 
 def check(config: Config) -> None:
-    """Raise ConfigError for a setting whose text means nothing: a seed, a rule, an order, a network, an override."""
+    """Raise ConfigError for a setting whose text means nothing: a seed, a rule, a date, a network …"""
     seeds_of(config)
     reading_of(config)
+    schedule_of(config.schedule)
     order_named(config.collection.order)
     if config.collection.order == focused.name:
         from teia.crawl.learning import check_focus

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 from teia.clock import Clock
@@ -56,8 +56,13 @@ def _focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
 
 
 @contextmanager
-def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Clock) -> Iterator[list[Crawl]]:
-    """Open the collections for writing, as the last commit left them."""
+def open_crawls(
+    root: Root, configs: Sequence[Config], ledger: Ledger, clock: Clock, since_s: Mapping[str, float] | None = None
+) -> Iterator[list[Crawl]]:
+    """Open the collections for writing, as the last commit left them.
+
+    `since_s` are those whose known pages are all to be visited again, unless they were since then (rounds.py).
+    """
     with ExitStack() as stack:
         crawls = []
         for number, config in enumerate(configs):
@@ -77,6 +82,10 @@ def open_crawls(root: Root, configs: Sequence[Config], ledger: Ledger, clock: Cl
                 weigh = weigher(config.refresh, folder.ranks)
                 committer.refresh = Refresh(cells, config, clock, weigh)
                 stack.callback(committer.refresh.close)
+            elif since_s and folder.name in since_s:
+                from teia.crawl.rounds import RevisitAll
+
+                committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
             if focus is not None:
                 agree_on_kinds(cells, focus)
             meaning = meaning_of(config, folder.lists)
@@ -152,19 +161,24 @@ def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
 
 @asynccontextmanager
 async def open_crawler(
-    root: Root, configs: Sequence[Config], clock: Clock, seed: int, zygote: ZygoteProcess | None = None
+    root: Root,
+    configs: Sequence[Config],
+    clock: Clock,
+    seed: int,
+    zygote: ZygoteProcess | None = None,
+    since_s: Mapping[str, float] | None = None,
 ) -> AsyncIterator[Crawler]:
     """Yield a crawler for collections of a root, which the caller has locked. They share courtesy and fetcher.
 
     What concerns the machine rather than a collection (resolver, networks, parse children, courtesy) is taken from the
-    first configuration. A `zygote` that was started before for `JOB` is taken over.
+    first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`.
     """
     shared = configs[0]
     descriptors = raise_limit()
     ledger = Ledger(root.path / "ledger.sqlite")
     is_clean = False
     try:
-        with open_crawls(root, configs, ledger, clock) as crawls:
+        with open_crawls(root, configs, ledger, clock, since_s) as crawls:
             schedule = Schedule(Politeness(shared.courtesy), shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock)
             ledger.note_courtesy(InForce(clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host))

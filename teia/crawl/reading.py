@@ -6,7 +6,7 @@ Every database is opened read-only, so a reader can neither hold up the crawler 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from teia.clock import iso_utc
@@ -20,7 +20,7 @@ from teia.frontier.schema import STATE_NAMES
 from teia.frontier.tails import url_from
 from teia.store.archive import Position
 from teia.store.audit import Audit, audit_archive
-from teia.store.fetchlog import LogPart, log_files
+from teia.store.fetchlog import Log, LogPart, log_files
 from teia.store.pending import PendingLog
 from teia.store.root import CellFolder, Root
 
@@ -52,14 +52,23 @@ def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> Politen
     """Replay a collection's fetch log and report what was impolite."""
     ledger = root.path / "ledger.sqlite"
     history, shared = courtesy_history(ledger), shared_addresses(ledger)
-    parts = _log_parts(root, collection)
+    with ExitStack() as stack:
+        names = (collection, *(name for name in root.collections() if name != collection))
+        logs: list[Log] = []
+        for name in names:
+            opened = _log_for_audit(_log_parts(root, name))
+            stack.callback(opened.close)
+            logs.append(opened)
+        log, *others = logs
+        return audit_politeness(log, courtesy, history, shared, others)
+
+
+def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
     if not any(log_files(part) for part in parts):
-        with PendingLog(parts) as log:
-            return audit_politeness(log, courtesy, history, shared)
+        return PendingLog(parts)
     from teia.store.sql import FetchLog
 
-    with FetchLog(parts) as log:
-        return audit_politeness(log, courtesy, history, shared)
+    return FetchLog(parts)
 
 
 def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:

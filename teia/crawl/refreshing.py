@@ -146,7 +146,7 @@ class Refresh:
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[Made] | None = None
         self._moving: tuple[Host, deque[Move]] | None = None
-        self.kept = sum(_count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
+        self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
                 host = self._host(cell, host_id, name)
@@ -158,8 +158,9 @@ class Refresh:
 
     @property
     def has_pages(self) -> bool:
-        """Whether there is anything to keep fresh."""
-        return any(host.pages or host.news for host in self._hosts.values())
+        """Whether there is anything to keep fresh, or may be: some hosts were not looked at yet."""
+        is_looking = self._running is not None
+        return is_looking or any(host.pages or host.news or host.is_wanted for host in self._hosts.values())
 
     @property
     def is_full(self) -> bool:
@@ -195,7 +196,7 @@ class Refresh:
             is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
             if visit.item.purpose == "page" and is_settled:
                 settled.append((host, visit.item.key))
-                self.kept += not visit.item.visits and _is_kept(visit)
+                self.kept += not visit.item.visits and is_kept(visit)
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
         if pages:
@@ -457,10 +458,12 @@ def _as_row(sums: Sums) -> tuple[float, float, float]:
     return sums.pages, sums.rates, sums.logs
 
 
-def _is_kept(visit: Visit) -> bool:
+def is_kept(visit: Visit) -> bool:
+    """Whether a visit brought a page that counts as one that is kept (F2)."""
     return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
 
 
-def _count_kept(frontier: FrontierCell) -> int:
+def count_kept(frontier: FrontierCell) -> int:
+    """How many pages of a cell are kept."""
     sql = "SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone"
     return int(frontier.db.execute(sql).fetchone()[0])

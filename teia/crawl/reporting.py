@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -13,6 +14,7 @@ from teia.crawl.crawl import Crawl
 from teia.crawl.edits import LIVE, SHARED, edited, from_json
 from teia.crawl.engine import Crawler
 from teia.crawl.meaning import meaning_of
+from teia.crawl.series import Series
 from teia.crawl.summary import summarize
 from teia.errors import DiskFull, TeiaError
 from teia.store.root import Root
@@ -33,21 +35,22 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
     Changes after `since` may not be in the settings that the crawl was begun with, so they are taken up.
     """
     control = Control(root.path / "control.sqlite")
-    began = clock.ticks_s()
+    began, series = clock.ticks_s(), Series(control)
     try:
         for crawl in crawler.crawls:
-            await _begin(control, crawl.name, clock)
+            await announce(control, crawl.name, clock)
         accounts_at = began
         while True:
             for crawl in crawler.crawls:
                 crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
                 for number, edits in control.changes(crawl.name, since):
-                    answer = await _take_up(crawler, crawl, root, edits)
+                    answer = await take_up(crawler, crawl, root, edits)
                     with suppress(DiskFull):
                         control.answer_change(number, answer)
             if clock.ticks_s() >= accounts_at:
                 accounts_at = clock.ticks_s() + ACCOUNT_S
-                _tell(control, crawler, clock, began)
+                for crawl in crawler.crawls:
+                    tell(control, series, crawl, clock, clock.ticks_s() - began)
             await clock.sleep(POLL_S)
     finally:
         for crawl in crawler.crawls:
@@ -56,7 +59,7 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         control.close()
 
 
-async def _begin(control: Control, name: str, clock: Clock) -> None:
+async def announce(control: Control, name: str, clock: Clock) -> None:
     """Announce a crawl, as soon as there is room for a line."""
     while True:
         try:
@@ -67,18 +70,23 @@ async def _begin(control: Control, name: str, clock: Clock) -> None:
             return
 
 
-def _tell(control: Control, crawler: Crawler, clock: Clock, began: float) -> None:
-    """Write every crawl's account; on a full disk the last one stands until there is room."""
-    for crawl in crawler.crawls:
-        account = asdict(summarize(crawl, clock.ticks_s() - began))
-        with suppress(DiskFull):
-            control.account(crawl.name, account, clock.now_s())
+def tell(control: Control, series: Series, crawl: Crawl, clock: Clock, seconds: float) -> None:
+    """Write a crawl's account, and what it does now; on a full disk the last one stands until there is room."""
+    summary = summarize(crawl, seconds)
+    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
+    with suppress(DiskFull):
+        control.account(crawl.name, account, clock.now_s())
+        series.note(summary, clock.now_s())
 
 
-async def _take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str) -> str:
-    """Make edits to the settings a crawl runs with, as far as it can do so now; returns the answer."""
+async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: Collection[str] = ()) -> str:
+    """Make edits to the settings a crawl runs with, as far as it can do so now; returns the answer.
+
+    `also` are settings that somebody else goes by at once.
+    """
     wanted = from_json(edits)
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
+    live += [edit for edit in wanted if edit.key in also]
     try:
         config = edited(crawl.config, live)
         # A long list of rules takes a second to read: not on the loop.

@@ -5,31 +5,64 @@ the rates now. Whether one page changed tells nothing of another, so its error s
 with all rates alike is not in it. `best` is what the best intensities would give in the long run, and `best_next` is
 what no polite policy could exceed on average over the next horizon, beginning with the copies as they are (WP,
 refresh/bound.py). Both go by the same rates and by the slots that the host grants.
+
+What is missing to `best` is told apart page by page (`Excess`): where a copy is less fresh than the best plan would
+have it, either its page did not answer lately, or too few visits have told how fast it changes, or the visits came at
+other times than that plan's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import sqrt
 
 import numpy as np
 
 from teia.crawl.hostplan import Columns, fresh_now, one_host
 from teia.refresh.bound import steady_optimum, weak_politeness
+from teia.refresh.formulas import staleness, steady_staleness
 from teia.refresh.history import DAY_S
-from teia.refresh.rates import Gamma
+from teia.refresh.intensities import plan_intensities
+from teia.refresh.model import World
+from teia.refresh.rates import Flags, Floats, Gamma
 
 WEEK_S = 7 * DAY_S
+UNANSWERED_S = 1.0
+"""A page that was asked for so long after it was last seen did not answer."""
+
 ERRORS = 1.96
 """Standard deviations of an interval that holds 95%."""
+
+
+FEW_VISITS = 5
+"""A page that was visited less often is one whose rate is still being learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """By how much copies are less fresh than under the best plan, as sums of weights; negative where they are fresher.
+
+    `uniform` is how fresh they would be if all pages were visited alike. `changes_per_s` are of all pages together,
+    `well_known` those with FEW_VISITS or more.
+    """
+
+    failing: float = 0.0
+    learning: float = 0.0
+    schedule: float = 0.0
+    uniform: float = 0.0
+    changes_per_s: float = 0.0
+    well_known: int = 0
+
+    def __add__(self, other: Excess) -> Excess:
+        return Excess(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """One host, or a part of one. `weight` is the sum of its pages' weights, `variance` that of the sum of fresh ones.
 
-    `best_next` is None where nobody asked for it.
+    `best_next` and `excess` are None where nobody asked for them.
     """
 
     pages: int
@@ -39,6 +72,7 @@ class Standing:
     best: float
     slot_s: float
     best_next: float | None = None
+    excess: Excess | None = None
 
     @property
     def error(self) -> float:
@@ -81,7 +115,52 @@ def standing_of(
         best=1.0 - steady_optimum(world),
         slot_s=slot_s,
         best_next=None if horizon_s is None else 1.0 - weak_politeness(world),
+        excess=None if horizon_s is None else _excess(columns, here, world, fresh, slot_s),
     )
+
+
+def _excess(columns: Columns, here: Flags, world: World, fresh: Floats, slot_s: float) -> Excess:
+    """Tell apart what is missing to the best plan; `world` and `fresh` are of the pages that are `here`."""
+    weight, visits = columns.weight[here], columns.histories.visits[here]
+    at_best = 1.0 - steady_staleness(world.rate, plan_intensities(world).visits_per_s)
+    missing = weight * (at_best - fresh)
+    is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
+    is_few = (visits + 1 < FEW_VISITS) & ~is_failing
+    alike = 1.0 - staleness(world.rate * slot_s * len(weight))
+    return Excess(
+        failing=float(missing[is_failing].sum()),
+        learning=float(missing[is_few].sum()),
+        schedule=float(missing[~is_failing & ~is_few].sum()),
+        uniform=float(weight @ alike),
+        changes_per_s=float(world.rate[np.isfinite(world.rate)].sum()),
+        well_known=int((visits + 1 >= FEW_VISITS).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Where the freshness went, as shares of 1: `fresh` and these add up to 1."""
+
+    courtesy: float
+    learning: float
+    schedule: float
+    failures: float
+
+
+def lost_of(whole: Standing) -> Lost:
+    """Share out what is not fresh: what nobody could have at these delays, and what is missing to that.
+
+    Right after a crawl copies are fresher than they can be kept; then nothing is missing, and all that is lost is what
+    they have aged since.
+    """
+    missing = max(0.0, whole.best - whole.fresh)
+    excess = whole.excess or Excess()
+    parts = [max(0.0, each) for each in (excess.learning, excess.schedule, excess.failing)]
+    scale = missing / sum(parts) if sum(parts) > 0 else 0.0
+    learning, schedule, failures = (each * scale for each in parts)
+    if not scale:
+        schedule = missing
+    return Lost(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
 
 
 def together(standings: Iterable[Standing]) -> Standing | None:
@@ -92,6 +171,7 @@ def together(standings: Iterable[Standing]) -> Standing | None:
         return None
     all_next = [one.best_next for one in each]
     visits_per_s = sum(1.0 / one.slot_s for one in each)
+    told = [one.excess for one in each if one.excess is not None]
     return Standing(
         pages=sum(one.pages for one in each),
         weight=weight,
@@ -100,6 +180,7 @@ def together(standings: Iterable[Standing]) -> Standing | None:
         best=sum(one.weight * one.best for one in each) / weight,
         slot_s=1.0 / visits_per_s,
         best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
+        excess=sum(told, Excess()) if len(told) == len(each) else None,
     )
 
 

@@ -37,6 +37,11 @@ class Summary:
     freshness: dict[str, float] | None = None
 
 
+def nothing_yet(collection: str) -> Summary:
+    """The account of a collection that was never crawled."""
+    return Summary(collection, "waiting", 0.0, 0, 0, 0.0, 0, 0, 0, 0, {}, 0, 0, 0, 0)
+
+
 def summarize(crawl: Crawl, seconds: float, politeness_violations: int = 0) -> Summary:
     """Add up what one crawl has committed since it began."""
     counts, cells = crawl.counts, crawl.committer.cells

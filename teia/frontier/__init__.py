@@ -17,6 +17,7 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
     aliases.py     names that may be one site: samples, evidence, decisions (A7)
     histories.py   what is kept of pages that were visited again, and of their hosts, for change rates (A13)
     revisits.py    known pages by the time they are due again, for crawls that keep them fresh (A13)
+    again.py       all known pages visited again, once, for runs of a schedule (F2)
     taking.py      URLs read from the queue on disk into a host's buffer
     soft404.py     how a host answers for what does not exist
     retry.py       what each outcome means for the URL: done, gone, again later (C3)

@@ -167,3 +167,12 @@ def courtesy_history(path: Path) -> list[InForce]:
 def _history(db: sqlite3.Connection) -> list[InForce]:
     row = db.execute("SELECT value FROM meta WHERE name = 'courtesy'").fetchone()
     return [] if row is None else [InForce(*each) for each in json.loads(row[0])]
+
+
+def servers_now(path: Path) -> dict[str, tuple[float, float]]:
+    """By server: when it may be asked again and how long it rests, by a ledger that somebody else may be writing."""
+    if not path.exists():
+        return {}
+    with closing(open_to_read(path, VERSION)) as db, sqlite_errors(path):
+        rows = db.execute("SELECT name, ready_at_s, rest_s FROM places WHERE kind = 'server'")
+        return {name: (ready_at_s, rest_s) for name, ready_at_s, rest_s in rows}

@@ -13,8 +13,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from teia.config import flatten, read_toml, read_tree, setting
+from teia.config import flatten, read_toml, read_tree
 from teia.errors import ConfigError
+from teia.settings import setting
 
 PAGES_PER_HOST = 100
 """Where `hosts` is 0: one host for so many pages."""

@@ -78,7 +78,7 @@ class Rows:
 class Log(Protocol):
     """Something that answers SQL over `fetches`: all of the log (sql.py), or what is in no file yet (pending.py)."""
 
-    def query(self, sql: str) -> Rows:
+    def query(self, sql: str, max_rows: int = ...) -> Rows:
         """Answer one SELECT."""
 
 

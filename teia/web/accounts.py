@@ -150,6 +150,43 @@ class Accounts:
         rows = self._rows("SELECT name, role, made_s, seen_s FROM users ORDER BY name")
         return [User(name, Role(role).word, made_s, seen_s) for name, role, made_s, seen_s in rows]
 
+    def remove_user(self, name: str) -> None:
+        """Take somebody's account, sessions and tokens away; the last admin stays."""
+        with self._writing() as db:
+            self._check_admin_stays(db, name)
+            for table, column in (("users", "name"), ("sessions", "user"), ("tokens", "user")):
+                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608  # our own names
+
+    def set_role(self, name: str, role: Role) -> None:
+        """Give somebody another role; their tokens get no more than it."""
+        with self._writing() as db:
+            if role is not Role.ADMIN:
+                self._check_admin_stays(db, name)
+            db.execute("UPDATE users SET role = ? WHERE name = ?", (int(role), name))
+            db.execute("UPDATE tokens SET role = min(role, ?) WHERE user = ?", (int(role), name))
+
+    def set_password(self, name: str, old: str, new: str) -> None:
+        """Change a password; other sessions end."""
+        check_password(new)
+        rows = self._rows("SELECT password FROM users WHERE name = ?", name)
+        try:
+            self._hasher.verify(rows[0][0] if rows else self._nobodys, old[: limits.PASSWORD_CHARS[1]])
+        except argon2.exceptions.VerificationError:
+            raise UsageError("the old password is not right") from None
+        made = self._hasher.hash(new)
+        with self._writing() as db:
+            db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
+            db.execute("DELETE FROM sessions WHERE user = ?", (name,))
+
+    @staticmethod
+    def _check_admin_stays(db: sqlite3.Connection, name: str) -> None:
+        found = db.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
+        if found is None:
+            raise UsageError(f"there is no user {name!r}")
+        others = db.execute("SELECT 1 FROM users WHERE role = ? AND name <> ?", (int(Role.ADMIN), name)).fetchone()
+        if found[0] == Role.ADMIN and others is None:
+            raise UsageError(f"{name} is the only admin; make another one first")
+
     # ---- sessions ---------------------------------------------------------------------------------------------------
 
     def sign_in(self, name: str, password: str) -> str | None:
@@ -197,12 +234,15 @@ class Accounts:
 
     def make_token(self, name: str, user: str, role: Role) -> str:
         """Return a new key for a program; only its hash is kept."""
+        check_name(name)
         secret = f"teia_{secrets.token_urlsafe(32)}"
         with self._writing() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
                 raise UsageError(f"there are {limits.TOKENS} tokens already; remove some first")
+            if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
+                raise UsageError(f"{user} has a token {name!r} already")
             now_s = self._clock.now_s()
-            values = (_hash(secret), name[: limits.NAME_CHARS], user, int(role), now_s, 0.0)
+            values = (_hash(secret), name, user, int(role), now_s, 0.0)
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", values)
         return secret
 
@@ -215,6 +255,11 @@ class Accounts:
                     db.execute("UPDATE tokens SET seen_s = ? WHERE hash = ?", (self._clock.now_s(), _hash(secret)))
             return user, Role(role)
         return None
+
+    def remove_token(self, name: str, user: str) -> None:
+        with self._writing() as db:
+            if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
+                raise UsageError(f"{user} has no token {name!r}")
 
     def tokens(self) -> list[Token]:
         rows = self._rows("SELECT name, user, role, made_s, seen_s FROM tokens ORDER BY made_s")

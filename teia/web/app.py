@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from teia import __version__
 from teia.web import problems
-from teia.web.pages import collections, page, search, signing_in
+from teia.web.pages import collections, copy, diff, page, raw, search, settings, signing_in
 from teia.web.rendering import HERE, Renderer
 from teia.web.roles import Role
 from teia.web.shield import Shield
@@ -43,7 +43,7 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     renderer = Renderer(site.clock)
     problems.install(app, renderer)
     pages = Pages(renderer)
-    for module in (search, page, collections, signing_in):
+    for module in (search, page, collections, settings, signing_in, copy, raw, diff):
         module.add_to(pages)
     pages.add("GET", "/health", Role.PUBLIC, health, include_in_schema=False)
     app.include_router(pages.router)

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
 from teia.web.gate import NOBODY, Refused, Visitor, visitor_of
+from teia.web.kept import NotReady
 from teia.web.rendering import Renderer, link
 from teia.web.site import UnknownCollection, site_of
 from teia.web.twins import API, Elsewhere
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 STATUS: tuple[tuple[type[TeiaError], int], ...] = (
     (UnknownCollection, 404),
+    (NotReady, 503),
     (QueryError, 400),
     (ConfigError, 400),
     (UsageError, 400),

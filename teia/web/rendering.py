@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 
 from teia import __version__
 from teia.clock import Clock
+from teia.web.charts import Charts, Line, Part
 from teia.web.gate import Visitor
 from teia.web.roles import Role
 from teia.web.words import LOCALES, Locale, preferred
@@ -61,6 +62,7 @@ class Renderer:
             "shown_url": shown_url,
         }
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
+        environment.globals |= {"charts": Charts(locale, translations_for(locale).gettext), "Line": Line, "Part": Part}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:

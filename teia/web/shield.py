@@ -31,8 +31,17 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-OWN_HEADERS = "/raw/"
-"""Copies of foreign pages: they bring a stricter policy of their own (pages/copy.py)."""
+RAW = "/raw/"
+RAW_HEADERS = {
+    "content-security-policy": (
+        "sandbox allow-top-navigation-by-user-activation; default-src 'none'; img-src 'self'; "
+        "style-src 'self' 'unsafe-inline'; font-src 'self'; frame-ancestors 'self'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+"""Copies of foreign pages, and whatever else is answered there: an origin of its own, on which nothing runs. Not to be
+read by other origins (CORP) is left out: to the browser, the copy itself is one, and it has pictures."""
 
 
 class Shield:
@@ -53,12 +62,12 @@ class Shield:
             return
         refusal = self._refusal(scope)
         app = self._app if refusal is None else refusal
-        own = scope["path"].startswith(OWN_HEADERS)
+        policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start" and not own:
+            if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in policy.items():
                     headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
             await send(message)

@@ -13,11 +13,13 @@ from fastapi import Request
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl.collections import saved
+from teia.crawl.copyreader import CopyReader
 from teia.crawl.lookup import Lookup
 from teia.crawl.searching import CollectionSearch
 from teia.errors import IndexFailure, UsageError
 from teia.store.root import Root
 from teia.web.accounts import Accounts
+from teia.web.kept import Kept
 
 
 @dataclass(slots=True)
@@ -32,6 +34,12 @@ class Site:
     accounts: Accounts
     _lock: Lock = field(default_factory=Lock)
     _searches: dict[tuple[str, ...], CollectionSearch] = field(default_factory=dict)
+    copies: CopyReader = field(init=False)
+    kept: Kept = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.copies = CopyReader(self.clock)
+        self.kept = Kept(self.clock)
 
     def names(self) -> list[str]:
         """The collections there are, in order."""
@@ -74,6 +82,8 @@ class Site:
             for opened in self._searches.values():
                 opened.close()
             self._searches.clear()
+        self.kept.close()
+        self.copies.close()
         self.accounts.close()
 
 

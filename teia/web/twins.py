@@ -110,6 +110,29 @@ class Pages:
 
         return register
 
+    def reveal(self, path: str, template: str, role: Role) -> Callable[[Make], Make]:
+        """Register a change whose answer is shown once, in the page that the form leads to: a new key, a new link."""
+
+        def register(change: Make) -> Make:
+            record = get_type_hints(change)["return"]
+
+            def as_form(request: Request, visitor: OfVisitor, **given: Any) -> HTMLResponse:
+                shown = change(visitor=visitor, **given)
+                return self._renderer.response(request, visitor, template, shown)
+
+            signature = _asking(change, Form())
+            asker = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+            kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+            as_form.__signature__ = signature.replace(parameters=[asker, *kept])  # type: ignore[attr-defined]
+            as_api = _renamed(change, _asking(change, Body()))
+            summary = (change.__doc__ or "").partition("\n")[0]
+            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
+            self.add("POST", path, role, as_form, include_in_schema=False, response_class=HTMLResponse)
+            self.add("POST", API + path, role, as_api, response_model=record, summary=summary, operation_id=name)
+            return change
+
+        return register
+
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role; for what is neither a page nor a change."""
         self.gates.append(Gate(method, path, role))

@@ -102,3 +102,12 @@ def test_both_engines_give_the_same_audit(
         by_duckdb, by_sqlite = (audit_politeness(each, CourtesySettings(), history, shared) for each in (log, pending))
     assert (by_sqlite.checked, by_sqlite.violations) == (by_duckdb.checked, by_duckdb.violations)
     assert set(by_sqlite.details) == set(by_duckdb.details) or by_duckdb.violations > len(by_duckdb.details)
+
+
+@pytest.mark.parametrize(("told_at_s", "expected"), [(-100, 0), (50, 1)])
+def test_what_robots_told_another_collection_it_told_this_one(tmp_path: Path, told_at_s: float, expected: int) -> None:
+    """Collections crawled side by side share what robots.txt said; each log has only its own requests."""
+    with PendingLog([LogPart(tmp_path, 0, [row(0, None)])]) as log:
+        with PendingLog([LogPart(tmp_path, 0, [row(told_at_s, None, kind="robots")])]) as other:
+            assert audit_politeness(log, CourtesySettings(), others=[other]).violations == expected
+        assert audit_politeness(log, CourtesySettings()).violations == 1

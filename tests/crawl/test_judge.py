@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from teia.config import Config, RefreshSettings
+from teia.config import Config, RefreshSettings, ScheduleSettings
 from teia.crawl.judge import LONGEST_WAIT_S, MAX_RETRY_AFTER_S, PATIENT_TRIES, retry_after_s, verdict_of
 from teia.crawl.visits import Visit
 from teia.frontier.politeness import Place
@@ -55,6 +55,14 @@ def test_a_known_page_that_is_kept_fresh_is_tried_for_a_day() -> None:
     assert 12 * 3_600 < sum(wait_s for _, wait_s in waits_s) < 48 * 3_600
     assert max(wait_s for _, wait_s in waits_s) <= 1.1 * LONGEST_WAIT_S
     assert judged("timeout", PATIENT_TRIES - 1, 3, keep=True)[0] == STATE_FAILED
+
+
+def test_so_is_a_known_page_of_a_collection_with_a_schedule() -> None:
+    """A server that is down during a run must not take its pages out of the index until the next one."""
+    item = Queued("http://a.test/", 1, 1, 0, 0, 0.0, visits=3, failures=2)
+    visit = Visit(HostQueue("a.test", 1, 0, 0, Place("a.test")), item, outcome="timeout")
+    config = Config(schedule=ScheduleSettings(start="2026-11-21 02:00"))
+    assert verdict_of(visit, config, random.Random(1)).state == STATE_QUEUED
 
 
 def test_patience_is_for_known_pages_of_those_who_keep_them_fresh() -> None:

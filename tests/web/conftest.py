@@ -69,7 +69,8 @@ class Web:
 
     def token(self, role: Role) -> dict[str, str]:
         """The header of a program of this role."""
-        return {"authorization": f"Bearer {self.site.accounts.make_token('test', 'test', role)}"}
+        name = f"test-{len(self.site.accounts.tokens())}"
+        return {"authorization": f"Bearer {self.site.accounts.make_token(name, 'test', role)}"}
 
     def csrf(self, client: TestClient) -> str:
         """The token that forms of this client's pages carry."""

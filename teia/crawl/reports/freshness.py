@@ -11,9 +11,10 @@ from teia.clock import Clock, WallClock
 from teia.crawl.hostplan import Columns, Weigh, columns_of, plan_host
 from teia.crawl.observing import readable
 from teia.crawl.reports.source import OpenCell, Source
-from teia.crawl.standing import Standing, feasibility, standing_of, together
+from teia.crawl.standing import Lost, Standing, feasibility, lost_of, standing_of, together
 from teia.crawl.weights import weigher
 from teia.frontier import histories, revisits
+from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, same_for_all
 from teia.refresh.trust import Trust
@@ -29,7 +30,8 @@ FIRST_KEY = -(1 << 63)
 class HostRow:
     """One host: how fresh its copies are now, within what error, and at best; requests are `slot_s` apart.
 
-    `late_share` of its pages cannot be visited every week; with requests `week_slot_s` apart all could.
+    `late_share` of its pages cannot be visited every week; with requests `week_slot_s` apart all could. `weight` is its
+    share of all weight, `lost` what its stale copies take from the freshness of the whole.
     """
 
     host: str
@@ -42,11 +44,18 @@ class HostRow:
     full_pass_s: float
     late_share: float
     week_slot_s: float
+    weight: float
+    changes_per_day: float
+    lost: float
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The whole collection, and the hosts with the most pages."""
+    """The whole collection, and the hosts with the most pages.
+
+    `uniform` is how fresh copies would be if all pages were visited alike; what `fresh` lacks to 1 is told apart in
+    `lost`. `well_known` pages were visited often enough for their rates to be known.
+    """
 
     pages: int
     visited_again: int
@@ -55,6 +64,9 @@ class Freshness:
     fresh_error: float | None
     best: float | None
     best_next: float | None
+    uniform: float | None
+    well_known: int
+    lost: Lost | None
     rows: tuple[HostRow, ...]
     notes: tuple[str, ...]
 
@@ -96,15 +108,21 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         fresh_error=round(whole.error, 6) if whole is not None else None,
         best=round(whole.best, 6) if whole is not None else None,
         best_next=round(whole.best_next or 0.0, 6) if whole is not None else None,
-        rows=tuple(_row(host, standing) for host, standing in found[:top]),
+        uniform=round(whole.excess.uniform / whole.weight, 6) if whole is not None and whole.excess else None,
+        well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
+        lost=lost_of(whole) if whole is not None else None,
+        rows=tuple(_row(host, standing, whole.weight) for host, standing in found[:top]) if whole is not None else (),
         notes=tuple(filter(None, notes)),
     )
 
 
-def _row(host: str, standing: Standing) -> HostRow:
+def _row(host: str, standing: Standing, whole: float) -> HostRow:
     numbers = (standing.fresh, standing.error, standing.best, standing.best_next or 0.0)
     times = (standing.slot_s, standing.full_pass_s, standing.late_share, standing.week_slot_s)
-    return HostRow(host, standing.pages, *(round(each, 6) for each in (*numbers, *times)))
+    weight = standing.weight / whole
+    changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
+    rest = (weight, changes_per_day, weight * (1.0 - standing.fresh))
+    return HostRow(host, standing.pages, *(round(each, 6) for each in (*numbers, *times, *rest)))
 
 
 def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:

@@ -1,0 +1,142 @@
+"""What `teia crawl` does with collections that have a schedule: it serves them, with display, signals and summary."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+import typer
+import uvloop
+
+from teia.cli.exits import INTERRUPTED
+from teia.cli.output import print_json, progress_console
+from teia.cli.progress import print_summary, show_progress
+from teia.clock import Clock, WallClock
+from teia.config import Config
+from teia.crawl.agenda import in_summary
+from teia.crawl.charges import Charge
+from teia.crawl.companion import Companion
+from teia.crawl.coordinator import Coordinator
+from teia.crawl.engine import Crawler
+from teia.crawl.reading import audit_of
+from teia.crawl.runs import Why
+from teia.crawl.summary import nothing_yet
+from teia.parse.spawn import ZygoteProcess
+from teia.store.root import Root
+
+Names = Callable[[], Sequence[str]]
+Read = Callable[[str], Config]
+
+
+def serve_and_report(
+    root: Root, names: Names, read: Read, as_json: bool, zygote: ZygoteProcess | None, *, at_once: bool = False
+) -> None:
+    """Serve the schedules of some collections until they are over or somebody says stop; and report."""
+    coordinator, indexed, interrupted = uvloop.run(_serve(root, names, read, zygote, at_once))
+    accounts = [_account(root, charge, indexed) for charge in coordinator.charges.values()]
+    for account in accounts:
+        print_summary(account, progress_console())
+    if as_json:
+        print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+async def _serve(
+    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool
+) -> tuple[Coordinator, dict[str, int], bool]:
+    """Serve with a live display; returns the coordinator, how many pages can be found, and whether by Ctrl-C."""
+    clock, console, signals = WallClock(), progress_console(), list[int]()
+    beside = _Beside(root, clock)
+    coordinator = Coordinator(
+        root,
+        names,
+        read,
+        clock,
+        at_once=at_once,
+        around=beside.around,
+        say=lambda line: console.print(line, soft_wrap=True, markup=False),
+        zygote=zygote,
+    )
+
+    def interrupted(number: int) -> None:
+        signals.append(number)
+        if len(signals) == 1:
+            coordinator.stop()
+        else:
+            coordinator.hurry()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted, number)
+    try:
+        await coordinator.serve()
+        await beside.finish(is_hurried=bool(signals))
+    finally:
+        await beside.leave()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+    return coordinator, beside.indexed, signal.SIGINT in signals
+
+
+class _Beside:
+    """What goes on beside a shift: the display and the indexer, which may take longer than the shift.
+
+    An indexer that has not ended when the next shift begins is left: the next one goes on where it was.
+    """
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._companion: Companion | None = None
+        self._finishing: asyncio.Task[None] | None = None
+        self.indexed: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
+        await self.leave()
+        self._companion = await Companion.start(self._root, configs)
+        display = asyncio.create_task(show_progress(crawler, self._clock, progress_console()))
+        try:
+            yield
+        finally:
+            display.cancel()
+            await asyncio.gather(display, return_exceptions=True)
+            if self._companion is not None:
+                self._finishing = asyncio.create_task(self._companion.finish())
+
+    async def finish(self, *, is_hurried: bool) -> None:
+        """Wait for the index, unless somebody wants to be gone."""
+        if self._finishing is not None and not is_hurried:
+            with progress_console().status("indexing"):
+                await asyncio.wait([self._finishing])
+
+    async def leave(self) -> None:
+        companion, self._companion = self._companion, None
+        if self._finishing is not None:
+            self._finishing.cancel()
+            await asyncio.gather(self._finishing, return_exceptions=True)
+        if companion is not None:
+            self.indexed.update(companion.indexed)
+            await companion.leave()
+
+
+def _account(root: Root, charge: Charge, indexed: dict[str, int]) -> dict[str, Any]:
+    """What a collection's part came to, under the keys of a crawl's summary."""
+    if charge.summary is None:
+        account = asdict(nothing_yet(charge.name))
+    else:
+        violations = audit_of(root, charge.name, charge.config.courtesy).violations
+        account = {
+            **asdict(charge.summary),
+            "politeness_violations": violations,
+            "indexed": indexed.get(charge.name, 0),
+        }
+    account["state"] = "stopped"
+    if charge.is_over:
+        was_cut = charge.run is not None and charge.run.why in {Why.DEADLINE, Why.LIMIT}
+        account["state"] = "limit" if was_cut else "finished"
+    return {**account, **in_summary(root, charge.name, WallClock())}

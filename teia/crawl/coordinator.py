@@ -1,0 +1,374 @@
+"""The coordinator (T3): due schedules become runs, of one collection or of all in a root, in one process.
+
+It decides what each collection has to do now (duties.py), and opens a crawler for those that have to be crawled. That
+is a *shift*: its collections stay the same. When one is done or its time is over it ends by itself; when another one
+has to begin, or to go on in another way, the shift is ended cleanly and the next one begins with both, a moment later.
+Rests, queues and counts are on disk, so a shift that ends loses nothing. While nothing is due there is no crawler: no
+children, no open cells, and a look at `control.sqlite` five times a second.
+
+A run is written down (runs.py) before its shift begins, and all known pages are asked for again since that instant
+(rounds.py). A death leaves it open, and the next coordinator goes on with it; so do `teia stop` and signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from math import inf
+
+from teia.clock import Clock
+from teia.config import Config, ScheduleSettings, keys_of
+from teia.crawl.charges import Charge, config_for, schedule_in
+from teia.crawl.control import ACCOUNT_S, POLL_S, Command, Control
+from teia.crawl.crawl import Counts, State
+from teia.crawl.duties import Task, deadline_of, duty_of
+from teia.crawl.edits import from_json
+from teia.crawl.engine import Crawler
+from teia.crawl.opening import open_crawler
+from teia.crawl.reporting import announce, take_up, tell
+from teia.crawl.runs import RunBook, Why, in_words
+from teia.crawl.series import Series
+from teia.crawl.summary import summarize
+from teia.errors import DiskFull, TeiaError
+from teia.parse.spawn import ZygoteProcess
+from teia.store.root import Root
+
+DISK_RETRY_S = 5.0
+SCHEDULE_KEYS = frozenset(f"schedule.{name}" for name in keys_of(ScheduleSettings))
+
+Around = Callable[[Crawler, Sequence[Config]], AbstractAsyncContextManager[None]]
+Say = Callable[[str], object]
+
+
+class Coordinator:
+    """Serves the schedules of a root, which the caller has locked, until they are over or `stop` is called.
+
+    `read` gives the settings of a collection, `names` which collections there are; both are asked again after a change.
+    `at_once` begins a run of each now and leaves when they have ended. `around` is entered with each shift; `say` is
+    told, line by line, what happens.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        names: Callable[[], Sequence[str]],
+        read: Callable[[str], Config],
+        clock: Clock,
+        *,
+        at_once: bool = False,
+        around: Around | None = None,
+        say: Say | None = None,
+        zygote: ZygoteProcess | None = None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._root, self._names, self._read, self._clock = root, names, read, clock
+        self._at_once, self._around, self._say, self._zygote = at_once, around or _alone, say or _say_nothing, zygote
+        self._poll_s = poll_s
+        self.charges: dict[str, Charge] = {}
+        self._crawler: Crawler | None = None
+        self._stopping = False
+        self._decide_at_s = -inf
+        self._account_at = -inf
+        self._since = 0
+        self._shift_began = 0.0
+
+    def stop(self) -> None:
+        """Let requests under way end, commit, return from `serve`; runs go on when somebody serves again."""
+        self._stopping = True
+        if self._crawler is not None:
+            self._crawler.stop()
+
+    def hurry(self) -> None:
+        """Stop without waiting for requests."""
+        self.stop()
+        if self._crawler is not None:
+            self._crawler.hurry()
+
+    async def serve(self) -> None:
+        """Turn due schedules into runs, shift by shift."""
+        with self._opened():
+            await self._meet()
+            if self._at_once:
+                self._begin_all()
+            while not self._stopping:
+                going = self._decide()
+                if going:
+                    await self._shift(going)
+                elif any(self._is_served(charge) for charge in self.charges.values()):
+                    await self._wait()
+                else:
+                    return
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        path = self._root.path / "control.sqlite"
+        self._control, self._book = Control(path), RunBook(path)
+        self._since, self._series = self._control.last_change(), Series(self._control)
+        try:
+            yield
+        finally:
+            for charge in self.charges.values():
+                with suppress(DiskFull):
+                    self._control.end(charge.name)
+            self._book.close()
+            self._control.close()
+
+    async def _meet(self) -> None:
+        """Take the collections there are, with their settings as they are now."""
+        self._decide_at_s, now_s = -inf, self._clock.now_s()
+        for name in dict.fromkeys([*self._names(), *self.charges]):
+            if name in self.charges:
+                self.charges[name].take(self._read(name), now_s)
+            else:
+                config = self._read(name)
+                self.charges[name] = Charge(name, config, schedule_in(config), run=self._book.last(name))
+                await announce(self._control, name, self._clock)
+
+    def _begin_all(self) -> None:
+        for charge in self.charges.values():
+            if charge.run is None or not charge.run.is_open:
+                self._begin_run(charge, self._clock.now_s())
+
+    @staticmethod
+    def _is_served(charge: Charge) -> bool:
+        return not charge.is_over and not charge.is_stopped
+
+    # -- what is to be done --------------------------------------------------------------------------------
+
+    def _decide(self) -> list[Charge]:
+        """Find out what every collection has to do now; returns those that need a crawler."""
+        now_s, again_s = self._clock.now_s(), -inf
+        for charge in self.charges.values():
+            try:
+                self._note_end(charge, now_s)
+                if self._is_served(charge):
+                    self._give_duty(charge, now_s)
+            except DiskFull as error:  # what cannot be written down is not done
+                self._say(f"{charge.name}: {error}")
+                again_s = now_s + DISK_RETRY_S
+        served = [charge for charge in self.charges.values() if self._is_served(charge)]
+        self._decide_at_s = max(again_s, min((charge.duty.until_s for charge in served), default=inf))
+        going = [charge for charge in served if charge.duty.task.needs_crawler and self._may_go(charge, now_s)]
+        for charge in served:
+            self._tell_duty(charge, is_going=charge in going)
+        return going
+
+    def _note_end(self, charge: Charge, now_s: float) -> None:
+        """See whether a collection has ended what it was to do."""
+        crawl, doing = charge.crawl, charge.doing
+        if crawl is not None and doing is not None and crawl.state in {State.FINISHED, State.LIMIT}:
+            if doing.task is Task.RUN:
+                self._end_run(charge, Why.FINISHED if crawl.state is State.FINISHED else Why.LIMIT, now_s)
+            else:
+                charge.kept_until_s = doing.until_s
+                charge.is_over = doing.until_s == inf
+            charge.doing = None
+        run = charge.run
+        if run is not None and run.is_open and now_s >= deadline_of(charge.schedule, run.due_s):
+            if crawl is not None:
+                self._end_run(charge, Why.DEADLINE, now_s)
+            else:
+                self._end_run(charge, Why.INTERRUPTED, run.seen_s)
+
+    def _give_duty(self, charge: Charge, now_s: float) -> None:
+        if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
+            self._begin_run(charge, now_s)
+        charge.is_wanted = False
+        duty = duty_of(charge.schedule, charge.run, now_s)
+        if duty.task is Task.NOTHING or (duty.task is Task.CRAWL and charge.has_lost_schedule):
+            charge.is_over = True
+        is_new = charge.run is None or not charge.run.is_open
+        if duty.task is Task.RUN and is_new and not charge.is_paused:
+            self._begin_run(charge, duty.due_s or now_s)
+        if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
+            charge.counts, charge.seconds = Counts(), 0.0
+        charge.duty = duty
+
+    def _may_go(self, charge: Charge, now_s: float) -> bool:
+        return now_s >= charge.kept_until_s and (charge.crawl is not None or not charge.is_paused)
+
+    def _begin_run(self, charge: Charge, due_s: float) -> None:
+        now_s = self._clock.now_s()
+        charge.run, charge.said = self._book.begin(charge.name, due_s, now_s), ()
+        self._book.note(charge.run, None, _finite(deadline_of(charge.schedule, due_s)), now_s)
+        late_s = now_s - due_s
+        was_due = f", due {late_s:,.0f} s ago" if late_s >= 60 else ""
+        self._say(f"{charge.name}: run {charge.run.number} begins{was_due}")
+
+    def _end_run(self, charge: Charge, why: Why, ended_s: float) -> None:
+        assert charge.run is not None
+        self._note_run(charge)
+        self._book.end(charge.run, why, ended_s)
+        charge.run = run = self._book.last(charge.name)
+        assert run is not None
+        what = in_words(run.known, run.visited, run.new, is_over=True)
+        self._say(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
+        charge.is_over = charge.is_over or self._at_once
+
+    def _note_run(self, charge: Charge) -> None:
+        """Write down how far a run has come; also after its end, for requests that were under way then."""
+        if charge.run is not None and charge.crawl is not None and charge.account is not None:
+            seen_s = self._clock.now_s() if charge.run.is_open else charge.run.seen_s
+            deadline_s = _finite(deadline_of(charge.schedule, charge.run.due_s))
+            self._book.note(charge.run, charge.account, deadline_s, seen_s)
+
+    # -- nothing is due ------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Sleep until something is due or somebody says something."""
+        if self._zygote is not None:
+            self._zygote.abandon()
+            self._zygote = None
+        while not self._stopping and self._clock.now_s() < self._decide_at_s:
+            await self._sleep()
+            await self._attend()
+
+    async def _sleep(self) -> None:
+        left_s = self._decide_at_s - self._clock.now_s()
+        await self._clock.sleep(max(0.001, min(self._poll_s, left_s)))
+
+    # -- a shift -------------------------------------------------------------------------------------------
+
+    async def _shift(self, going: Sequence[Charge]) -> None:
+        """Crawl some collections until one of them has to begin, or to go on in another way, or all have ended."""
+        configs = [config_for(charge) for charge in going]
+        since_s = {each.name: each.run.began_s for each in going if each.duty.task is Task.RUN and each.run is not None}
+        zygote, self._zygote = self._zygote, None
+        clock = self._clock
+        self._shift_began = clock.ticks_s()
+        async with open_crawler(self._root, configs, clock, int(clock.now_s()), zygote, since_s) as crawler:
+            for charge, crawl in zip(going, crawler.crawls, strict=True):
+                charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
+            self._crawler = crawler
+            duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
+            try:
+                async with self._around(crawler, configs):
+                    await self._oversee(crawler, duties)
+            finally:
+                self._crawler = None
+                for charge in going:
+                    assert charge.crawl is not None
+                    charge.seconds += clock.ticks_s() - self._shift_began
+                    charge.summary = summarize(charge.crawl, charge.seconds)
+                    with suppress(DiskFull):
+                        self._note_run(charge)
+                        self._note_end(charge, clock.now_s())
+                    charge.crawl = charge.doing = None
+
+    async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[Task, float | None]]) -> None:
+        """Let a crawler run, and see to it that it does what is to be done."""
+        if self._stopping:
+            crawler.stop()
+        running = asyncio.create_task(crawler.run())
+        try:
+            while not running.done():
+                sleeping = asyncio.create_task(self._sleep())
+                await asyncio.wait([running, sleeping], return_when=asyncio.FIRST_COMPLETED)
+                sleeping.cancel()
+                await self._attend()
+                if not running.done() and self._has_news():
+                    self._steer(crawler, duties)
+        finally:
+            if not running.done():
+                crawler.hurry()
+            await running
+
+    def _has_news(self) -> bool:
+        crawls = (charge.crawl for charge in self.charges.values() if charge.crawl is not None)
+        return self._clock.now_s() >= self._decide_at_s or any(not crawl.state.is_going for crawl in crawls)
+
+    def _steer(self, crawler: Crawler, duties: dict[str, tuple[Task, float | None]]) -> None:
+        """End what is not to be done any more; end the shift if something else is to be done instead or beside."""
+        wanted = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in self._decide()}
+        for name in duties.keys() - wanted.keys():
+            crawl = self.charges[name].crawl
+            if crawl is not None:
+                crawl.end()
+        if any(duties.get(name) != duty for name, duty in wanted.items()):
+            crawler.stop()
+
+    # -- those who ask -------------------------------------------------------------------------------------
+
+    async def _attend(self) -> None:
+        """Carry out commands, take up changes, and tell how everything stands."""
+        control, now_s = self._control, self._clock.now_s()
+        for charge in list(self.charges.values()):
+            commands = control.take(charge.name, now_s)
+            for command in commands:
+                charge.is_paused = (charge.is_paused or command is Command.PAUSE) and command is not Command.RESUME
+                charge.is_stopped = charge.is_stopped or command is Command.STOP
+                charge.is_wanted = charge.is_wanted or command is Command.RUN
+                self._decide_at_s = self._account_at = -inf
+            if self._crawler is not None and charge.crawl is not None:
+                self._crawler.obey(commands, charge.crawl)
+        last = control.last_change()
+        if last > self._since:
+            await self._take_changes()
+            self._since = last
+        if self._clock.ticks_s() >= self._account_at:
+            self._account_at = self._clock.ticks_s() + ACCOUNT_S
+            self._tell()
+
+    async def _take_changes(self) -> None:
+        """Go by settings that somebody changed; what a shift cannot take up now holds from the next on."""
+        answers: list[tuple[int, str]] = []
+        for charge in self.charges.values():
+            for number, edits in self._control.changes(charge.name, self._since):
+                if self._crawler is not None and charge.crawl is not None:
+                    answers.append(
+                        (number, await take_up(self._crawler, charge.crawl, self._root, edits, SCHEDULE_KEYS))
+                    )
+                else:
+                    answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
+        try:
+            await self._meet()
+        except TeiaError as error:  # a file that was edited by hand; the settings that made sense hold on
+            self._say(f"settings are not taken up: {error}")
+        for number, answer in answers:
+            with suppress(DiskFull):
+                self._control.answer_change(number, answer)
+
+    def _tell(self) -> None:
+        """Write every collection's account; on a full disk the last one stands until there is room."""
+        now_s = self._clock.now_s()
+        for charge in self.charges.values():
+            with suppress(DiskFull):
+                if charge.is_stopped and (charge.crawl is None or charge.crawl.is_settled):
+                    self._control.end(charge.name)
+                elif charge.crawl is not None:
+                    seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
+                    tell(self._control, self._series, charge.crawl, self._clock, seconds)
+                    self._note_run(charge)
+                else:
+                    why = "asked to" if charge.is_paused else ""
+                    state = "paused" if charge.is_paused else "waiting"
+                    self._control.account(charge.name, {"state": state, "paused_why": why}, now_s)
+
+    def _tell_duty(self, charge: Charge, *, is_going: bool) -> None:
+        """Say in a line what a collection does now, if it is another thing than before."""
+        duty = charge.duty
+        says = (duty.task, duty.until_s, is_going)
+        if says == charge.said or duty.task in {Task.RUN, Task.CRAWL}:
+            return
+        charge.said = says
+        if duty.task is Task.NOTHING:
+            self._say(f"{charge.name}: its schedule is over")
+        elif duty.until_s < inf and charge.schedule is not None:
+            what = "is kept fresh until" if duty.task is Task.KEEP_FRESH and is_going else "waits until"
+            self._say(f"{charge.name}: {what} {charge.schedule.shown(duty.until_s)}")
+
+
+def _finite(at_s: float) -> float | None:
+    return at_s if at_s < inf else None
+
+
+def _say_nothing(line: str) -> None:
+    """Nobody listens."""
+
+
+@asynccontextmanager
+async def _alone(crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:  # noqa: ARG001
+    """Nothing goes on beside a shift."""
+    yield

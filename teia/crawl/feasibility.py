@@ -1,0 +1,43 @@
+"""Can it be done? How long one pass over a host takes at a delay, and what would make it a week (C2).
+
+pass       pages x (rest + how long an answer takes)
+weekly     the rest at which a pass takes a week; and how many pages a week has room for at the rest there is
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teia.crawl.hosttable import HostLine
+from teia.crawl.standing import WEEK_S
+
+
+@dataclass(frozen=True, slots=True)
+class Feasibility:
+    """What a delay allows. `week_delay_s` is None where no delay would do: the server itself answers too slowly."""
+
+    pages: int
+    delay_s: float
+    response_s: float
+    pass_s: float
+    fits_in_week: bool
+    week_pages: int
+    week_delay_s: float | None
+
+
+def feasibility_of(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
+    """Ask it of a host: of all its pages and as it is treated now, unless something else is asked."""
+    wanted = line.visited + line.waiting if pages is None else pages
+    rest_s = line.rest_s if delay_s is None else delay_s
+    slot_s = rest_s + line.response_s
+    pass_s = wanted * slot_s
+    week_delay_s = WEEK_S / wanted - line.response_s if wanted else None
+    return Feasibility(
+        pages=wanted,
+        delay_s=rest_s,
+        response_s=line.response_s,
+        pass_s=pass_s,
+        fits_in_week=pass_s <= WEEK_S,
+        week_pages=wanted if slot_s <= 0 else min(wanted, int(WEEK_S / slot_s)),
+        week_delay_s=week_delay_s if week_delay_s is not None and week_delay_s > 0 else None,
+    )

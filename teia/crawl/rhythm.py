@@ -1,0 +1,103 @@
+"""The last requests to one host, from the end of its cell's fetch log: when, how long, how large, and how polite.
+
+Rows that are with the frontier are read newest first; behind them the last Parquet file, by its column of hosts alone.
+Both are bounded, so that a page about a host costs the same however much was crawled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+import msgspec
+
+from teia.frontier.cell import FrontierCell
+from teia.store.fetchlog import FetchRow, LogPart, log_files
+from teia.store.root import CellFolder
+
+ROWS_LOOKED_AT = 20_000
+KEPT = 5_000
+TOLERANCE_S = 0.001
+_decode = msgspec.msgpack.Decoder(FetchRow).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request. `is_early`: the server had rested less than courtesy demanded."""
+
+    time_s: float
+    took_s: float
+    outcome: str
+    bytes: int
+    is_early: bool
+
+
+def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
+    """The last requests to a host, oldest first."""
+    found = list(_pending(frontier, host))
+    if len(found) < KEPT:
+        found += _rolled_out(folder, frontier, host)
+    return sorted(found[:KEPT], key=lambda each: each.time_s)
+
+
+def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
+    rows = frontier.db.execute("SELECT row FROM log ORDER BY seq DESC LIMIT ?", (ROWS_LOOKED_AT,))
+    for (blob,) in rows:
+        row = _decode(blob)
+        if row.host == host:
+            yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
+
+
+def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
+    serial = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
+    files = log_files(LogPart(folder.log, int(serial[0]) if serial else 1))
+    if not files:
+        return []
+    import pyarrow.parquet as pq  # only where something was rolled out
+
+    columns = ["started", "ended", "outcome", "bytes", "rest_s", "rested_s"]
+    table = pq.read_table(files[-1], columns=columns, filters=[("host", "=", host)]).slice(0, ROWS_LOOKED_AT)
+    started, ended, *others = (table.column(name).to_pylist() for name in columns)
+    times = zip((each.timestamp() for each in started), (each.timestamp() for each in ended), strict=True)
+    rows = [asked(*when, *rest) for when, *rest in zip(times, *others, strict=True)]
+    return rows[::-1]
+
+
+def asked(
+    started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, rested_s: float | None
+) -> Asked:
+    is_early = rest_s is not None and rested_s is not None and rested_s < rest_s - TOLERANCE_S
+    return Asked(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
+
+
+# ---- in bins --------------------------------------------------------------------------------------------------------
+
+Bin = tuple[float, float, int]
+"""(from, to, how many)"""
+
+PER_DECADE = (1.0, 2.0, 5.0)
+
+
+def log_bins(values: Iterable[float]) -> list[Bin]:
+    """Count positive values between 1, 2 and 5 of every power of ten; nothing below or above those there are."""
+    counts: dict[int, int] = {}
+    for value in values:
+        if value > 0:
+            decade = floor(log10(value))
+            step = sum(value >= each * 10.0**decade * (1 - 1e-12) for each in PER_DECADE) - 1
+            number = 3 * decade + max(step, 0)
+            counts[number] = counts.get(number, 0) + 1
+    if not counts:
+        return []
+    return [(_edge(number), _edge(number + 1), counts.get(number, 0)) for number in range(min(counts), max(counts) + 1)]
+
+
+def _edge(number: int) -> float:
+    return float(f"{PER_DECADE[number % 3] * 10.0 ** (number // 3):.6g}")
+
+
+def quantile(values: Sequence[float], part: float) -> float | None:
+    """The value below which a part of them lies; None of nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

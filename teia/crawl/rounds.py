@@ -1,0 +1,108 @@
+"""A run that visits all known pages again beside finding new ones: the periodic crawl of F2, in the commit thread.
+
+It stands where `Refresh` (refreshing.py) stands in a crawl that keeps its pages fresh, and is much less: pages wait in
+the frontier like any URL (frontier/again.py), so the run ends when nothing is left, survives any death, and what it did
+not reach waits for the next one. New and known pages take turns as `refresh.share` says, so that neither has to wait
+for the end of the other; where URLs are watched for traps, known ones go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawl.cells import Cell
+from teia.crawl.refreshing import Refill, Touched, count_kept, in_turns, is_kept
+from teia.crawl.visits import Visit
+from teia.crawl.watching import next_urls
+from teia.frontier import again
+from teia.frontier.schedule import HostQueue
+from teia.frontier.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
+
+ASK_S = 0.05
+"""How long one commit may look for pages to be asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAccount:
+    """How far a round has come: of the pages `known` when it began so many were `visited`, and `new` ones beside.
+
+    It `is_whole` once it is known how many were known.
+    """
+
+    known: int = 0
+    visited: int = 0
+    new: int = 0
+    is_whole: bool = False
+
+
+class RevisitAll:
+    """A round over all cells of a collection; belongs to the commit thread. `is_behind` and `so_far` anybody may ask.
+
+    `has_pages`: whether there would be anything to do after everything was visited, which there is not.
+    """
+
+    has_pages = False
+
+    def __init__(self, cells: Sequence[Cell], since_s: float, config: Config, clock: Clock) -> None:
+        self._cells, self.since_s, self._clock = cells, since_s, clock
+        self._share, self._most = config.refresh.share, config.limits.pages_kept
+        self._kept = sum(count_kept(cell.frontier) for cell in cells) if self._most else 0
+        self._rounds = {cell.number: again.round_of(cell.frontier, since_s) for cell in cells}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are pages that were not yet asked for again."""
+        return any(each.place is not None for each in self._rounds.values())
+
+    @property
+    def so_far(self) -> RoundAccount:
+        rounds = list(self._rounds.values())
+        known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
+        return RoundAccount(known, visited, new, is_whole=not self.is_behind)
+
+    def account(self) -> None:
+        """Nothing is said of freshness."""
+
+    def plan_again(self) -> Touched:
+        """Ask for known pages again, as many as there is time for; returns hosts that have something to fetch."""
+        until, touched = self._clock.ticks_s() + ASK_S, []
+        for cell in self._cells:
+            if self._rounds[cell.number].place is None:
+                continue
+            with cell.frontier.transaction() as frontier:
+                now, hosts = again.ask_again(frontier, self.since_s, lambda: self._clock.ticks_s() < until)
+            self._rounds[cell.number] = now
+            touched.append((cell, hosts))
+            if self._clock.ticks_s() >= until:
+                break
+        return touched
+
+    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Count the pages that were visited; inside the transaction that settles the visits."""
+        pages = [each for each in visits if each.item.purpose == "page" and each.verdict is not None]
+        settled = [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
+        visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
+        new = sum(each.item.visits == 0 and each.fetched is not None for each in settled)
+        left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
+        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in settled)
+        if visited or new or left_out:
+            self._rounds[cell.number] = again.count(cell.frontier, self.since_s, visited, new, left_out)
+
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+        """A host's next URLs, new and known ones in turns while there are both."""
+        frontier, now_s = cell.frontier, self._clock.now_s()
+        if 0 < self._most <= self._kept:  # as many pages as may be kept (F2)
+            known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
+            return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
+        items, held = next_urls(frontier, queue, limit, skip, now_s)
+        due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
+        if frontier.watch is not None:
+            return Refill(items, held, due_s)
+        new = [item for item in items if item.lane == LANE_NEW]
+        known = [item for item in items if item.lane != LANE_NEW]
+        if len(known) == limit:  # there may be more of them than are taken at once
+            new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
+        return Refill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)

@@ -1,0 +1,86 @@
+"""How the numbers of a crawl went: a bounded series of points in `control.sqlite`, for the charts of whoever watches.
+
+    fine      every 5 s, for 20 minutes
+    coarse    every 10 minutes, for 31 days
+
+A point is what the account said then. Counts begin anew with every run of the crawler, so a count that fell, or points
+far apart, are where a run ended: a gap, not a rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from teia.crawl.control import Control
+from teia.crawl.summary import Summary
+
+FINE_S, COARSE_S = 5.0, 600.0
+KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
+GAP = 3.0
+"""Points more than so many steps apart have nothing between them."""
+
+
+class Point(NamedTuple):
+    """One point. `requests` and `pages` are since the run began, `fresh` and `best` of crawls that keep pages fresh."""
+
+    time_s: float
+    requests: float
+    pages: float
+    known: float
+    queued: float
+    fresh: float | None
+    best: float | None
+
+
+class Series:
+    """Writes the points of the collections of one process."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._next_s: dict[tuple[str, float], float] = {}
+
+    def note(self, summary: Summary, now_s: float) -> None:
+        """Write a point of each series that is due; called with every account."""
+        fresh = summary.freshness or {}
+        numbers = (summary.requests, summary.pages, summary.urls_known, summary.urls_queued)
+        point = (*numbers, fresh.get("fresh"), fresh.get("best"))
+        for step_s, kept_s in KEPT_S.items():
+            if now_s >= self._next_s.get((summary.collection, step_s), 0.0):
+                self._next_s[summary.collection, step_s] = now_s + step_s
+                self._control.note_point(summary.collection, step_s, now_s, point)
+                self._control.drop_points(summary.collection, step_s, now_s - kept_s)
+
+
+def points_of(control: Control, collection: str, step_s: float, since_s: float) -> list[Point]:
+    """The points of a collection since a time."""
+    return [Point(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
+
+
+def rates_of(points: Sequence[Point], step_s: float) -> list[tuple[float, float | None]]:
+    """Requests a second between points; None where a run ended in between."""
+    rates: list[tuple[float, float | None]] = []
+    for before, after in pairwise(points):
+        passed_s, more = after.time_s - before.time_s, after.requests - before.requests
+        is_gap = passed_s > GAP * step_s or more < 0 or passed_s <= 0
+        rates.append((after.time_s, None if is_gap else more / passed_s))
+    return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Whether what is visited catches up with what is known: in how many seconds, None if it never does."""
+
+    seconds: float | None
+    grows_per_s: float
+
+
+def meeting_of(points: Iterable[Point]) -> Meeting | None:
+    """By how the queue grew or shrank over the points; None while there is nothing to go by."""
+    found = list(points)
+    if len(found) < 2 or found[-1].time_s - found[0].time_s < FINE_S:
+        return None
+    grows = (found[-1].queued - found[0].queued) / (found[-1].time_s - found[0].time_s)
+    return Meeting(found[-1].queued / -grows if grows < 0 else None, grows)

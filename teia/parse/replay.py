@@ -1,0 +1,215 @@
+"""An archived page made fit to be looked at: what it would fetch, run, send or lead to is taken out or made ours.
+
+The page becomes a tree, the tree is cleaned, and out comes markup in which every reference that may be kept is a hole:
+`HOLE` with the number of a `Reference`. Who has the archive fills the holes with addresses of ours, or with nothing
+(`filled`). What was made is parsed once more and looked at with other eyes (`offences`): a page that comes out
+different than it went in, as pages made for that do, is not shown.
+
+The policy and the sandbox that the page is served with would stop nearly all of it without us. What they do not stop is
+a look-up of names (`<link rel=dns-prefetch>`), a request to our own addresses, and a click that leads away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from resiliparse.parse.html import DOMNode, HTMLTree
+
+from teia.parse.base import Base
+from teia.parse.document import Document
+from teia.parse.references import chosen_at_density_1, parse_srcset
+from teia.parse.replay_style import is_foreign, restyled
+from teia.parse.tree import TreeExtract
+
+MAX_REFERENCES = 5_000
+SHOWN_PX = 1_000
+"""How wide a picture is taken to be shown, where it comes in several sizes."""
+
+HOLE = "teia-hole:"
+_FILLED = re.compile(re.escape(HOLE) + r"(\d+);")
+
+_GONE = frozenset({
+    "script", "template", "iframe", "frame", "object", "embed", "applet", "portal", "fencedframe", "base", "meta",
+    "noembed", "noframes", "plaintext", "xmp", "audio", "video", "source", "track", "animate", "animatemotion",
+    "animatetransform", "set", "foreignobject", "math", "param", "bgsound", "slot",
+})  # fmt: skip
+"""Elements that run, load, hide markup from a parser, or change references later."""
+
+_LEADING = frozenset({"a", "area"})
+_PICTURES = frozenset({"img", "image", "input"})
+_REFERRING = frozenset({
+    "href", "src", "srcset", "imagesrcset", "data", "action", "formaction", "background", "poster", "cite", "longdesc",
+    "ping", "manifest", "profile", "codebase", "classid", "archive", "usemap", "dynsrc", "lowsrc", "xlink:href",
+    "xml:base", "srcdoc", "target", "formtarget", "form", "formmethod", "method", "http-equiv", "download", "nonce",
+    "attributionsrc", "is", "autofocus", "accesskey", "contenteditable", "popovertarget", "commandfor", "to", "values",
+    "from", "by",
+})  # fmt: skip
+
+
+class Use(StrEnum):
+    """What a page wants a reference for."""
+
+    LINK = "link"
+    PICTURE = "picture"
+    STYLE = "style"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A canonical URL that a page names, and what for."""
+
+    url: str
+    use: Use
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A page with holes, and what belongs into them. `is_safe`: a second look found nothing in it."""
+
+    markup: str = ""
+    references: tuple[Reference, ...] = ()
+    is_safe: bool = True
+
+
+@dataclass(slots=True)
+class Holes:
+    """Numbers references as they are met; the same reference has one number."""
+
+    base: Base
+    _numbers: dict[Reference, int] = field(default_factory=dict)
+
+    def hole(self, reference: str, use: Use) -> str:
+        """The hole for a reference; empty for what is not a URL we crawl, and once there are too many."""
+        url = self.base.resolve(reference.strip())
+        if url is None or len(self._numbers) >= MAX_REFERENCES:
+            return ""
+        return f"{HOLE}{self._numbers.setdefault(Reference(url, use), len(self._numbers))};"
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return tuple(self._numbers)
+
+
+def replay(document: Document) -> Replay:
+    """Clean a page."""
+    tree = document.tree
+    written = TreeExtract(tree, want_text=False).base
+    base = Base(document.url)
+    holes = Holes(Base(base.resolve(written) or document.url) if written else base)
+    for element in _elements(tree):
+        _clean(element, holes)
+    head = tree.head
+    if head is not None:
+        ours = tree.create_element("base")
+        ours.setattr("target", "_top")
+        first = head.first_child
+        if first is not None:
+            head.insert_before(ours, first)
+        else:
+            head.append_child(ours)
+    markup = str(tree)
+    is_safe = next(offences(HTMLTree.parse(markup)), None) is None
+    return Replay(markup if is_safe else "", holes.references, is_safe)
+
+
+def restyle(css: str, url: str) -> Replay:
+    """Clean a style sheet."""
+    holes = Holes(Base(url))
+    return Replay(restyled(css, _for_style(holes)), holes.references)
+
+
+def filled(markup: str, address_of: Callable[[int], str]) -> str:
+    """Fill the holes of a page; `address_of` is given the number of a reference."""
+    return _FILLED.sub(lambda hole: address_of(int(hole[1])), markup)
+
+
+def _elements(tree: HTMLTree) -> list[DOMNode]:
+    # Once each: a node is listed as often as there are ways to it.
+    return list(dict.fromkeys(tree.document.query_selector_all("*")))
+
+
+def _for_style(holes: Holes) -> Callable[[str, bool], str]:
+    return lambda reference, is_sheet: holes.hole(reference, Use.STYLE if is_sheet else Use.PICTURE)
+
+
+def _clean(element: DOMNode, holes: Holes) -> None:
+    tag = element.tag.lower()
+    if tag in _GONE or (tag == "link" and not _is_style_sheet(element)):
+        element.decompose()
+        return
+    if tag == "style":
+        element.text = restyled(element.text, _for_style(holes)).replace("<", "\\3C ")
+    wanted = _reference(element, tag, holes)
+    for name in list(element.attrs):
+        lower = name.lower()
+        if lower in _REFERRING or lower.startswith(("on", "xlink:")) or ":" in lower:
+            element.delattr(name)
+        elif lower == "style" or _is_like_style(element.getattr(name)):
+            element.setattr(name, restyled(element.getattr(name), _for_style(holes)))
+        elif HOLE in element.getattr(name):
+            element.delattr(name)
+    for name, value in wanted.items():
+        element.setattr(name, value)
+
+
+def _is_like_style(value: str) -> bool:
+    """Whether an attribute may name something as style sheets do: `fill`, `mask` and others of a drawing."""
+    return "\\" in value or "(" in value
+
+
+def _is_style_sheet(element: DOMNode) -> bool:
+    relations = element.getattr("rel", "").lower().split()
+    return "stylesheet" in relations and "alternate" not in relations
+
+
+def _reference(element: DOMNode, tag: str, holes: Holes) -> dict[str, str]:
+    """The attributes that say where an element leads, or what it shows, made ours."""
+    href = element.getattr("href", "")
+    if href.strip().startswith("#") and tag != "link":
+        return {"href": href.strip(), "target": "_self"} if tag in _LEADING else {"href": href.strip()}
+    if tag in _LEADING and href:
+        hole = holes.hole(href, Use.LINK)
+        return {"href": hole} if hole else {}
+    if tag == "link":
+        hole = holes.hole(href, Use.STYLE)
+        return {"href": hole} if hole else {"rel": "nothing"}
+    if tag in _PICTURES:
+        source = _picture(element, tag)
+        hole = holes.hole(source, Use.PICTURE) if source else ""
+        return {"href" if tag == "image" else "src": hole} if hole else {}
+    background = element.getattr("background", "")
+    hole = holes.hole(background, Use.PICTURE) if background else ""
+    return {"background": hole} if hole else {}
+
+
+def _picture(element: DOMNode, tag: str) -> str:
+    """What a picture shows; lazy ones say it elsewhere."""
+    if tag == "image":
+        return element.getattr("href", "")
+    source = element.getattr("src", "")
+    if not source or source.startswith("data:"):
+        candidates = parse_srcset(element.getattr("srcset", "") or element.getattr("data-srcset", ""))
+        source = element.getattr("data-src", "") or chosen_at_density_1(candidates, SHOWN_PX) or source
+    return source
+
+
+def offences(tree: HTMLTree) -> Iterator[str]:
+    """What a cleaned page must not hold, looked for in what a browser would make of it."""
+    for element in _elements(tree):
+        tag = element.tag.lower()
+        if tag == "style" and is_foreign(element.text):
+            yield tag
+        if tag in _GONE and not (tag == "base" and element.attrs == ["target"]):
+            yield tag
+        for name in element.attrs:
+            if _is_offence(name.lower(), element.getattr(name).strip()):
+                yield f"{tag} {name}"
+
+
+def _is_offence(name: str, value: str) -> bool:
+    if name.startswith("on") or name in {"ping", "action", "formaction", "srcset", "http-equiv"} or is_foreign(value):
+        return True
+    return name in {"href", "src", "background"} and bool(value) and not value.startswith(("#", HOLE))

@@ -1,0 +1,341 @@
+"""Charts as SVG that the server draws: no script, no style attribute, numbers that are text.
+
+A chart is drawn twice, 720 and 360 units wide, and the style sheet shows the one that fits: one drawing scaled to a
+phone would have letters of 5 pixels. Colours and dashes are classes. Every chart says its finding in its `<desc>` and
+has its numbers as a table beneath. Where nothing was measured there is a gap, not a line through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from teia.web.scales import Axis, Point, pieces, top_of
+from teia.web.words import DAY, Locale
+
+TABLE_ROWS = 100
+"""Longer tables are thinned; the CSV and the JSON have all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One of the two drawings: its size, where the plot lies in it, and how many ticks there is room for."""
+
+    name: str
+    width: int
+    height: int
+    left: int
+    right: int
+    bottom: int
+    ticks: int
+    top: int = 14
+
+    @property
+    def x1(self) -> int:
+        return self.width - self.right
+
+    @property
+    def y1(self) -> int:
+        return self.height - self.bottom
+
+
+FRAMES = (Frame("wide", 720, 220, 56, 96, 30, 6), Frame("narrow", 360, 220, 48, 84, 32, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series; `look` is the class that gives it colour and dash. A value of None is a gap."""
+
+    name: str
+    points: Sequence[Point]
+    look: str = "s1"
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a bar."""
+
+    name: str
+    value: float
+    look: str = "s1"
+
+
+class Charts:
+    """Draws in one language; templates know it as `charts`."""
+
+    def __init__(self, locale: Locale, gettext: Callable[[str], str]) -> None:
+        self._locale = locale
+        self._gettext = gettext
+
+    # ---- kinds of charts --------------------------------------------------------------------------------------------
+
+    def lines(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        series: Sequence[Line],
+        unit: str = "",
+        *,
+        y: tuple[float, float] | None = None,
+        digits: int | None = None,
+        share: bool = False,
+    ) -> Markup:
+        """Series over time, each named at its end; from 0 unless `y` says otherwise. `share`: values are of 1."""
+        times = [x for line in series for x, _ in line.points] or [0.0]
+        low, high = y or (0.0, top_of(value for line in series for _, value in line.points))
+        across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
+        show = self._shower(up, digits, share=share)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            parts = [self._grid(frame, across, up, show)]
+            parts += [_polyline(line, place, frame) for line in series]
+            return Markup("").join([*parts, *_names(frame, series, place)])
+
+        rows = [[each, *values] for each, *values in _by_time(series)]
+        table = self._table([_("time"), *(line.name for line in series)], rows, show)
+        return self._figure(name, title, finding, draw, table)
+
+    def parts(self, name: str, title: str, finding: str, parts: Sequence[Part], *, share: bool = False) -> Markup:
+        """One bar of labelled parts that add up."""
+        total = sum(part.value for part in parts) or 1.0
+        show = self._shower(Axis(0, total), None, share=share)
+
+        def draw(frame: Frame) -> Markup:
+            drawn, x, row = [], 1.0, 0
+            for part in parts:
+                width = part.value / total * (frame.width - 2)
+                drawn.append(_rect(x, 8, width, 28, f"fill {part.look}"))
+                y = 62 + 20 * row
+                drawn.append(_rect(1, y - 10, 12, 12, f"fill {part.look}"))
+                drawn.append(_text(20, y, f"{part.name} {show(part.value)}"))
+                x, row = x + width, row + 1
+            return Markup("").join(drawn)
+
+        table = self._table(["", self._gettext("amount")], [[part.name, part.value] for part in parts], show)
+        return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
+
+    def columns(
+        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, Sequence[float]]], of: Sequence[Part]
+    ) -> Markup:
+        """Stacked columns over time: shares of 1, the parts named at the right. `of` gives names and looks."""
+        times = [at for at, _ in bins] or [0.0]
+        step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0
+        across, up = Axis(times[0], times[-1] + step, kind="time"), Axis(0.0, 1.0)
+        show = self._shower(up, 0, share=True)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            drawn = [self._grid(frame, across, up, show)]
+            for at, shares in bins:
+                (x, _), (x2, _), below = place(at, 0), place(at + step, 0), 0.0
+                for part, value in zip(of, shares, strict=True):
+                    (_, y1), (_, y2) = place(at, below), place(at, below + value)
+                    drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
+                    below += value
+            for row, part in enumerate(of):
+                drawn.append(_text(frame.x1 + 6, frame.top + 10 + 18 * row, part.name, f"name {part.look}"))
+            return Markup("").join(drawn)
+
+        rows = [[at, *shares] for at, shares in bins]
+        table = self._table([_("time"), *(part.name for part in of)], rows, show)
+        return self._figure(name, title, finding, draw, table)
+
+    def histogram(
+        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, float, float]], unit: str
+    ) -> Markup:
+        """Counts between limits on a logarithmic axis: (from, to, count)."""
+        across = Axis(bins[0][0], bins[-1][1], unit, "log") if bins else Axis(1, 10, unit, "log")
+        up = Axis(0.0, top_of(count for *_, count in bins))
+        show = self._shower(up, None)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            drawn = [self._grid(frame, across, up, show)]
+            for low, high, count in bins:
+                (x, y), (x2, y0) = place(low, count), place(high, 0)
+                drawn.append(_rect(x, y, max(0.5, x2 - x - 1), y0 - y, "fill s1"))
+            return Markup("").join(drawn)
+
+        rows = [[f"{self._plain(low)} – {self._plain(high)} {unit}", count] for low, high, count in bins]
+        return self._figure(name, title, finding, draw, self._table(["", self._gettext("amount")], rows, show))
+
+    def strip(
+        self, name: str, title: str, finding: str, marks: Sequence[tuple[float, str]], span: tuple[float, float]
+    ) -> Markup:
+        """Marks on a line of time; what each is, is its look."""
+        across = Axis(*span, kind="time")
+
+        def draw(frame: Frame) -> Markup:
+            ends = (12, frame.width - 12)
+            drawn = [Markup('<line class="axis" x1="{}" y1="30" x2="{}" y2="30"/>').format(*ends)]
+            for at, look in marks:
+                x = across.place(at, *ends)
+                drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(look, x, x))
+            drawn += [_time_text(across.place(at, *ends), 48, at, across) for at in across.ticks(frame.ticks)]
+            return Markup("").join(drawn)
+
+        table = self._table([_("time"), ""], [[at, look] for at, look in marks], str)
+        return self._figure(name, title, finding, draw, table, height=56)
+
+    def spark(self, points: Sequence[Point], title: str) -> Markup:
+        """A line as high as a word, without axes."""
+        values = [value for _, value in points if value is not None]
+        if len(values) < 2:
+            return Markup("")
+        times = [at for at, _ in points]
+        across, up = Axis(min(times), max(times), kind="time"), Axis(0.0, max(values) or 1.0)
+        runs = [[(across.place(x, 0, 100), up.place(y, 22, 2)) for x, y in piece] for piece in pieces(points)]
+        lines = Markup("").join(
+            Markup('<polyline class="line s1" points="{}"/>').format(_coordinates(run)) for run in runs
+        )
+        frame = '<svg class="spark" viewBox="0 0 100 24" width="100" height="24" role="img"><title>{}</title>{}</svg>'
+        return Markup(frame).format(title, lines)  # noqa: S704  # the line above
+
+    # ---- what they have in common -----------------------------------------------------------------------------------
+
+    def _figure(
+        self, name: str, title: str, finding: str, draw: Callable[[Frame], Markup], table: Markup, height: int = 0
+    ) -> Markup:
+        drawn = [
+            Markup(
+                '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d">'
+                '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
+            ).format(
+                frame.name, frame.width, height or frame.height, title, finding, draw(frame), n=f"{name}-{frame.name}"
+            )
+            for frame in FRAMES
+        ]
+        details = Markup('<details class="as-table"><summary>{}</summary>{}</details>').format(
+            self._gettext("Show as table"), table
+        )
+        caption = Markup("<figcaption>{}</figcaption>").format(title)
+        return Markup('<figure class="chart" id="{}">{}{}{}</figure>').format(
+            name, caption, Markup("").join(drawn), details
+        )
+
+    def _table(self, head: Sequence[str], rows: Sequence[Sequence[object]], show: Callable[[float], str]) -> Markup:
+        every = max(1, ceil(len(rows) / TABLE_ROWS))
+        cells = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in head)
+        lines = Markup("").join(
+            Markup("<tr>{}</tr>").format(Markup("").join(self._cell(value, at, show) for at, value in enumerate(row)))
+            for row in rows[::every]
+        )
+        return Markup(
+            '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+        ).format(cells, lines)
+
+    def _cell(self, value: object, column: int, show: Callable[[float], str]) -> Markup:
+        if value is None:
+            return Markup('<td class="n">–</td>')
+        if column and isinstance(value, int | float):
+            return Markup('<td class="n">{}</td>').format(show(value))
+        if isinstance(value, int | float):
+            iso = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
+            return Markup('<th scope="row"><time datetime="{}">{} UTC</time></th>').format(
+                iso, self._locale.moment(value)
+            )
+        return Markup('<th scope="row">{}</th>').format(value)
+
+    def _grid(self, frame: Frame, across: Axis, up: Axis, show: Callable[[float], str]) -> Markup:
+        """Axes with their ticks and the unit; a plot that does not begin at 0 says so."""
+        parts = []
+        for value in up.ticks(4):
+            y = up.place(value, frame.y1, frame.top)
+            parts.append(
+                Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
+            )
+            parts.append(_text(frame.left - 6, y + 4, show(value), "end"))
+        for value in across.ticks(frame.ticks):
+            x = across.place(value, frame.left, frame.x1)
+            if across.kind == "time":
+                parts.append(_time_text(x, frame.height - 8, value, across))
+            else:
+                parts.append(_text(x, frame.height - 8, self._plain(value), "middle"))
+        unit = up.label or across.label
+        if up.low > 0:
+            unit = f"{unit} · {self._gettext('not from 0')}".removeprefix(" · ")
+        if unit:
+            parts.append(_text(frame.left, frame.top - 3, unit, "unit"))
+        return Markup("").join(parts)
+
+    def _shower(self, axis: Axis, digits: int | None, *, share: bool = False) -> Callable[[float], str]:
+        """How values of an axis are written: with as many digits as its ticks need."""
+        span = (axis.high - axis.low) * (100 if share else 1)
+        wanted = digits if digits is not None else max(0, min(3, 1 - floor(log10(span or 1.0))))
+        return (
+            (lambda value: self._locale.percent(value, wanted))
+            if share
+            else lambda value: self._locale.number(value, wanted)
+        )
+
+    def _plain(self, value: float) -> str:
+        return self._locale.number(value, 0 if value >= 1 else min(6, -floor(log10(value or 1.0))))
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def _placer(frame: Frame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
+    def place(x: float, y: float) -> tuple[float, float]:
+        return across.place(x, frame.left, frame.x1), up.place(y, frame.y1, frame.top)
+
+    return place
+
+
+def _coordinates(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+
+def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], frame: Frame) -> Markup:
+    drawn: list[Markup] = []
+    for piece in pieces(line.points):
+        run = [place(x, y) for x, y in piece]
+        if len(run) == 1 or line.marked:
+            dots = (Markup('<circle class="fill {}" cx="{}" cy="{}" r="2.5"/>').format(line.look, *at) for at in run)
+            drawn.extend(dots)
+        if len(run) > 1:
+            drawn.append(Markup('<polyline class="line {}" points="{}"/>').format(line.look, _coordinates(run)))
+    return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
+
+
+def _names(frame: Frame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]) -> list[Markup]:
+    """Each name beside its line's end, moved apart where they would overlap."""
+    ends = [(place(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
+    names, below = [], frame.top - 4.0
+    for y, line in sorted(ends, key=lambda each: each[0]):
+        below = max(y + 4, below + 15)
+        names.append(_text(frame.x1 + 6, below, line.name, f"name {line.look}"))
+    return names
+
+
+def _by_time(series: Sequence[Line]) -> list[list[float | None]]:
+    times = sorted({x for line in series for x, _ in line.points})
+    found = [dict(line.points) for line in series]
+    return [[at, *(values.get(at) for values in found)] for at in times]
+
+
+def _rect(x: float, y: float, width: float, height: float, look: str) -> Markup:
+    sizes = [f"{round(each, 1):g}" for each in (x, y, max(width, 0.0), max(height, 0.0))]
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(look, *sizes)
+
+
+def _text(x: float, y: float, text: str, look: str = "") -> Markup:
+    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(round(x, 1), round(y, 1), look, text)
+
+
+def _time_text(x: float, y: float, at_s: float, axis: Axis) -> Markup:
+    """An instant below an axis, in UTC; charts.js shows it in the reader's zone."""
+    at = datetime.fromtimestamp(at_s, UTC)
+    days = axis.high - axis.low > 1.5 * DAY
+    shown = f"{at:%d/%m}" if days else f"{at:%H:%M}"
+    iso = at.isoformat(timespec="seconds")
+    return Markup('<text x="{}" y="{}" class="middle" data-time="{}" data-form="{}">{}</text>').format(
+        x, y, iso, "day" if days else "time", shown
+    )

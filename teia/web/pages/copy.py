@@ -1,0 +1,203 @@
+"""The cached copy: a page as it was, safely (T10, RELIABILITY 37).
+
+The bar around a copy is ours; the copy itself is in a sandboxed frame, from an address that is signed (signing.py) and
+knows nobody (raw.py). Links in it lead back here, to the copy of that page that is nearest in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import Query
+
+from teia.clock import from_iso, iso_utc
+from teia.crawl.copies import Copy, copy_of, nearest, versions
+from teia.crawl.copyjob import HTML
+from teia.crawl.freshness import freshness_of
+from teia.crawl.lookup import Lookup, UrlEntry, VisitEntry
+from teia.errors import UsageError
+from teia.parse.headers import parse_head
+from teia.parse.mime import content_type, effective_type
+from teia.urls import from_user
+from teia.web.pages.raw import addresses, payload_of
+from teia.web.roles import Role
+from teia.web.signing import Place, Signer
+from teia.web.site import Site
+from teia.web.twins import OfSite, Pages
+
+PART_CHARS = 40_000
+"""Of a text or a source on one page."""
+
+MAX_LINE_CHARS = 4_000
+SAME_MOMENT_S = 0.001
+Tab = Literal["page", "text", "source", "record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A header of a record or of an answer."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyView:
+    """A copy of a page. `time` is null where there is none; then nothing but the URL is known.
+
+    `frame`, `picture`, `file` and `record` are addresses that are good for ten minutes: the page to be looked at, a
+    picture, the body as a file, the WARC record. `is_whole`: its bytes have the digests that were stored, checked now.
+    `text` and `source` are what their tabs show, `part` of `parts`.
+    """
+
+    url: str
+    collection: str
+    tab: str
+    time: str | None = None
+    asked: str | None = None
+    is_exact: bool = True
+    status: int = 0
+    type: str = ""
+    bytes: int = 0
+    version: int = 0
+    versions: int = 0
+    older: str | None = None
+    newer: str | None = None
+    newest: str | None = None
+    fresh_probability: float | None = None
+    truncated: str = ""
+    is_whole: bool = True
+    pictures: int = 0
+    pictures_kept: int = 0
+    frame: str = ""
+    picture: str = ""
+    file: str = ""
+    record: str = ""
+    text: str = ""
+    source: tuple[str, ...] = ()
+    first_line: int = 1
+    part: int = 1
+    parts: int = 1
+    record_headers: tuple[Field, ...] = ()
+    answer_headers: tuple[Field, ...] = ()
+    place: str = ""
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/copy", "copy.html", Role.PUBLIC)(copy)
+
+
+def copy(
+    site: OfSite,
+    collection: str,
+    url: Annotated[str, Query(max_length=8_000)],
+    time: Annotated[str, Query(max_length=40)] = "",
+    tab: Tab = "page",
+    part: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> CopyView:
+    """A page as it was: the copy of a moment, or the last one."""
+    asked_s = moment_of(time)
+    canonical = from_user(url)
+    if canonical is None:
+        raise UsageError(f"{url[:200]!r} is not an http or https URL")
+    with site.lookup(collection) as lookup:
+        entry = lookup.find(canonical)
+        visits = lookup.visits(entry) if entry is not None else []
+        visit = nearest(visits, asked_s)
+        if entry is None or visit is None:
+            return CopyView(canonical, collection, tab, asked=time or None, is_exact=False)
+        return _view(site, collection, lookup, entry, visits, visit, asked_s, tab, part)
+
+
+def _view(
+    site: Site,
+    collection: str,
+    lookup: Lookup,
+    entry: UrlEntry,
+    visits: Sequence[VisitEntry],
+    visit: VisitEntry,
+    asked_s: float | None,
+    tab: Tab,
+    part: int,
+) -> CopyView:
+    found = copy_of(lookup, entry, visit)
+    known = versions(visits)
+    at = max((n for n, each in enumerate(known) if each.time_s <= visit.time_s), default=0)
+    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, site.clock.now_s())
+    payload = payload_of(found)
+    media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
+    signer = Signer(site)
+
+    def signed(kind: str) -> str:
+        return signer.address(Place(kind, collection, entry.cell, visit.file, visit.offset))
+
+    pictures, kept = _pictures(site, signer, lookup, found) if tab == "page" and media_type in HTML else (0, 0)
+    text, parts = _text(site, found, tab, part) if tab in {"text", "source"} else ("", 1)
+    lines = tuple(_line(each) for each in text.splitlines()) if tab == "source" else ()
+    head = parse_head(found.head)
+    return CopyView(
+        url=entry.url,
+        collection=collection,
+        tab=tab,
+        time=iso_utc(visit.time_s),
+        asked=None if asked_s is None else iso_utc(asked_s),
+        is_exact=asked_s is None or abs(asked_s - visit.time_s) < SAME_MOMENT_S,
+        status=found.status,
+        type=media_type,
+        bytes=len(payload),
+        version=at + 1,
+        versions=len(known),
+        older=iso_utc(known[at - 1].time_s) if at else None,
+        newer=iso_utc(known[at + 1].time_s) if at + 1 < len(known) else None,
+        newest=iso_utc(known[-1].time_s) if at + 1 < len(known) else None,
+        fresh_probability=None if fresh is None else fresh.fresh_probability,
+        truncated=found.truncated,
+        is_whole=found.is_whole,
+        pictures=pictures,
+        pictures_kept=kept,
+        frame=signed("page") if media_type in HTML else "",
+        picture=signed("picture") if media_type.startswith("image/") else "",
+        file=signed("file"),
+        record=signed("record"),
+        text=text if tab == "text" else "",
+        source=lines,
+        part=min(part, parts),
+        parts=parts,
+        record_headers=tuple(Field(*each) for each in found.record.headers.items()) if tab == "record" else (),
+        answer_headers=tuple(Field(name, value) for name in head.headers.names for value in head.headers.all(name))
+        if tab == "record"
+        else (),
+        place=f"{visit.file} {visit.offset}",
+    )
+
+
+def _pictures(site: Site, signer: Signer, lookup: Lookup, found: Copy) -> tuple[int, int]:
+    """How many pictures a page has, and how many of them we."""
+    shown = site.copies.shown(found.url, found.head, found.body)
+    filled = addresses(signer, lookup, found.time_s, shown.references)
+    kept = [bool(address) for (_, use), address in zip(shown.references, filled, strict=True) if use == "picture"]
+    return len(kept), sum(kept)
+
+
+def _text(site: Site, found: Copy, tab: Tab, part: int) -> tuple[str, int]:
+    """One part of a copy's text or source, and how many there are."""
+    read = site.copies.text(found.url, found.head, found.body)
+    whole = read.text if tab == "text" else read.source
+    parts = max(1, -(-len(whole) // PART_CHARS))
+    begin = (min(part, parts) - 1) * PART_CHARS
+    return whole[begin : begin + PART_CHARS], parts
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …"
+
+
+def moment_of(time: str) -> float | None:
+    if not time:
+        return None
+    try:
+        return from_iso(time)
+    except (ValueError, OverflowError):
+        raise UsageError(f"time: {time!r} is not a moment; write it like 2026-11-04T06:12:00Z") from None

@@ -1,0 +1,243 @@
+"""People, tokens and the log of changes (admins); one's own password (everybody who signed in)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from teia.clock import iso_utc
+from teia.errors import UsageError
+from teia.web import limits
+from teia.web.accounts import AuditLine
+from teia.web.gate import Visitor
+from teia.web.roles import Role, role_named
+from teia.web.site import Site
+from teia.web.twins import Done, OfSite, OfVisitor, Pages
+
+LINES = 50
+RoleWord = Literal["viewer", "operator", "admin"]
+Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Password = Annotated[str, Field(max_length=limits.PASSWORD_CHARS[1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One user; times are null for what never happened."""
+
+    name: str
+    role: str
+    made: str
+    seen: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One token; the token itself is kept nowhere."""
+
+    name: str
+    user: str
+    role: str
+    made: str
+    seen: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the log."""
+
+    time: str
+    who: str
+    what: str
+    detail: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UsersView:
+    """Who may do what; `invitation` is the address that was just made, and shown this once."""
+
+    users: list[Person]
+    invitation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokensView:
+    """The keys of programs; `token` is the one that was just made, and shown this once."""
+
+    tokens: list[Key]
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """The newest changes; `next` leads to those before."""
+
+    changes: list[Change]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class YouView:
+    """Who is signed in."""
+
+    name: str
+    role: str
+    tokens: list[Key] = field(default_factory=list)
+
+
+class Invited(BaseModel):
+    """Whom an invitation is for."""
+
+    role: RoleWord
+
+
+class Promoted(BaseModel):
+    """A user and the role they get."""
+
+    name: Name
+    role: RoleWord
+
+
+class Named(BaseModel):
+    """A user."""
+
+    name: Name
+
+
+class TokenWanted(BaseModel):
+    """A token to make."""
+
+    name: Name
+    role: RoleWord = "viewer"
+
+
+class TokenNamed(BaseModel):
+    """A token, by its name and the user it belongs to."""
+
+    name: Name
+    user: Name
+
+
+class NewPassword(BaseModel):
+    """A password and the one before."""
+
+    old: Password
+    new: Password
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/settings/users", "users.html", Role.ADMIN)(users)
+    pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
+    pages.deed("/settings/users/role", Role.ADMIN)(change_role)
+    pages.deed("/settings/users/remove", Role.ADMIN)(remove_user)
+    pages.page("/settings/tokens", "tokens.html", Role.ADMIN)(tokens)
+    pages.reveal("/settings/tokens/make", "tokens.html", Role.ADMIN)(make_token)
+    pages.deed("/settings/tokens/remove", Role.ADMIN)(remove_token)
+    pages.page("/settings/audit", "audit.html", Role.ADMIN)(audit)
+    pages.page("/settings/you", "you.html", Role.VIEWER)(you)
+    pages.deed("/settings/you/password", Role.VIEWER)(change_password)
+
+
+# ---- people ---------------------------------------------------------------------------------------------------------
+
+
+def users(site: OfSite) -> UsersView:
+    """Who may do what."""
+    found = site.accounts.users()
+    return UsersView([Person(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
+
+
+def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
+    """Make an address that lets one person make an account; it works once, for ten minutes."""
+    code = site.accounts.invite(_role(asked.role))
+    site.accounts.note(visitor.name, "invite", role=asked.role)
+    return UsersView(users(site).users, f"/login#{code}")
+
+
+def change_role(site: OfSite, visitor: OfVisitor, asked: Promoted) -> Done:
+    """Give somebody another role."""
+    site.accounts.set_role(asked.name, _role(asked.role))
+    site.accounts.note(visitor.name, "change role", user=asked.name, role=asked.role)
+    return Done(f"{asked.name} is {asked.role} now", "/settings/users")
+
+
+def remove_user(site: OfSite, visitor: OfVisitor, asked: Named) -> Done:
+    """Take an account away, with its sessions and tokens."""
+    site.accounts.remove_user(asked.name)
+    site.accounts.note(visitor.name, "remove user", user=asked.name)
+    return Done(f"{asked.name} is no user any more", "/settings/users")
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def tokens(site: OfSite) -> TokensView:
+    """The keys of programs."""
+    return TokensView(_keys(site))
+
+
+def make_token(site: OfSite, visitor: OfVisitor, asked: TokenWanted) -> TokensView:
+    """Make a key for a program; it is shown once."""
+    token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role))
+    site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role)
+    return TokensView(_keys(site), token)
+
+
+def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenNamed) -> Done:
+    """Take a key away."""
+    site.accounts.remove_token(asked.name, asked.user)
+    site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
+    return Done(f"the token {asked.name} is not good any more", "/settings/tokens")
+
+
+def _keys(site: Site) -> list[Key]:
+    found = site.accounts.tokens()
+    return [Key(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found]
+
+
+# ---- what was done --------------------------------------------------------------------------------------------------
+
+
+def audit(site: OfSite, before: Annotated[int | None, Query(ge=0)] = None) -> AuditView:
+    """What people changed, newest first."""
+    found = site.accounts.noted(LINES + 1, before)
+    shown = found[:LINES]
+    return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
+
+
+def _change(line: AuditLine) -> Change:
+    return Change(iso_utc(line.time_s), line.who, line.what, {name: str(value) for name, value in line.detail.items()})
+
+
+# ---- oneself --------------------------------------------------------------------------------------------------------
+
+
+def you(site: OfSite, visitor: OfVisitor) -> YouView:
+    """Who is signed in, and the keys that are theirs."""
+    return YouView(visitor.name, visitor.role.word, [key for key in _keys(site) if key.user == visitor.name])
+
+
+def change_password(site: OfSite, visitor: OfVisitor, asked: NewPassword) -> Done:
+    """Change one's own password; all sessions end, and one signs in again."""
+    _check_person(visitor)
+    site.accounts.set_password(visitor.name, asked.old, asked.new)
+    site.accounts.note(visitor.name, "change password")
+    return Done("the password is changed; sign in with the new one", "/login?to=/settings/you")
+
+
+def _check_person(visitor: Visitor) -> None:
+    if not visitor.csrf:
+        raise UsageError("a token has no password; sign in to change one")
+
+
+def _role(word: str) -> Role:
+    role = role_named(word)
+    if role is None:
+        raise UsageError(f"{word!r} is not a role: viewer, operator or admin")
+    return role
+
+
+def _time(unix_s: float) -> str | None:
+    return iso_utc(unix_s) if unix_s else None
