@@ -15,6 +15,7 @@ from teia.cli.crawl import crawl_with
 from teia.cli.exits import INTERRUPTED
 from teia.cli.options import AsJson
 from teia.cli.output import progress_console
+from teia.clock import WallClock
 from teia.errors import StoreError
 from teia.lab.process import lab_process
 from teia.store.root import open_root
@@ -45,15 +46,16 @@ def demo(
     pages: Annotated[int, typer.Option("--pages", min=1, max=1_000_000, help="How many pages the web has.")] = PAGES,
     seed: Annotated[int, typer.Option("--seed", help="Another seed, another web.")] = 1,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the web's servers; 0: any free one.")] = 0,
+    web_port: Annotated[int, typer.Option("--web-port", min=0, max=65535, help="Of the pages to look at.")] = 8700,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Keep what was crawled; a temporary folder if not given."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make up a web on loopback addresses, crawl it politely, and say what to look at.
+    """Make up a web on loopback addresses, crawl it politely, and show it in the browser.
 
-    Nothing leaves this machine. Without --once the web stays up until Ctrl-C, to be crawled again.
+    Nothing leaves this machine. Without --once the web and its pages to look at stay up until Ctrl-C.
     """
     console = progress_console()
     with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
@@ -71,7 +73,7 @@ def demo(
             crawl_with(open_root(folder, create=True), "demo", None, _flags(lab), as_json)
             if not once:
                 _say_what_next(lab, folder, kept=data is not None)
-                _wait()
+                _serve(folder, web_port)
 
 
 def _flags(lab: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
     console = progress_console()
     url = lab["seeds"][0]
-    console.print("\nThe web is still up. In another terminal:")
+    console.print("\nThe web is still up. To try in another terminal:")
     for words, meaning in (
         (f"teia page {url} --data {folder}", "one page: versions, links in and out"),
         (f"teia trace {url} --data {folder}", "its way through the crawler, with times"),
@@ -109,14 +111,19 @@ def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
         (f"teia audit politeness --data {folder}", "was any server asked too early?"),
     ):
         console.print(f"  {words}\n      {meaning}", soft_wrap=True, markup=False)
-    gone = "" if kept else f"; {folder} goes with it (--data DIR keeps it)"
-    console.print(f"Ctrl-C ends the web{gone}.", soft_wrap=True)
+    if not kept:
+        console.print(f"{folder} goes when the demo ends; --data DIR keeps it.", soft_wrap=True)
 
 
-def _wait() -> None:
-    """Wait for Ctrl-C or a request to end, then let the folders be removed."""
-    ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    number = signal.sigwait(ends)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
-    raise typer.Exit(INTERRUPTED if number == signal.SIGINT else 0)
+def _serve(folder: Path, port: int) -> None:
+    """Show it in the browser until Ctrl-C or a request to end, then let the folders be removed."""
+    from teia.web.serve import free_port, serve
+
+    console = progress_console()
+
+    def say(line: str) -> None:
+        console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
+
+    console.print("\nOpen in a browser (Ctrl-C ends the demo):")
+    ended_by = serve(open_root(folder), WallClock(), "127.0.0.1", free_port(port), (), None, say)
+    raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

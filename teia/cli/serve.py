@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from teia.cli.exits import INTERRUPTED
 from teia.cli.options import Data
 from teia.cli.output import progress_console
 from teia.clock import WallClock
@@ -31,4 +33,5 @@ def serve(
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
-    run(open_root(data), WallClock(), host, port, tuple(name or ()), token_out, say)
+    ended_by = run(open_root(data), WallClock(), host, port, tuple(name or ()), token_out, say)
+    raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -35,8 +37,8 @@ def serve(
     names: tuple[str, ...],
     token_out: Path | None,
     say: Callable[[str], None],
-) -> None:
-    """Serve a root until the process is told to end; `say` is told where."""
+) -> signal.Signals | None:
+    """Serve a root until the process is told to end, and return by which signal; `say` is told where."""
     accounts = Accounts(root.path / "web.sqlite", clock)
     bound = _bound(host, port)
     is_local = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
@@ -68,7 +70,29 @@ def serve(
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=32 << 10,
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    server = _Server(config)
+    server.run(sockets=[bound])
+    return server.ended_by
+
+
+class _Server(uvicorn.Server):
+    """One that ends by a signal without passing it on: who called us has folders to remove."""
+
+    ended_by: signal.Signals | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _end(self, number: int, _: object) -> None:
+        self.force_exit = self.should_exit  # the second time, at once
+        self.should_exit = True
+        self.ended_by = self.ended_by or signal.Signals(number)
 
 
 def write_token(accounts: Accounts, path: Path) -> None:
@@ -78,6 +102,15 @@ def write_token(accounts: Accounts, path: Path) -> None:
     if any(token.name == SCRIPTS for token in accounts.tokens()):
         accounts.remove_token(SCRIPTS, SCRIPTS)  # the one of the last start
     path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
+
+
+def free_port(wanted: int) -> int:
+    """A port of this machine: the wanted one, or any if that is taken."""
+    try:
+        _bound("127.0.0.1", wanted).close()
+    except UsageError:
+        return 0
+    return wanted
 
 
 def _bound(host: str, port: int) -> socket.socket:

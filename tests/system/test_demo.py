@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -35,15 +37,19 @@ def test_demo_once_crawls_a_web_politely_and_reports(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(180)
 def test_demo_says_what_to_look_at_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "teia", "demo", "--pages", "20", "--seed", "3"]
+    words = [sys.executable, "-m", "teia", "demo", "--pages", "20", "--seed", "3", "--web-port", "0"]
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, env=environ, start_new_session=True) as process:
         assert process.stderr is not None
         said = b""
-        while b"Ctrl-C ends" not in said:
+        while b"/login#" not in said:
             line = process.stderr.readline()
             assert line, said.decode()
             said += line
+        home = re.search(r"http://127.0.0.1:\d+/", said.decode())
+        assert home is not None
+        with urllib.request.urlopen(home[0], timeout=30) as answer:
+            assert b'type="search"' in answer.read()
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
     for command in ("teia page http://", "teia trace http://", "teia export graph", "teia audit politeness"):
