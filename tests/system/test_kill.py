@@ -47,12 +47,16 @@ scale = 0.0
 slowest = 0.0001
 fastest = 0.0001
 
+[urls]
+sessions = 0
+
 [robots]
 crawl_delay = 0
 
 [sitemaps]
 lying = 0
 """
+"""A web that stays as it is: a session id is another one each hour, and a thousand kills take longer than that."""
 
 
 def pages_of(data: Path) -> dict[str, tuple[str, str | None, str | None]]:
