@@ -17,6 +17,9 @@ else:
         [
             Extension("teia.lab.simulate._loop", ["teia/lab/simulate/_loop.pyx"]),
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
+            Extension("teia.lib._sorted", ["teia/lib/_sorted.pyx"]),
+            Extension("teia.search._rows", ["teia/search/_rows.pyx"]),
+            Extension("teia.search._marking", ["teia/search/_marking.pyx"]),
             Extension("teia.parse.scan._scan", ["teia/parse/scan/_scan.pyx"], depends=parts),
         ],
         build_dir="build/cython",

@@ -9,7 +9,7 @@ The collection is lab text (teia/lab/corpus), indexed by the product's code into
     warm    all files are in memory and every question is new to the searcher: nothing it counted is kept from another
             search of the same words. Then once more: `again`, F11's second column.
     cold    a process for each search, none of the index's files in memory; `open_ms` is opening the index, `ms` the
-            search after it, `read_mb` what that read from the disk
+            search after it, `read_mb` what both read from the disk
 
 `own` is our processor time over that of tantivy; `f11` has it over all searches of the paper's kinds. Milliseconds are
 on the wall; `cpu` are of the processor, which on a machine that others use says more.
@@ -131,13 +131,16 @@ def rows_of(timings: Sequence[Timing], cold_rows: Sequence[dict[str, Any]], page
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
         by_kind[timing.question.kind, timing.question.words].append(timing)
-    cold_ms: dict[tuple[str, str], list[float]] = defaultdict(list)
+    cold: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in cold_rows:
-        cold_ms[row["kind"], row["words"]].append(row["ms"])
+        cold[row["kind"], row["words"]].append(row)
     return [
         {"kind": kind, "words": words, "n": pages}
         | rounded(asdict(spread(by_kind[kind, words])))
-        | {"cold_ms": round(max(cold_ms[kind, words]), 1) if cold_ms[kind, words] else None}
+        | {
+            f"cold_{name}": max((row[name] for row in cold[kind, words]), default=None)
+            for name in ("ms", "open_ms", "read_mb")
+        }
         for kind, words in kinds_of([timing.question for timing in timings])
     ]
 

@@ -15,7 +15,7 @@ import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 import xxhash
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, replacing
 from teia.errors import CorruptFile
 from teia.graph.linkfile import Keys
+from teia.lib.sortedkeys import looked_up
 
 if TYPE_CHECKING:
     from teia.graph.pagerank import Ranks  # brings scipy, which who only reads need not have
@@ -39,7 +40,6 @@ _REMEDY = "delete it, it is made again"
 
 Floats: TypeAlias = NDArray[np.float32]
 Identity: TypeAlias = tuple[int, int, int] | None
-Number = TypeVar("Number", np.float32, np.uint32)
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -102,6 +102,7 @@ def _mapped(path: Path) -> _Table:
             if version != VERSION or size != _HEAD.size + nodes * _ROW_BYTES:
                 raise CorruptFile(path, f"is of another version or not whole; {_REMEDY}")
             content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            content.madvise(mmap.MADV_WILLNEED)  # two hundred pages are looked up at once, and lie anywhere
     columns = [
         np.frombuffer(content, kind, nodes, _HEAD.size + nodes * before)
         for kind, before in (("<i8", 0), ("<f4", 8), ("<f4", 12), ("<u4", 16))
@@ -161,21 +162,14 @@ class RankFile:
     def scores(self, keys: Keys) -> Floats:
         """PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
         table = self._table
-        return _looked_up(table.keys, table.scores, keys)
+        return looked_up(table.keys, table.scores, keys)
 
     def percentiles(self, keys: Keys) -> Floats:
         """How many of the pages that have links score lower than each key, as a share; 0 for unknown ones."""
         table = self._table
-        return _looked_up(table.keys, table.percentiles, keys)
+        return looked_up(table.keys, table.percentiles, keys)
 
     def in_links(self, keys: Keys) -> NDArray[np.uint32]:
         """How many pages link to each key, by their last copies; 0 for unknown ones."""
         table = self._table
-        return _looked_up(table.keys, table.in_links, keys)
-
-
-def _looked_up(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
-    if not len(known):
-        return np.zeros(len(keys), column.dtype)
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[places] == keys, column[places], column.dtype.type(0))
+        return looked_up(table.keys, table.in_links, keys)

@@ -16,7 +16,7 @@ MAX_TEXT_CHARS = 1_000_000
 _LEVEL = 1
 
 
-class Anchor(msgspec.Struct, array_like=True, frozen=True):
+class Anchor(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A link of a page: its target's key and host, and the words that stand on it."""
 
     key: int
@@ -24,7 +24,7 @@ class Anchor(msgspec.Struct, array_like=True, frozen=True):
     text: str
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True):
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A page as the index takes it.
 
     `key` is that of its URL (`urls.key_of`), `digest` the beginning of its payload's. `date_s` is when the page says it

@@ -6,10 +6,12 @@ was committed since. Whether there is something new is told by the file that tan
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
 import tantivy
 from tantivy import FieldType, Occur, Query
@@ -23,6 +25,11 @@ META_FILE = "meta.json"
 AT_ONCE = 2_000
 """Pages that are looked up together, which bounds what is held in memory."""
 
+FEW = 50
+
+Places: TypeAlias = Mapping[int, tantivy.DocAddress]
+"""By key: where a page is in one view of an index."""
+
 _KEY_BITS = 64
 _RANGES = 1 << 10
 
@@ -35,20 +42,24 @@ class IndexReader(ABC):
         self._lock = Lock()
         self._seen: Hashable = None
         self._index: tantivy.Index | None = None
+        self._view: tantivy.Searcher | None = None
 
     def searcher(self) -> tantivy.Searcher:
-        """A view of what was committed; IndexFailure where there is no index, or one of another version."""
+        """A view of what was committed; IndexFailure where there is no index, or one of another version.
+
+        One view is one object: what was found in it can be found there again.
+        """
         with self._lock:
             state = self._state()
-            if self._index is None or state != self._seen:
+            if self._view is None or state != self._seen:
                 self._index = self._renewed(self._index)
+                self._view = self._index.searcher()
                 self._seen = state
-            return self._index.searcher()
+            return self._view
 
     def last_searcher(self) -> tantivy.Searcher:
         """The view that was asked for last, without looking whether there is a newer one."""
-        index = self._index
-        return IndexReader.searcher(self) if index is None else index.searcher()
+        return self._view or IndexReader.searcher(self)
 
     @abstractmethod
     def _state(self) -> Hashable:
@@ -58,19 +69,37 @@ class IndexReader(ABC):
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         """The index with what was committed since it was opened."""
 
-    def entries(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> dict[int, Entry]:
+    def entries(
+        self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
+    ) -> dict[int, Entry]:
         """Pages by their keys; those that are not there are left out."""
-        entries = (decoded(octets) for octets in self.octets(searcher, keys))
+        entries = (decoded(octets) for octets in self.octets(searcher, keys, places))
         return {entry.key: entry for entry in entries}
 
-    def octets(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Iterator[bytes]:
-        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order."""
+    def octets(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order.
+
+        `places` are the addresses of some of them in this view; they need not be looked for.
+        """
+        places = places or {}
+        known = [places[key] for key in keys if key in places]
+        if len(known) > FEW:
+            known.sort(key=_place)  # neighbours are unpacked together
+        for address in known:
+            yield octets_at(searcher, address)
+        unknown = [key for key in keys if key not in places] if len(known) < len(keys) else ()
         schema = self.schema
-        for start in range(0, len(keys), AT_ONCE):
-            some = keys[start : start + AT_ONCE]
+        for start in range(0, len(unknown), AT_ONCE):
+            some = unknown[start : start + AT_ONCE]
             wanted = Query.boolean_query([(Occur.Should, Query.term_query(schema, "key", key)) for key in some])
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
                 yield octets_at(searcher, address)
+
+    def some_entries(self, n: int) -> list[Entry]:
+        """So many pages that were committed, any; fewer if there are."""
+        searcher = self.searcher()
+        found = searcher.search(Query.all_query(), limit=max(1, n), count=False).hits
+        return [entry_at(searcher, address) for _, address in found]
 
     def all_entries(self) -> Iterator[Entry]:
         """Every page that was committed, in the order of ranges of keys; few are held at a time."""
@@ -89,7 +118,7 @@ class CellReader(IndexReader):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        self._meta = folder / META_FILE
+        self._meta = str(folder / META_FILE)
 
     def _state(self) -> Hashable:
         return identity_of(self._meta)
@@ -122,10 +151,14 @@ def octets_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
     return inflated(searcher.doc(address)["entry"][0])
 
 
-def identity_of(meta: Path) -> tuple[int, int, int] | None:
+def _place(address: tantivy.DocAddress) -> tuple[int, int]:
+    return address.segment_ord, address.doc
+
+
+def identity_of(meta: str) -> tuple[int, int, int] | None:
     """Tells one commit from another, by the file that it replaces; None where there is no index."""
     try:
-        status = meta.stat()
+        status = os.stat(meta)  # noqa: PTH116  # asked for every query, and a Path takes longer to say the same
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -18,11 +18,14 @@ class Linking:
     total: int
 
 
-def linking_pages(folder: Path, key: int, at_most: int) -> Linking | None:
-    """The pages of a cell's index that link to a key; None where there is no index."""
+def linking_pages(folder: Path, key: int, at_most: int, opened: dict[Path, CellReader] | None = None) -> Linking | None:
+    """The pages of a cell's index that link to a key; None where there is no index.
+
+    Indexes are kept open in `opened`, for who asks more than once.
+    """
     if not has_index(folder):
         return None
-    reader = CellReader(folder)
+    reader = CellReader(folder) if opened is None else opened.setdefault(folder, CellReader(folder))
     searcher = reader.searcher()
     found = searcher.search(Query.term_query(reader.schema, "links", key), limit=at_most)
     entries = [entry_at(searcher, address) for _, address in found.hits]

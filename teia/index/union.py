@@ -12,9 +12,7 @@ many cells they lie, and there is one search instead of many.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
 import tempfile
 import weakref
@@ -26,13 +24,11 @@ import tantivy
 
 from teia.durable import disk_errors
 from teia.errors import IndexFailure
+from teia.index.paging import expect_scattered_reads, read_ahead, read_words_ahead
 from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, opened
 
 TRIES = 5
 """A segment may be merged away between reading a list and opening its files; then the list is read again."""
-
-READ_AHEAD = frozenset({".fast", ".fieldnorm"})
-"""Files of which every search needs parts from all over: 40 bytes a page, and a thousand reads if the disk is asked."""
 
 Meta = dict[str, Any]
 
@@ -47,7 +43,7 @@ class UnionReader(IndexReader):
         """By the name of a cell: why it is not searched."""
 
         self._folders = dict(folders)
-        self._metas = [folder / META_FILE for folder in folders.values()]
+        self._metas = [str(folder / META_FILE) for folder in folders.values()]
         self._place = Path(tempfile.mkdtemp(prefix="teia-index-"))
         self._cleaned = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
 
@@ -66,18 +62,21 @@ class UnionReader(IndexReader):
         problem: Exception | None = None
         for _ in range(TRIES):
             try:
-                names = self._joined()
+                names, new = self._joined()
                 index = index or opened(self._place)
                 index.reload()
             except (ValueError, OSError) as error:
                 problem = error
                 continue
+            if new:
+                expect_scattered_reads(self._folders.values())
+                read_words_ahead(new)
             self._clear_up(names)
             return index
         raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
 
-    def _joined(self) -> set[str]:
-        """Write the list of all segments, and make links to their files; returns the names of those."""
+    def _joined(self) -> tuple[set[str], list[Path]]:
+        """Write the list of all segments, and make links to their files; all names, and the files that are new."""
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
             why = next(iter(self.left_out.values()), "there are no cells")
@@ -88,11 +87,13 @@ class UnionReader(IndexReader):
         }
         with disk_errors(self._place, "written"):
             self._place.mkdir(exist_ok=True)  # whoever tidies up temporary folders may have taken it
-            names = {name for folder, meta in metas.items() for name in self._linked(folder, meta)}
+            files = [file for folder, meta in metas.items() for file in _files(folder, meta)]
+            new = [file for file in files if self._linked(file)]
+            read_ahead(new)
             temporary = self._place / f".{META_FILE}"
             temporary.write_text(json.dumps(joined), "utf-8")
             temporary.replace(self._place / META_FILE)
-        return names
+        return {file.name for file in files}, new
 
     def _meta(self, name: str, folder: Path) -> Meta | None:
         """What a cell's index says of itself; None where it cannot be searched."""
@@ -107,17 +108,13 @@ class UnionReader(IndexReader):
             return None
         return meta
 
-    def _linked(self, folder: Path, meta: Meta) -> Iterator[str]:
-        """Make links to the files of a cell's segments."""
-        segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
-        for file in folder.iterdir():
-            if file.name.partition(".")[0] in segments:
-                link = self._place / file.name
-                if not link.is_symlink():
-                    link.symlink_to(file.resolve())
-                    if file.suffix in READ_AHEAD:
-                        _read_ahead(file)
-                yield file.name
+    def _linked(self, file: Path) -> bool:
+        """Make a link to a file; says whether there was none."""
+        link = self._place / file.name
+        if link.is_symlink():
+            return False
+        link.symlink_to(file.resolve())
+        return True
 
     def _clear_up(self, names: set[str]) -> None:
         for link in self._place.iterdir():
@@ -125,11 +122,7 @@ class UnionReader(IndexReader):
                 link.unlink(missing_ok=True)
 
 
-def _read_ahead(path: Path) -> None:
-    """Ask the kernel to bring a file into memory, without waiting for it; a merge may have taken it meanwhile."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-        finally:
-            os.close(descriptor)
+def _files(folder: Path, meta: Meta) -> Iterator[Path]:
+    """The files of a cell's segments."""
+    segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
+    return (file for file in folder.iterdir() if file.name.partition(".")[0] in segments)

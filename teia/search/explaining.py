@@ -9,8 +9,8 @@ from functools import partial
 from teia.search.gateway import Turn
 from teia.search.plan import Leaf, Plan, Term, leaves
 from teia.search.planning import counted
-from teia.search.ranking import Rows
 from teia.search.results import Component, Explanation
+from teia.search.rows import Rows
 from teia.search.shards import Shard
 from teia.search.statistics import Counts
 

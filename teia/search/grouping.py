@@ -13,7 +13,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.search.ranking import Rows
+from teia.search.rows import Rows
 
 MAX_BITS = 3
 PARTS = MAX_BITS + 1
@@ -23,26 +23,26 @@ _COLUMN = np.arange(PARTS + 1, dtype=np.uint64)[:, None] << np.uint64(48)
 _LOW = np.uint64(0xFFFF)
 
 
-def leaders_of(rows: Rows) -> list[int]:
+def leaders_by_numpy(rows: Rows) -> list[int]:
     """For each row, which row stands for it: itself, or the first one like it that stands for itself."""
-    leaders = list(range(len(rows)))
-    simhashes = np.ascontiguousarray(rows["simhash"]).view(np.uint64)
-    parts = _parts(simhashes, rows["digest"])
+    found = list(range(len(rows)))
+    simhashes, digests = np.ascontiguousarray(rows["simhash"]).view(np.uint64), rows["digest"]
+    parts = _parts(simhashes, digests)
     standing: dict[int, list[int]] = defaultdict(list)
     for row in _sharing(parts):
-        simhash, digest = int(simhashes[row]), int(rows["digest"][row])
+        simhash, digest = int(simhashes[row]), int(digests[row])
         if not simhash:
             continue
         mine = parts[:, row].tolist()
         for other in sorted({other for part in mine for other in standing[part]}):
             differ = (simhash ^ int(simhashes[other])).bit_count()
-            if differ <= MAX_BITS or digest == int(rows["digest"][other]):
-                leaders[row] = other
+            if differ <= MAX_BITS or digest == int(digests[other]):
+                found[row] = other
                 break
         else:
             for part in mine:
                 standing[part].append(row)
-    return leaders
+    return found
 
 
 def _parts(simhashes: NDArray[np.uint64], digests: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -68,3 +68,9 @@ def _sharing(parts: NDArray[np.uint64]) -> list[int]:
     differ = numbers[1:] ^ numbers[:-1]
     repeats = np.flatnonzero(differ <= _LOW)
     return sorted({number & 0xFFFF for number in (*numbers[repeats].tolist(), *numbers[repeats + 1].tolist())})
+
+
+try:
+    from teia.search._rows import leaders_of as leaders_of
+except ImportError:
+    leaders_of = leaders_by_numpy

@@ -26,9 +26,10 @@ from teia.search.plan import Plan
 from teia.search.planning import Planner, counted, demand_of
 from teia.search.query import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
 from teia.search.questions import only_asks
-from teia.search.ranking import RERANKED, Candidates, Ranking, Rows, merged
+from teia.search.ranking import RERANKED, Candidates, Ranking, merged
 from teia.search.results import Facts, Hit, PageFacts
 from teia.search.rewrite import narrowed
+from teia.search.rows import Rows
 from teia.search.semantic import Model
 from teia.search.shards import Shard
 from teia.search.snippets import Highlighter

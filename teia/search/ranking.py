@@ -24,15 +24,20 @@ from numpy.typing import NDArray
 from teia.index.languages import bit_of
 from teia.search.languages import Shares
 from teia.search.planning import FieldWeights
+from teia.search.rows import CANDIDATE, RANKED, Column, Floats, Hits, Rows
+
+try:
+    from teia.search._rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
+except ImportError:
+    from teia.search.rows import exponents, order_by_score, order_by_text, packed_rows, score_rows
 
 RERANKED = 200
 RAREST = 0.001
 """Pages above all but this share of the others get all of what authority gives."""
 
-DAY_S = 86_400.0
+_LOG_RAREST = np.log10(RAREST)
 
 Keys: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +59,6 @@ class Priors(Protocol):
         """The share of pages with a lower rank, from 0 to 1; 0 for unknown pages."""
 
 
-CANDIDATE = np.dtype(
-    [
-        ("text", "<f8"), ("key", "<i8"), ("digest", "<i8"), ("simhash", "<i8"), ("date_s", "<i8"), ("languages", "<i8"),
-        ("shard", "<i4"),
-    ]
-)  # fmt: skip
-"""A page that matches: its text score, fields of the index, and the number of the shard, which the gateway gives."""
-
-RANKED = np.dtype(
-    [
-        *CANDIDATE.descr,
-        ("score", "<f8"),
-        ("authority", "<f8"),
-        ("news", "<f8"),
-        ("readable", "<f8"),
-        ("semantics", "<f8"),
-    ]
-)
-"""The same with its final score, and what made it of the text score: factors, and what semantics added."""
-
-Rows: TypeAlias = NDArray[np.void]
-
-
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Pages that match, best text first, as rows of CANDIDATE. `total` counts all that match."""
@@ -85,12 +67,15 @@ class Candidates:
     rows: Rows
 
 
+def candidates_of(total: int, hits: Hits, *columns: Column) -> Candidates:
+    """Candidates of scores and what else there is of them, column by column."""
+    return Candidates(total, np.frombuffer(packed_rows(hits, *columns), CANDIDATE))
+
+
 def merged(parts: Sequence[Candidates]) -> Candidates:
     """One list of several, best text first, and of equal ones that with the lower key."""
     rows = parts[0].rows if len(parts) == 1 else np.concatenate([np.empty(0, CANDIDATE), *(p.rows for p in parts)])
-    text = np.ascontiguousarray(rows["text"])
-    if not np.all(text[1:] < text[:-1]):
-        rows = rows[np.lexsort((rows["key"], -text))]
+    order_by_text(rows)
     return Candidates(sum(part.total for part in parts), rows)
 
 
@@ -107,32 +92,27 @@ class Ranking:
 
     def ranked(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
         """Put the first of what was found into their final order; the rest follow as they are. Rows of RANKED."""
-        rows = self.unranked(found)
-        first, rest = rows[:RERANKED], rows[RERANKED:]
-        keys = np.ascontiguousarray(first["key"])
-        first["authority"] = authority = 1 + self.weights.authority * self._eminence(keys)
-        first["news"] = news = 1 + self._news(first["date_s"], now_s)
-        first["readable"] = readable = 1 - self.weights.foreign * foreignness(first["languages"], languages)
-        score = first["text"] * authority * news * readable
-        if likeness is not None and len(first):
-            first["semantics"] = semantics = self.weights.semantics * score.max() * likeness(keys)
-            score += semantics
-        first["score"] = score
-        first[:] = first[np.lexsort((keys, -score))]
-        if len(rest):
-            # Scores never rise from one result to the next, though these were not given their priors.
-            rest["score"] = np.minimum(rest["text"], first["score"][-1])
+        weights, first = self.weights, min(len(found), RERANKED)
+        keys = np.ascontiguousarray(found["key"][:first])
+        recency = np.empty(first)
+        exponents(found, recency, now_s, weights.news_half_life_days)
+        np.exp2(recency, recency)
+        likely = [(bit_of(language), foreignness(share)) for language, share in languages.items()]
+        rows = np.empty(len(found), RANKED)
+        score_rows(found, rows, self._eminence(keys), recency, likely, weights.authority, weights.news, weights.foreign)
+        if likeness is not None and first:
+            best = rows[:first]
+            best["semantics"] = semantics = weights.semantics * best["score"].max() * likeness(keys)
+            best["score"] += semantics
+        # Scores never rise from one result to the next, though those behind the first were not given their priors.
+        order_by_score(rows, first)
         return rows
 
     @staticmethod
     def unranked(found: Rows) -> Rows:
         """The same rows in the same order, with no more than their text scores."""
-        rows = np.zeros(len(found), RANKED)
-        for name in CANDIDATE.names or ():
-            rows[name] = found[name]
-        for name in ("authority", "news", "readable"):
-            rows[name] = 1.0
-        rows["score"] = rows["text"]
+        rows, none = np.empty(len(found), RANKED), np.empty(0)
+        score_rows(found, rows, none, none, [], 0.0, 0.0, 0.0)
         return rows
 
     def _eminence(self, keys: Keys) -> Floats:
@@ -140,24 +120,13 @@ class Ranking:
         if self.priors is None:
             return np.zeros(len(keys))
         below = np.minimum(np.maximum(np.asarray(self.priors.percentiles(keys), np.float64), 0.0), 1.0 - RAREST)
-        eminence: Floats = np.log10(1 - below) / np.log10(RAREST)
+        eminence: Floats = np.log10(1 - below) / _LOG_RAREST
         return eminence
 
-    def _news(self, dates_s: NDArray[np.int64], now_s: float) -> Floats:
-        ages_days = np.maximum(0.0, now_s - dates_s) / DAY_S
-        news: Floats = self.weights.news * np.exp2(-ages_days / self.weights.news_half_life_days)
-        return news
 
-
-def foreignness(languages: NDArray[np.int64], likely: Shares) -> Floats:
-    """From 0, for pages in a likely language or of an unknown one, to 1 for those that hardly anybody meant.
+def foreignness(share: float) -> float:
+    """How foreign a page is in a language of which this is the share: from 0 to 1, where hardly anybody meant it.
 
     A language half as likely as the likeliest is no foreign one: *backup* may be meant in any.
     """
-    if not likely:
-        return np.zeros(len(languages))
-    found = np.where(languages == 0, 0.0, 1.0)
-    for language, share in likely.items():
-        reads = (languages & bit_of(language)) != 0
-        found = np.where(reads, np.minimum(found, max(0.0, 1 - 2 * share)), found)
-    return found
+    return max(0.0, 1 - 2 * share)

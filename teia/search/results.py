@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from teia.clock import iso_utc
 from teia.search.messages import Message
 from teia.search.notes import Note
@@ -61,8 +63,7 @@ class Explanation:
     semantics: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """One result. `alike` counts other results that read the same and are not shown."""
 
     rank: int

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from teia.clock import Clock
@@ -112,7 +113,7 @@ class Searcher:
         if not options.explain:
             return hits
         reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
-        return [replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+        return [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
 
     def cached(self, url: str) -> Entry | None:
         """A page as the index has it, its text above all; None where it is not there."""

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from teia.durable import disk_errors, write_atomically
 from teia.errors import CorruptFile
 from teia.search.analysis import stem_of
-from teia.search.ranking import Floats, Keys, Likeness
+from teia.search.ranking import Keys, Likeness
+from teia.search.rows import Floats
 
 VERSION = 1
 CURRENT = "current.json"

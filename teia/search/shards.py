@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
 import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
 from teia.index.entry import Entry, decoded
-from teia.index.reader import IndexReader
+from teia.index.reader import IndexReader, Places
 from teia.index.union import UnionReader
 from teia.search.analysis import folded_of
 from teia.search.compile import NO_SCORE, Compiler
 from teia.search.plan import Plan, leaves, matching
 from teia.search.query import ExactText
-from teia.search.ranking import CANDIDATE, Candidates
+from teia.search.ranking import Candidates, candidates_of
 from teia.search.spelling import MAX_LOOKED_AT, words_like
 from teia.search.statistics import EVERY_PAGE, MAX_COMPLETIONS, Counts, Demand
 from teia.search.words import composed, exactly
@@ -33,6 +32,8 @@ FACETS = {"host": "host", "lang": "lang", "type": "type", "year": "year"}
 """By name: the field of the index."""
 
 MAX_LANGUAGES = 64
+MAX_REMEMBERED = 8
+"""Searches of which it is kept where their pages are: as many as may be between finding and showing."""
 
 FacetCounts = dict[str, dict[str, int]]
 """By facet: how many pages have each of its most frequent values."""
@@ -82,6 +83,7 @@ class LocalShard:
         self._name = name
         self._reader = reader
         self._schema = reader.schema
+        self._found: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -122,22 +124,36 @@ class LocalShard:
         result = searcher.search(query, limit=limit, order_by_field=by_date)
         hits = result.hits
         addresses = [address for _, address in hits]
-        rows = np.empty(len(hits), CANDIDATE)
-        rows["shard"] = 0
-        rows["text"] = [score for score, _ in hits]
-        for column, field in _COLUMNS.items():
-            rows[column] = searcher.fast_field_values(field, addresses)
-        return Candidates(result.count, rows)  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
+        columns: Any = [searcher.fast_field_values(field, addresses) for field in _COLUMNS]
+        self._remember(searcher, columns[0], addresses)
+        total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
+        return candidates_of(total, hits, *columns)
+
+    def _remember(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
+        """Keep where pages were found: some of them are shown next."""
+        before = [each for each in self._found[: MAX_REMEMBERED - 1] if each[0] is searcher]
+        self._found = ((searcher, keys, addresses), *before)
+
+    def _places(self, searcher: tantivy.Searcher, keys: Sequence[int]) -> Places:
+        """Where pages are, as far as it is remembered."""
+        found: dict[int, tantivy.DocAddress] = {}
+        wanted = frozenset(keys)
+        for view, known, addresses in self._found:
+            if view is searcher and len(found) < len(wanted):
+                found |= {key: address for key, address in zip(known, addresses, strict=True) if key in wanted}
+        return found
 
     def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
-        return self._reader.entries(self._reader.last_searcher(), keys)
+        searcher = self._reader.last_searcher()
+        return self._reader.entries(searcher, keys, self._places(searcher, keys))
 
     def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
         wanted = [Spelling(each.text) for each in texts if not each.excluded]
         unwanted = [Spelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
         found: list[int] = []
-        for octets in self._reader.octets(self._reader.last_searcher(), keys):
+        searcher = self._reader.last_searcher()
+        for octets in self._reader.octets(searcher, keys, self._places(searcher, keys)):
             if not all(word in octets for word in first_words):  # as with most pages, which need not be decoded
                 continue
             entry = decoded(octets)
@@ -190,14 +206,8 @@ class Spelling:
         return False
 
 
-_COLUMNS = {
-    "key": "key",
-    "digest": "text_digest",
-    "simhash": "simhash",
-    "date_s": "date_s",
-    "languages": "languages",
-}
-"""What a candidate's columns are called in the index."""
+_COLUMNS = ("key", "text_digest", "simhash", "date_s", "languages")
+"""The fields of the index that a candidate has, in its order."""
 
 
 def whole_text(entry: Entry) -> str:

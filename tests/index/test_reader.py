@@ -37,6 +37,21 @@ def test_a_reader_sees_what_is_committed_after_it_was_opened(tmp_path: Path) -> 
     assert before.num_docs == 1
 
 
+def test_one_view_is_one_object_until_the_next_commit(tmp_path: Path) -> None:
+    index = CellIndex(tmp_path / "index")
+    index.put(page("http://a.test/1", "one"))
+    index.commit(1)
+    reader = CellReader(tmp_path / "index")
+    view = reader.searcher()
+    assert reader.searcher() is view
+    assert reader.last_searcher() is view
+    index.put(page("http://a.test/2", "two"))
+    index.commit(2)
+    assert reader.last_searcher() is view
+    assert reader.searcher() is not view
+    assert reader.last_searcher() is reader.searcher()
+
+
 def test_reading_changes_nothing(tmp_path: Path) -> None:
     folder = indexed(tmp_path / "index", [page("http://a.test/1", "one")])
     before = files(folder)
@@ -67,6 +82,19 @@ def test_pages_are_found_by_their_keys(tmp_path: Path) -> None:
     found = reader.entries(reader.searcher(), [pages[3].key, 12345, pages[0].key])
     assert found == {pages[3].key: pages[3], pages[0].key: pages[0]}
     assert reader.entries(reader.searcher(), []) == {}
+
+
+def test_pages_whose_places_are_known_are_read_there_and_the_others_looked_up(tmp_path: Path) -> None:
+    pages = [page(f"http://a.test/{number}", f"text {number}") for number in range(120)]
+    reader = CellReader(indexed(tmp_path / "index", pages))
+    searcher = reader.searcher()
+    addresses = [address for _, address in searcher.search(Query.all_query(), limit=len(pages)).hits]
+    places = dict(zip(searcher.fast_field_values("key", addresses), addresses, strict=True))
+    keys = [each.key for each in pages]
+    everything = {each.key: each for each in pages}
+    assert reader.entries(searcher, [*keys, 12345], places) == everything
+    some = {key: places[key] for key in keys[:60]}
+    assert reader.entries(searcher, [*keys, 12345], some) == everything
 
 
 def test_all_pages_are_read_once_each(tmp_path: Path) -> None:

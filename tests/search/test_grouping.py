@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.search.grouping import MAX_BITS, leaders_of
-from teia.search.ranking import CANDIDATE, Rows
+from teia.search.rows import CANDIDATE, Rows
 
 DIGESTS = iter(range(1, 10**9))
 

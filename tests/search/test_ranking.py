@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.index.languages import bit_of
-from teia.search.ranking import CANDIDATE, RERANKED, Candidates, Keys, Ranking, Rows, Weights, foreignness, merged
+from teia.search.ranking import RERANKED, Candidates, Keys, Ranking, Weights, merged
+from teia.search.rows import CANDIDATE, Rows
 
 NOW_S = 1_700_000_000.0
 DAY_S = 86_400
@@ -72,11 +73,21 @@ def test_foreign_pages_come_later_and_are_not_hidden() -> None:
     assert keys(Ranking().ranked(found, {"pt": 1.0, "en": 0.001}, NOW_S)) == [2, 1, 3]
 
 
-def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is() -> None:
-    pages = np.array([bit_of("pt"), bit_of("en"), bit_of("pt") | bit_of("en"), bit_of("fr"), 0])
-    assert foreignness(pages, {"pt": 1.0, "en": 0.1}).tolist() == pytest.approx([0.0, 0.8, 0.0, 1.0, 0.0])
-    assert foreignness(pages, {"pt": 1.0, "en": 0.6}).tolist() == pytest.approx([0.0, 0.0, 0.0, 1.0, 0.0])
-    assert foreignness(pages, {}).tolist() == [0.0] * 5
+@pytest.mark.parametrize(
+    ("likely", "expected"),
+    [
+        ({"pt": 1.0, "en": 0.1}, [0.0, 0.8, 0.0, 1.0, 0.0]),
+        ({"pt": 1.0, "en": 0.6}, [0.0, 0.0, 0.0, 1.0, 0.0]),
+        ({}, [0.0] * 5),
+    ],
+)
+def test_a_page_is_foreign_by_how_unlikely_its_likeliest_language_is(
+    likely: dict[str, float], expected: list[float]
+) -> None:
+    found = rows(*((10.0 - n, n) for n in range(5)))
+    found["languages"] = [bit_of("pt"), bit_of("en"), bit_of("pt") | bit_of("en"), bit_of("fr"), 0]
+    ranked = Ranking(Weights(foreign=0.001)).ranked(found, likely, NOW_S)
+    assert ((1 - ranked["readable"]) / 0.001).tolist() == pytest.approx(expected)
 
 
 def test_meaning_is_added_in_the_measure_of_the_best_score() -> None:

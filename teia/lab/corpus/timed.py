@@ -118,12 +118,19 @@ class WatchedReader(UnionReader):
     def __init__(self, folders: Mapping[str, Path], watch: Watch) -> None:
         super().__init__(folders)
         self._watch = watch
+        self._watched: tuple[tantivy.Searcher, WatchedSearcher] | None = None
 
     def searcher(self) -> tantivy.Searcher:
-        return cast("tantivy.Searcher", WatchedSearcher(super().searcher(), self._watch))
+        return self._with_watch(super().searcher())
 
     def last_searcher(self) -> tantivy.Searcher:
-        return cast("tantivy.Searcher", WatchedSearcher(super().last_searcher(), self._watch))
+        return self._with_watch(super().last_searcher())
+
+    def _with_watch(self, searcher: tantivy.Searcher) -> tantivy.Searcher:
+        """One for each view, as there is one searcher for each."""
+        if self._watched is None or self._watched[0] is not searcher:
+            self._watched = searcher, WatchedSearcher(searcher, self._watch)
+        return cast("tantivy.Searcher", self._watched[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,108 @@
+"""How the files of an index come from the disk when none of them is in memory yet.
+
+tantivy maps its files. A search looks at thousands of places in them, a few octets each; where one is not in memory the
+disk is waited for. So what every search needs, wherever its words are, is asked for at once, and the kernel brings it
+while other things are done: before the files are opened their ends, where it is written what is where, and all of the
+columns and lengths of fields (40 octets a page); then dictionaries, and all of small segments, if that is not too much.
+
+With each place the kernel reads what lies around it too, as much as the disk's read-ahead says. 128 kB as a rule, which
+is no harm; but some machines have megabytes, and a search then reads a third of the index. There mappings are told to
+expect places far apart. The price: under pressure the kernel takes pages of such mappings first (decision 15).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+COLUMNS = frozenset({".fast", ".fieldnorm"})
+DICTIONARY = ".term"
+OTHERS = frozenset({DICTIONARY, ".idx", ".pos", ".store"})
+WORDS = frozenset({DICTIONARY, ".idx", ".pos"})
+MAX_WORDS_BYTES = 512 << 20
+"""What is beyond is read as it is needed; 600,000 pages have 375 MB."""
+
+SMALL_BYTES = 4 << 20
+
+END_BYTES = 16 << 10
+MUCH_READ_AHEAD_KB = 512
+
+_MADV_RANDOM = 1
+_DEVICES = Path("/sys/dev/block")
+_MAPS = Path("/proc/self/maps")
+_MAP_FIELDS = 6
+
+
+def read_ahead(files: Iterable[Path]) -> None:
+    """Ask for what is needed to open some files, and for what every search reads from all over them."""
+    for file in files:
+        if file.suffix in COLUMNS:
+            bring(file)
+        elif file.suffix in OTHERS:
+            bring(file, max(0, size_of(file) - END_BYTES))
+
+
+def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None:
+    """Ask for what is needed to find words: dictionaries, and of small segments all, for they have as many waits."""
+    for size, file in sorted((size_of(file), file) for file in files if file.suffix in WORDS):
+        if file.suffix == DICTIONARY or size <= SMALL_BYTES:
+            most -= size
+            if most < 0:
+                break
+            bring(file)
+
+
+def size_of(file: Path) -> int:
+    """How large a file is; 0 where it is gone, for a merge may take it meanwhile."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def bring(file: Path, start: int = 0) -> None:
+    """Ask the kernel to bring a file into memory, from a place to its end, without waiting for it."""
+    with suppress(OSError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(descriptor, start, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(descriptor)
+
+
+def expect_scattered_reads(folders: Collection[Path]) -> int:
+    """Tell the kernel how the files that are mapped from some folders are read; says how many were told of."""
+    wanted = {str(folder.resolve()) for folder in folders if read_ahead_kb(folder) > MUCH_READ_AHEAD_KB}
+    told = 0
+    if wanted:
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        for start, end in _mappings(wanted):
+            told += not advise(start, end - start, _MADV_RANDOM)
+    return told
+
+
+def _mappings(folders: Collection[str]) -> list[tuple[int, int]]:
+    """Where in memory the files of some folders are."""
+    found = []
+    with suppress(OSError):
+        for line in _MAPS.read_text("utf-8", "surrogateescape").splitlines():
+            fields = line.split(maxsplit=_MAP_FIELDS - 1)
+            if len(fields) == _MAP_FIELDS and fields[-1].rpartition("/")[0] in folders:
+                start, end = (int(number, 16) for number in fields[0].split("-"))
+                found.append((start, end))
+    return found
+
+
+def read_ahead_kb(folder: Path, devices: Path = _DEVICES) -> int:
+    """How much is read around a place of a file in a folder; 0 where nobody knows."""
+    with suppress(OSError):
+        device = folder.stat().st_dev
+        here = devices / f"{os.major(device)}:{os.minor(device)}"
+        for place in (here, here / ".."):  # a part of a disk asks the disk
+            with suppress(OSError, ValueError):
+                return int((place / "queue" / "read_ahead_kb").read_text("ascii"))
+    return 0

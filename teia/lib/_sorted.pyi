@@ -1,0 +1,3 @@
+from teia.lib.sortedkeys import Keys, Numbers
+
+def look_up(known: Keys, column: Numbers, keys: Keys, places: Keys, found: Numbers) -> None: ...

@@ -1,0 +1,75 @@
+"""What two sequences have in common, exactly where little differs and soon wherever."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.lib import difference
+from teia.lib.difference import Block, common
+
+WORDS = st.lists(st.sampled_from("abcdefg"), max_size=40)
+
+
+def kept(blocks: list[Block]) -> int:
+    return sum(block.size for block in blocks)
+
+
+def longest_common(one: list[str], other: list[str]) -> int:
+    """The length of a longest common subsequence, by the textbook."""
+    row = [0] * (len(other) + 1)
+    for item in one:
+        last = 0
+        for at, each in enumerate(other, 1):
+            last, row[at] = row[at], last + 1 if item == each else max(row[at], row[at - 1])
+    return row[-1]
+
+
+def check(one: list[str], other: list[str], blocks: list[Block]) -> None:
+    a = b = 0
+    for block in blocks:
+        assert block.a >= a
+        assert block.b >= b
+        assert one[block.a : block.a + block.size] == other[block.b : block.b + block.size]
+        a, b = block.a + block.size, block.b + block.size
+    assert a <= len(one)
+    assert b <= len(other)
+
+
+@given(WORDS, WORDS)
+def test_blocks_are_common_and_as_long_as_can_be(one: list[str], other: list[str]) -> None:
+    blocks = common(one, other)
+    check(one, other, blocks)
+    assert kept(blocks) == longest_common(one, other)
+
+
+def test_one_changed_word_among_many_is_the_only_one_that_differs() -> None:
+    one = [f"w{n % 50}" for n in range(20_000)]
+    other = [*one[:7_000], "new", *one[7_001:]]
+    assert common(one, other) == [Block(0, 0, 7_000), Block(7_001, 7_001, 12_999)]
+
+
+def test_texts_that_share_little_take_no_longer_than_is_allowed() -> None:
+    """Bounded in time: 100,000 words on each side, most of them changed, some repeated."""
+    chance = random.Random(3)
+    one = [f"a{chance.randrange(5_000)}" for _ in range(100_000)]
+    other = [word if chance.random() < 0.3 else f"b{chance.randrange(5_000)}" for word in one]
+    began = time.monotonic()
+    blocks = common(one, other)
+    blocks_of_one_word = common(["x"] * 100_000, ["y", *["x"] * 50_000, *["y", "x"] * 20_000])
+    assert time.monotonic() - began < 20
+    check(one, other, blocks)
+    assert blocks_of_one_word
+
+
+def test_where_much_differs_single_words_hold_texts_together() -> None:
+    chance = random.Random(4)
+    one = [f"u{n}" if n % 3 else f"x{chance.randrange(10**9)}" for n in range(9_000)]
+    other = [word if word.startswith("u") else f"y{chance.randrange(10**9)}" for word in one]
+    assert len(one) > difference.MAX_DISTANCE
+    blocks = common(one, other)
+    check(one, other, blocks)
+    assert kept(blocks) == 6_000
