@@ -8,9 +8,11 @@ from teia.cli.lab_plan import plan
 from teia.cli.lab_reproduce import reproduce
 from teia.cli.lab_serve import serve
 from teia.cli.lab_simulate import simulate
+from teia.cli.lab_whatif import whatif
 
 app = typer.Typer(help="A made-up web to try things on, and the papers' experiments.", no_args_is_help=True)
 app.command("serve")(serve)
 app.command("plan")(plan)
 app.command("simulate")(simulate)
+app.command("whatif")(whatif)
 app.command("reproduce")(reproduce)

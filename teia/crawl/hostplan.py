@@ -274,14 +274,19 @@ def plan_host(
 ) -> tuple[HostPlan, Gamma]:
     """Plan a host, or a part of one that has its part of the slots."""
     priors, found, sums = learn(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
-    weight = np.where(columns.is_gone, 0.0, columns.weight)
-    price = None
-    if weight.any():
-        price = solve(weight, found.mean, slot_s, settings)
-        table = np.tile(np.array(astuple(price)), (len(columns), 1))
-        wanted = _wanted(columns, found, table, weight >= 0, settings)
-        price = replace(price, stretch=_stretch(wanted[weight > 0], slot_s, settings.least_s))
+    price = price_at(columns, found, slot_s, settings)
     return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums), found
+
+
+def price_at(columns: Columns, found: Gamma, slot_s: float, settings: RefreshSettings) -> Price | None:
+    """What a visit is worth where a host grants one every `slot_s`; None if nothing of it is left."""
+    weight = np.where(columns.is_gone, 0.0, columns.weight)
+    if not weight.any():
+        return None
+    price = solve(weight, found.mean, slot_s, settings)
+    table = np.tile(np.array(astuple(price)), (len(columns), 1))
+    wanted = _wanted(columns, found, table, weight >= 0, settings)
+    return replace(price, stretch=_stretch(wanted[weight > 0], slot_s, settings.least_s))
 
 
 def moves_of(columns: Columns, interval_s: Floats) -> list[Move]:

@@ -185,6 +185,22 @@ def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
     return result
 
 
+def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
+    """Expected seconds of staleness, and the expected age summed up over them, of copies over a time `gap_s`.
+
+    `age_s` is how old each copy is at its beginning. Sums of these over all gaps are what `visited_staleness` and
+    `visited_age_s` are made of.
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        u, faded = lam * gap_s, np.exp(-lam * age_s)
+        stale = np.where(lam == 0, 0.0, gap_s * (1 - faded) + faded * lost(u) / lam)
+        aged = np.where(lam == 0, 0.0, _aged(lam * (age_s + gap_s), lam) - _aged(lam * age_s, lam))
+    always = np.isinf(lam)
+    if always.any():
+        stale, aged = np.where(always, gap_s, stale), np.where(always, gap_s * (age_s + gap_s / 2), aged)
+    return stale, aged
+
+
 class _Gaps:
     """The time between visits, page by page: `first` up to the first visit of each page, `length` after each visit."""
 

@@ -17,12 +17,11 @@ import numpy as np
 
 cdef enum:
     TIMETABLE, INTERVALS, FRESHNESS, DIVERGENCE
-
-cdef enum:
-    STILL, POISSON, PARETO, REGULAR
-
-cdef enum:
+    STILL = 0, POISSON, PARETO, REGULAR
     SHORTEST_BLOCK = 8
+
+cdef extern from *:
+    void ask_for "__builtin_prefetch"(const void* place) noexcept nogil  # any address will do, also none of ours
 
 
 # ---- heaps: entries by key, equal keys by number --------------------------------------------------------------------
@@ -157,6 +156,7 @@ cdef class Loop:
     cdef const int64_t[::1] starts
     cdef const double[::1] weight, rate, transfer_s, politeness_s
     cdef double service_s, clock
+    cdef bint sends
     cdef int64_t budget
     cdef Heap free, waiting, ready, documents
     cdef double[::1] fresh, allowed, nominal, slot
@@ -188,6 +188,7 @@ cdef class Loop:
         servers, pages = len(starts) - 1, len(rate)
         self.starts, self.weight, self.rate = starts, weight, rate
         self.transfer_s, self.politeness_s, self.service_s = transfer_s, politeness_s, service_s
+        self.sends = bool(np.any(transfer_s))
         self.free, self.waiting, self.ready = Heap(crawlers), Heap(servers), Heap(servers)
         self.documents = Heap(0)
         for crawler in range(crawlers):
@@ -278,7 +279,7 @@ cdef class Loop:
         """So many visits may be made from now on."""
         self.budget = budget
 
-    def run(self, double until, int32_t[::1] page, double[::1] time, double[::1] late):
+    def run(self, double until, int32_t[::1] page, double[::1] time, double[::1] late, double[::1] before):
         """Go on up to a time, or until the columns are full; return how many visits were made."""
         cdef Py_ssize_t made = 0, room = page.shape[0]
         cdef int32_t row
@@ -290,7 +291,7 @@ cdef class Loop:
                     break
                 self.clock = now
                 self.modify(now)
-                row = self.assign(now, &late[made])
+                row = self.assign(now, &late[made], &before[made])
                 if row >= 0:
                     page[made] = row
                     time[made] = now
@@ -341,7 +342,7 @@ cdef class Loop:
             return
         self.waiting.push(at, <int32_t>server)
 
-    cdef int32_t assign(self, double now, double* late) noexcept nogil:
+    cdef int32_t assign(self, double now, double* late, double* before) noexcept nogil:
         """The most overdue server gets a visit; -1 if none of its pages is worth one."""
         cdef int32_t server = self.ready.numbers[0], row
         cdef double due = self.ready.keys[0], transfer_s
@@ -356,10 +357,10 @@ cdef class Loop:
             row = self.most_valuable(server, now)
             self.nominal[server] += self.slot[server]
         if row >= 0:
-            transfer_s = self.transfer_s[row]
+            transfer_s = self.transfer_s[row] if self.sends else 0.0
             self.free.first_becomes(now + max(self.service_s, transfer_s))
             self.allowed[server] = rested(now, max(self.politeness_s[server], transfer_s))
-            late[0] = max(0.0, now - due)
+            late[0], before[0] = max(0.0, now - due), self.fresh[row]
             self.budget -= 1
             self.made += 1
             self.refresh(row, now)
@@ -367,8 +368,20 @@ cdef class Loop:
         return row
 
     cdef int32_t due_first(self, int32_t server, double now, double* due) noexcept nogil:
-        cdef int64_t a = self.starts[server]
+        """The page that is due first. Memory is asked ahead for the next servers' heaps, which are in no cache."""
+        cdef int64_t a = self.starts[server], place, then
         cdef int32_t row = self.due_pages[a]
+        for place in range(min(3, self.ready.size)):
+            then = self.starts[self.ready.numbers[place]]
+            ask_for(&self.due_keys[then + 7])
+            if place == 0:
+                ask_for(&self.due_keys[then + 15])
+                ask_for(&self.due_pages[then + 7])
+                ask_for(&self.interval[self.due_pages[then]])
+                ask_for(&self.fresh[self.due_pages[then]])
+            else:
+                ask_for(&self.due_keys[then])
+                ask_for(&self.due_pages[then])
         due[0] = self.due_keys[a]
         self.due_keys[a] = now + self.interval[row]
         sink(&self.due_keys[a], &self.due_pages[a], self.tail[server], 0)

@@ -85,16 +85,12 @@ class CompiledTimeline:
         parts: list[Visits] = []
         while True:
             page = np.empty(VISITS_AT_ONCE, dtype=np.int32)
-            time_s, late_s = np.empty(VISITS_AT_ONCE), np.empty(VISITS_AT_ONCE)
-            made = self._loop.run(until_s, page, time_s, late_s)
-            parts.append(Visits(page[:made], time_s[:made], late_s[:made]))
+            time_s, late_s, before_s = (np.empty(VISITS_AT_ONCE) for _ in range(3))
+            made = self._loop.run(until_s, page, time_s, late_s, before_s)
+            parts.append(Visits(page[:made], time_s[:made], late_s[:made], before_s[:made]))
             if made < VISITS_AT_ONCE:
                 break
-        return Visits(
-            np.concatenate([part.page for part in parts]),
-            np.concatenate([part.time_s for part in parts]),
-            np.concatenate([part.late_s for part in parts]),
-        )
+        return Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def timeline_of(world: World, modifications: Modifications | None = None) -> Timeline:

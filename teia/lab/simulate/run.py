@@ -150,11 +150,10 @@ class _Simulation:
     def _go_on(self, begin_s: float, end_s: float) -> Visits:
         """From one mark to the next: visits, and what they came to."""
         outcome, began_s = self._outcome, self._clock.ticks_s()
-        before_s = self._timeline.fresh_s.copy()
         visits = self._timeline.run(end_s)
         outcome.visits += len(visits.page)
         outcome.late.add(visits.late_s)
-        outcome.add(begin_s, end_s, *staleness_between(self._world, before_s, visits, begin_s, end_s))
+        outcome.add(begin_s, end_s, *staleness_between(self._world, self._timeline.fresh_s, visits, begin_s, end_s))
         outcome.simulate_s += self._clock.ticks_s() - began_s
         return visits
 

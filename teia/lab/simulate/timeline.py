@@ -47,11 +47,15 @@ class Event(IntEnum):
 
 
 class Visits(NamedTuple):
-    """Visits in the order in which they were made; `page` are places in the world's columns."""
+    """Visits in the order in which they were made; `page` are places in the world's columns.
+
+    `before_s` is when the copy had last been fresh: with it what a gap cost is known without looking for its beginning.
+    """
 
     page: Rows
     time_s: Floats
     late_s: Floats
+    before_s: Floats
 
 
 class Timeline(Protocol):
@@ -127,7 +131,7 @@ class PlainTimeline:
         self._idle = 0
         self._granted = 0
         self._wakes_s = math.inf
-        self._made: list[tuple[int, float, float]] = []
+        self._made: list[tuple[int, float, float, float]] = []
         self._changes = None if modifications is None else _Documents(world, modifications, self._push)
         for crawler in range(world.crawlers.count):
             self._push(0.0, Event.CRAWLER_FREE, crawler)
@@ -173,8 +177,8 @@ class PlainTimeline:
             self._changes.count_to(until_s)
             self.seen, self.fresh_weight = self._changes.seen, self._changes.fresh_weight
             self.fresh_area = self._changes.fresh_area
-        columns = np.array(self._made).reshape(-1, 3)
-        return Visits(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+        columns = np.array(self._made).reshape(-1, 4)
+        return Visits(columns[:, 0].astype(np.int32), *columns.T[1:])
 
     def _push(self, at_s: float, event: Event, number: int) -> None:
         heappush(self._events, (at_s, event, number))
@@ -239,7 +243,7 @@ class PlainTimeline:
             queue.visited(due.page, now_s)
             row = self._row[due.page]
             due_s = key_s if isinstance(self._plan, ByValue) else due.due_s
-            self._made.append((row, now_s, max(0.0, now_s - due_s)))
+            self._made.append((row, now_s, max(0.0, now_s - due_s), float(self.fresh_s[row])))
             self.fresh_s[row] = now_s
             if self._changes is not None:
                 self._changes.visited(row, now_s)

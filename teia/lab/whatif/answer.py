@@ -1,0 +1,387 @@
+"""The question and the answer of `teia lab whatif`: a collection as it is and as it might be, side by side.
+
+What is predicted is the mean over `days` once what changes has settled: from the copies and the knowledge there are
+now, a full pass later (or `days` later, if a pass takes longer). Both sides are judged in the same drawn worlds, so
+their difference is surer than either. What a policy would learn meanwhile is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawl.reports.source import Source
+from teia.crawl.standing import WEEK_S
+from teia.errors import UsageError
+from teia.frontier import revisits
+from teia.frontier.tails import url_from
+from teia.lab.simulate.run import Setting, simulate
+from teia.lab.whatif.backtest import Backtest, backtest
+from teia.lab.whatif.judging import Estimate, Judge, draw_worlds, estimated
+from teia.lab.whatif.live import Live, of_parts, within_budget, world_of
+from teia.lab.whatif.pace import Manners, Paces, Terms, manners_of, paces, rests
+from teia.lab.whatif.past import Past, remembered
+from teia.refresh.bound import steady_optimum
+from teia.refresh.history import DAY_S
+from teia.refresh.model import Crawlers, Floats, Numbers, World
+from teia.refresh.policies import policy_named
+from teia.urls import site_of, slot_of
+
+WORLDS = 40
+FEWEST_WORLDS = 8
+WORK = 4e7
+"""Visits and pages times worlds, about, that are looked at; large collections are judged in fewer worlds."""
+
+BOUND_WORLDS = 8
+ENOUGH_REVISITS = 200
+LONGEST_DAYS = 365.0
+LATE_URLS = 5
+FREE = Crawlers(1, 1e6)
+"""A machine that was never seen to be the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What would be otherwise; None is as it is. `top` is how many hosts are listed."""
+
+    delay_s: float | None = None
+    budget: int | None = None
+    policy: str | None = None
+    nodes: int | None = None
+    days: float = 14.0
+    seed: int = 1
+    top: int = 10
+
+    def __post_init__(self) -> None:
+        if self.delay_s is not None and not 0 <= self.delay_s < math.inf:
+            raise UsageError(f"--delay: {self.delay_s:g} is not a time of 0 s or more")
+        if self.budget is not None and self.budget < 1:
+            raise UsageError(
+                f"--budget: with {self.budget} visits a day no page would be visited again; give 1 or more"
+            )
+        if self.nodes is not None and self.nodes < 1:
+            raise UsageError(f"--nodes: {self.nodes} machines crawl nothing; give 1 or more")
+        if not 0 < self.days <= LONGEST_DAYS:
+            raise UsageError(f"--days: {self.days:g} is not between 0 and {LONGEST_DAYS:g}")
+        if self.policy is not None:
+            policy_named(self.policy)
+
+    @property
+    def changes_anything(self) -> bool:
+        return (self.delay_s, self.budget, self.policy, self.nodes) != (None, None, None, None)
+
+    def terms(self, now: Terms) -> Terms:
+        wanted = {"delay_s": self.delay_s, "budget": self.budget, "policy": self.policy, "nodes": self.nodes}
+        return replace(now, **{name: value for name, value in wanted.items() if value is not None})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """One host: requests a day, the share of the day in which it answers us, and how far apart known pages' visits are.
+
+    `late_pages` cannot be visited every week; with a delay of `week_delay_s` all could (None: with none).
+    """
+
+    host: str
+    pages: int
+    requests_per_day: float
+    busy_share: float
+    slot_s: float
+    full_pass_s: float
+    late_pages: int
+    week_delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A collection under some terms. `bound` is the best that anyone could do in the long run under the same terms.
+
+    `full_pass_s` is how long it takes until every page was visited once, by `slowest_host` last. `limited_by` says what
+    keeps visits from being more. `unvisited` pages have no visit at all in the days that are predicted.
+    """
+
+    terms: Terms
+    fresh: Estimate
+    bound: float
+    visits_per_day: float
+    requests_per_day: float
+    full_pass_s: float
+    slowest_host: str
+    late_pages: int
+    late_urls: tuple[str, ...]
+    unvisited: int
+    crawl_delay_hosts: int
+    limited_by: str
+    hosts: tuple[HostLoad, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The answer. `prior_only` pages were visited once; `prior_share` of what is known of rates is but thought.
+
+    `gain` is by how much freshness would be higher. `what_if` is None where nothing was to be otherwise.
+    """
+
+    pages: int
+    hosts: int
+    visited_again: int
+    prior_only: int
+    prior_share: float
+    settling_days: float
+    days: float
+    worlds: int
+    seed: int
+    tested: Backtest
+    as_is: Side
+    what_if: Side | None
+    gain: Estimate | None
+    notes: tuple[str, ...]
+
+
+def what_if(source: Source, asked: Asked, clock: Clock) -> WhatIf:
+    """Answer from what a collection's visits saw; LabError if they saw nothing yet."""
+    past, config = remembered(source, clock.now_s()), source.config
+    manners = manners_of(source, past)
+    now = Terms(config.courtesy.delay_s, config.refresh.policy)
+    all_terms = [now, asked.terms(now)] if asked.changes_anything else [now]
+    futures = [_Future.under(terms, past, manners, source, asked.days * DAY_S) for terms in all_terms]
+    settling_s = min(asked.days * DAY_S, max(float(future.pass_s.max()) for future in futures))
+    worlds = _worlds(past, futures, settling_s + asked.days * DAY_S)
+    tested = backtest(past)
+    rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(asked.seed))
+    judged = [_judged(future, rates, settling_s, asked, clock) for future in futures]
+    busiest = np.argsort(-np.max([each.requests for each in judged], axis=0), kind="stable").tolist()[: asked.top]
+    sides = [_side(each, busiest) for each in judged]
+    share = np.concatenate([part.prior_share for part in past.parts])
+    return WhatIf(
+        pages=past.pages,
+        hosts=sum(1 for host in past.hosts if host.pages),
+        visited_again=past.visited_again,
+        prior_only=past.pages - past.visited_again,
+        prior_share=float(futures[0].world.weight @ share),
+        settling_days=settling_s / DAY_S,
+        days=asked.days,
+        worlds=worlds,
+        seed=asked.seed,
+        tested=tested,
+        as_is=sides[0],
+        what_if=sides[1] if len(sides) > 1 else None,
+        gain=_gain(*judged) if len(judged) > 1 else None,
+        notes=tuple(_notes(past, manners, tested, futures[-1], config)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Future:
+    """A collection under some terms, ready to be simulated; `granted` is the world before any budget."""
+
+    terms: Terms
+    past: Past
+    manners: Manners
+    pace: Paces
+    granted: World
+    world: World
+    config: Config
+
+    @classmethod
+    def under(cls, terms: Terms, past: Past, manners: Manners, source: Source, length_s: float) -> _Future:
+        config, machine = source.config, manners.machine
+        pace = paces(past, manners, rests(source, past, terms.delay_s), config, terms, length_s)
+        crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
+        world = granted = world_of(past, of_parts(past, pace.slot_s), config.refresh, crawlers)
+        if terms.budget is not None:
+            world = replace(granted, politeness_s=within_budget(granted, terms.budget, config.refresh.floor))
+            granted = replace(granted, budget=max(1, round(terms.budget * granted.horizon_s / DAY_S)))
+        return cls(terms, past, manners, pace, granted, world, config)
+
+    @property
+    def visits_per_s(self) -> float:
+        return min(float((1.0 / self.world.politeness_s).sum()), self.world.crawlers.visits_per_s)
+
+    @property
+    def slot_s(self) -> Floats:
+        """How far apart the visits of each host's known pages are, when nothing else holds them up."""
+        per_s = np.bincount(
+            [part.host for part in self.past.parts], 1.0 / self.world.politeness_s, len(self.past.hosts)
+        )
+        with np.errstate(divide="ignore"):
+            return 1.0 / per_s * self.held_up
+
+    @property
+    def held_up(self) -> float:
+        """By how much the machine makes all slots longer."""
+        return max(1.0, float((1.0 / self.world.politeness_s).sum()) / self.world.crawlers.visits_per_s)
+
+    @property
+    def pages(self) -> Numbers:
+        return np.array([host.pages for host in self.past.hosts], dtype=np.int64)
+
+    @property
+    def pass_s(self) -> Floats:
+        """How long a visit of every page of each host takes."""
+        return np.where(self.pages > 0, self.pages * np.where(self.pages > 0, self.slot_s, 0.0), 0.0)
+
+    def limit(self) -> str:
+        """What keeps visits from being more."""
+        least = self.config.refresh.least_s / np.maximum(self.pages, 1)
+        if self.terms.budget is not None and self.world is not self.granted and self.held_up == 1.0:
+            granted = float((1.0 / self.granted.politeness_s).sum())
+            if granted * DAY_S > self.terms.budget:
+                return "budget"
+        if self.held_up > 1.0:
+            return "machine"
+        if self.pace.crowd > 1.0:
+            return "servers at the same time"
+        return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "rests of hosts"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """A future that was simulated: visits of each page, a day's requests and late pages of each host, freshness.
+
+    `values` is the freshness of each world, `variance` what chance adds to any of them.
+    """
+
+    future: _Future
+    visits: Numbers
+    per_day: Floats
+    requests: Floats
+    late: Numbers
+    values: Floats
+    variance: float
+    bound: float
+
+
+def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clock: Clock) -> _Judged:
+    """Carry the policy out, and look at what came of it in every world."""
+    parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
+    judge = Judge(future.world, rates, settling_s, end_s)
+    policy = Live(future.terms.policy, parts, future.config.refresh)
+    simulate(future.world, policy, Setting(end_s, seed=asked.seed), clock, take=judge.take)
+    values, variance = judge.finish()
+    of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
+    per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / asked.days
+    return _Judged(
+        future,
+        judge.visits,
+        per_day,
+        requests=per_day / (1.0 - np.minimum(future.manners.failed, 0.99)) + future.pace.others_per_day,
+        late=np.maximum(0, future.pages - np.floor(WEEK_S / future.slot_s + 1e-9)).astype(np.int64),
+        values=values,
+        variance=variance,
+        bound=float(
+            np.mean([1.0 - steady_optimum(replace(future.granted, rate=rate)) for rate in rates[:BOUND_WORLDS]])
+        ),
+    )
+
+
+def _gain(before: _Judged, after: _Judged) -> Estimate:
+    return estimated(after.values - before.values, before.variance + after.variance, -1.0)
+
+
+def _side(judged: _Judged, busiest: list[int]) -> Side:
+    future = judged.future
+    return Side(
+        terms=future.terms,
+        fresh=estimated(judged.values, judged.variance),
+        bound=judged.bound,
+        visits_per_day=float(judged.per_day.sum()),
+        requests_per_day=float(judged.requests.sum()),
+        full_pass_s=float(future.pass_s.max()),
+        slowest_host=future.past.hosts[int(future.pass_s.argmax())].name,
+        late_pages=int(judged.late.sum()),
+        late_urls=_late_urls(judged),
+        unvisited=int(((judged.visits == 0) & (future.world.weight > 0)).sum()),
+        crawl_delay_hosts=future.pace.crawl_delays,
+        limited_by=future.limit(),
+        hosts=tuple(_load(judged, host) for host in busiest if future.pages[host]),
+    )
+
+
+def _load(judged: _Judged, host: int) -> HostLoad:
+    future, requests = judged.future, float(judged.requests[host])
+    pages, took_s = int(future.pages[host]), float(future.manners.took_s[host])
+    week_s = WEEK_S / pages - took_s - float(future.manners.late_s[host])
+    return HostLoad(
+        host=future.past.hosts[host].name,
+        pages=pages,
+        requests_per_day=requests,
+        busy_share=min(1.0, requests * took_s / DAY_S),
+        slot_s=float(future.slot_s[host]),
+        full_pass_s=float(future.pass_s[host]),
+        late_pages=int(judged.late[host]),
+        week_delay_s=week_s if week_s > 0 else None,
+    )
+
+
+def _late_urls(judged: _Judged) -> tuple[str, ...]:
+    """Some pages of hosts that cannot be kept within a week: those with the fewest visits."""
+    found: list[tuple[int, str]] = []
+    past, starts = judged.future.past, judged.future.world.starts
+    for server, part in enumerate(past.parts):
+        if judged.late[part.host] and len(found) < 4 * LATE_URLS:
+            rows = judged.visits[starts[server] : starts[server + 1]]
+            few = np.argsort(np.where(part.weight > 0, rows, np.iinfo(np.int64).max), kind="stable")[:LATE_URLS]
+            found += [(int(rows[each]), _url(past, part.host, int(part.columns.key[each]))) for each in few.tolist()]
+    return tuple(url for _, url in sorted(found)[:LATE_URLS])
+
+
+def _url(past: Past, host: int, key: int) -> str:
+    of_host = past.hosts[host]
+    (row,) = revisits.held_at(of_host.cell.frontier.db, [(slot_of(site_of(of_host.name)), of_host.host_id, key)])
+    return url_from(of_host.name, row.tail) if row is not None else of_host.name
+
+
+def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
+    looked_at = sum(len(part) for part in past.parts) + max(future.visits_per_s for future in futures) * length_s
+    return int(np.clip(WORK / looked_at, FEWEST_WORLDS, WORLDS))
+
+
+def _notes(past: Past, manners: Manners, tested: Backtest, last: _Future, config: Config) -> list[str]:
+    """What a reader has to know to take the numbers for what they are; `last` is what was asked for."""
+    notes = [
+        f"tested on its own visits: of the later {tested.visits:,}, {tested.changed:,} found a change and"
+        f" {tested.expected:,.0f} should have; rates are taken {tested.factor:.2f} times as high as they seemed"
+    ]
+    if past.revisits < ENOUGH_REVISITS:
+        notes.append(f"not enough visits to estimate well: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
+    if not config.refresh.keep:
+        notes.append("the collection is not kept fresh now: `as it is` is what its settings would give if it were")
+    if last.pace.crawl_delays:
+        notes.append(
+            f"{last.pace.crawl_delays:,} hosts ask for a Crawl-delay longer than {last.terms.delay_s:g} s; it wins"
+        )
+    waiting = sum(host.waiting for host in past.hosts)
+    if waiting:
+        notes.append(
+            f"{waiting:,} URLs wait for their first visit and take part of the requests; they are not predicted"
+        )
+    if last.terms.nodes > 1:
+        each = config.courtesy.max_hosts
+        notes.append(
+            f"{last.terms.nodes} nodes: servers visited at the same time ({each:,} a node) and pages a second change;"
+            " rests of hosts do not, all nodes keep them together"
+        )
+    notes.append(_machine_note(manners, last))
+    notes.append(
+        "policies plan by what is known of rates now; what they would learn meanwhile is not counted."
+        " Intervals hold 90% if pages change as Poisson processes"
+    )
+    return [note for note in notes if note]
+
+
+def _machine_note(manners: Manners, last: _Future) -> str:
+    machine, wanted = manners.machine, float((1.0 / last.granted.politeness_s).sum())
+    most = machine.pages_per_s * last.terms.nodes
+    if machine.was_the_limit:
+        return f"a machine did {machine.pages_per_s:.3g} requests a second while hosts waited for it: its limit here"
+    if wanted > most:
+        return (
+            f"hosts would grant {wanted:.3g} visits a second; the busiest ten minutes of the log had"
+            f" {machine.pages_per_s:.3g}, and hosts did not wait: whether a machine can do more is not known"
+        )
+    return ""

@@ -1,0 +1,119 @@
+"""The rates put to the test of the collection's own visits: were there as many changes as they promised?
+
+Each visit of the later half is predicted from all that its page's earlier visits had shown, by the same estimator that
+plans are made from. How often a page was visited may depend on what was seen before; that makes no difference, since
+every prediction knows it too. If pages were as the model has them, as many visits would find a change as predicted. If
+fewer did, as where pages change in bursts that fade, rates are too high for what comes next, and by this `factor`.
+
+The factor is known only so well (pages differ, not visits of one page: its error is that of sums over pages), and a
+first guess of 1 counts as a measurement with the error `BELIEF`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from teia.lab.whatif.past import Part, Past
+from teia.refresh.history import History, Sight, in_columns
+from teia.refresh.rates import Floats, Gamma, estimate
+from teia.urls import site_of, slot_of
+
+Numbers = npt.NDArray[np.int64]
+
+MAX_PAGES = 10_000
+MAX_VISITS = 200_000
+BELIEF = 0.05
+"""How far the logarithm of the factor is from 0 for a web of which nothing is known."""
+
+WIDEST = 3.0
+_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """Visits that were predicted, how many of them found a change, and how many should have.
+
+    Rates are to be multiplied by `factor`, whose logarithm has the standard deviation `error`.
+    """
+
+    visits: int
+    changed: int
+    expected: float
+    factor: float
+    error: float
+
+
+NOTHING = Backtest(0, 0, 0.0, 1.0, BELIEF)
+
+
+class Trial(NamedTuple):
+    """A visit: what was known of the page before it and thought before that, how long it waited, what was found."""
+
+    known: bytes
+    prior_changes: float
+    prior_time_s: float
+    gap_s: float
+    changed: bool
+    page: int
+    time_s: float
+
+
+def backtest(past: Past) -> Backtest:
+    """Test what is known of rates on a sample of pages."""
+    share = min(1.0, MAX_PAGES / max(1, sum(map(len, past.parts))))
+    trials = [each for part in past.parts for each in _trials(past, part, max(1, round(share * len(part))))]
+    if not trials:
+        return NOTHING
+    middle_s = float(np.median([trial.time_s for trial in trials]))
+    known, *columns = zip(*(trial for trial in trials if trial.time_s >= middle_s), strict=True)
+    changes, time_s, gap_s, changed, page = (np.array(column) for column in columns[:5])
+    found = estimate(in_columns(known), Gamma(changes, time_s))
+    return _compared(found, gap_s, changed.astype(np.float64), page)
+
+
+def _trials(past: Past, part: Part, pages: int) -> Iterator[Trial]:
+    """Visits of a part's first pages that could be compared with one before."""
+    host, keys = past.hosts[part.host], part.columns.key[:pages].tolist()
+    place = {key: number for number, key in enumerate(keys)}
+    sql = """
+        SELECT key, time_s, saw FROM visits
+        WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ? AND (saw IS NOT NULL OR outcome = '200')
+        ORDER BY key, time_s LIMIT ?
+    """
+    rows = host.cell.rows(sql, slot_of(site_of(host.name)), host.host_id, keys[0], keys[-1], MAX_VISITS)
+    for key, visits in groupby(rows, key=lambda row: row[0]):
+        history = History.begun(next(visits)[1])
+        for _, time_s, saw in visits if key in place else ():
+            gap_s = time_s - history.visited_s
+            if saw is not None and gap_s > 0:
+                prior = float(part.prior.changes[place[key]]), float(part.prior.time_s[place[key]])
+                known = history.encode()
+                yield Trial(known, *prior, gap_s, history.observe(Sight(saw), time_s), key, time_s)
+
+
+def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
+    def expected(factor: float) -> Floats:
+        return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes
+
+    low, high = 1.0 / WIDEST, WIDEST
+    for _ in range(_ROUNDS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if expected(middle).sum() < changed.sum() else (low, middle)
+    factor = (low * high) ** 0.5
+    slope = float((expected(factor * 1.01) - expected(factor / 1.01)).sum()) / (2 * np.log(1.01))
+    of_pages = np.bincount(np.unique(page, return_inverse=True)[1], changed - expected(factor))
+    variance = float(np.square(of_pages).sum()) / max(slope, 1e-9) ** 2
+    belief = BELIEF**2 / (BELIEF**2 + variance)
+    return Backtest(
+        len(gap_s),
+        int(changed.sum()),
+        float(expected(1.0).sum()),
+        float(np.exp(belief * np.log(factor))),
+        float(np.sqrt(belief * variance)),
+    )

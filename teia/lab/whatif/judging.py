@@ -1,0 +1,104 @@
+"""Visits judged in worlds drawn from what is known: how fresh copies would be, and how far from that chance may lead.
+
+A world is one draw of every rate from its posterior. What a host's priors say may be wrong for all its pages alike, so
+each world also has a factor for each host, which moves a rate as far as it rests on the prior; and one for all rates,
+as the collection's own visits showed them to be off (backtest.py). In each world freshness is the exact expectation
+over the visits. Beside that, pages change when they will: the variance of the time for which a copy is fresh is added,
+in closed form. What is not in the interval is a page that does not change as a Poisson process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.lab.simulate.timeline import Visits
+from teia.lab.whatif.backtest import Backtest
+from teia.lab.whatif.past import Part
+from teia.refresh.formulas import marginal
+from teia.refresh.model import Floats, Rows, World
+from teia.refresh.priors import PARENT_PAGES
+
+ERRORS = 1.645
+"""Standard deviations of an interval that holds 90%."""
+
+SLOWEST_DRAW = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean, and the interval that holds the true value in 90 of 100 cases if the model is right."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def draw_worlds(parts: Sequence[Part], tested: Backtest, worlds: int, chance: np.random.Generator) -> Floats:
+    """Rates of all pages, a row for each world."""
+    of_all = tested.factor * np.exp(tested.error * chance.standard_normal((worlds, 1)))
+    drawn = np.empty((worlds, sum(map(len, parts))))
+    begin = 0
+    for part in parts:
+        rows = slice(begin, begin := begin + len(part))
+        shape, seen = part.found.changes, float((part.columns.histories.visits > 0).sum())
+        # The mean of so many rates is uncertain by as much as one of them over the root of their number.
+        spread = np.sqrt(1.0 / (float(part.prior.changes.mean()) * (seen + PARENT_PAGES)))
+        factor = np.exp(spread * chance.standard_normal((worlds, 1)) * part.prior_share[None, :])
+        own = chance.standard_gamma(np.broadcast_to(shape, (worlds, len(part)))) / part.found.time_s
+        drawn[:, rows] = np.maximum(own * factor * of_all, SLOWEST_DRAW)
+    return drawn
+
+
+class Judge:
+    """Takes visits in their order, from 0 on, and adds up for how long copies were fresh between two instants."""
+
+    def __init__(self, world: World, rates: Floats, begin_s: float, end_s: float) -> None:
+        self._weight, self._rates, self._mean = world.weight, rates, world.rate
+        self._begin_s, self._end_s = begin_s, end_s
+        self._last_s = -world.age_s
+        self._fresh_s = np.zeros(len(rates))
+        self._variance = 0.0
+        self.visits = np.zeros(len(world), dtype=np.int64)
+
+    def take(self, visits: Visits) -> None:
+        self._add(visits.page, visits.before_s, visits.time_s)
+        self._last_s[visits.page] = visits.time_s  # the last of a page's visits is written last
+        inside = visits.page[(visits.time_s >= self._begin_s) & (visits.time_s < self._end_s)]
+        self.visits += np.bincount(inside, minlength=len(self.visits))
+
+    def finish(self) -> tuple[Floats, float]:
+        """The freshness of each world, and the variance that chance adds to any of them."""
+        pages = np.arange(len(self._last_s))
+        self._add(pages, self._last_s, np.full(len(pages), self._end_s))
+        self._last_s = np.full(len(pages), self._end_s)
+        length_s = self._end_s - self._begin_s
+        return self._fresh_s / length_s, self._variance / length_s**2
+
+    def _add(self, page: Rows, before_s: Floats, until_s: Floats) -> None:
+        """Gaps between visits, as far as they lie between the two instants."""
+        from_s = np.maximum(before_s, self._begin_s)
+        counts = np.minimum(until_s, self._end_s) > from_s
+        page, age_s = page[counts], (from_s - before_s)[counts]
+        length_s = np.minimum(until_s, self._end_s)[counts] - from_s[counts]
+        weight = self._weight[page]
+        for number, rate in enumerate(self._rates):
+            self._fresh_s[number] += float((weight * _fresh_s(rate[page], age_s, length_s)).sum())
+        rate = np.maximum(self._mean[page], SLOWEST_DRAW)
+        mean_s, u = _fresh_s(rate, age_s, length_s), rate * length_s
+        square = np.exp(-rate * age_s) * 2.0 * marginal(u) / rate**2
+        self._variance += float((weight**2 * np.maximum(square - mean_s**2, 0.0)).sum())
+
+
+def _fresh_s(rate: Floats, age_s: Floats, length_s: Floats) -> Floats:
+    """How long a copy of an age stays fresh on average, within a time."""
+    fresh: Floats = np.exp(-rate * age_s) * -np.expm1(-rate * length_s) / rate
+    return fresh
+
+
+def estimated(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> Estimate:
+    """The mean over worlds, and an interval of what differs between them and of chance."""
+    mean, error = float(values.mean()), ERRORS * float(np.sqrt(values.var(ddof=1) + variance))
+    return Estimate(mean, max(least, mean - error), min(most, mean + error))

@@ -1,0 +1,124 @@
+"""Every policy as the live crawler carries it out: each host planned by itself, with the visits it grants.
+
+What the crawler keeps on disk for `edf` (crawl/hostplan.py) and in memory for the others (crawl/carrying.py) is laid
+side by side here, as one plan for the simulator. A server of its world is a `Part`. Rates are what the crawler thinks
+of them; what pages really do is not the plan's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from teia.config import RefreshSettings
+from teia.crawl.hostplan import SHORTEST_SLOT_S, intervals, one_host, price_at
+from teia.lab.whatif.past import Part, Past
+from teia.refresh.intensities import plan_intensities
+from teia.refresh.merge import Timetable
+from teia.refresh.model import Crawlers, Floats, World
+from teia.refresh.policies import policy_named
+from teia.refresh.policy import ByValue, Intervals, Plan
+from teia.refresh.priors import LONGEST_S
+from teia.refresh.segments import Segments
+
+ON_DISK = "edf"
+"""The policy that the crawler plans by prices, with a floor and pages to explore; others are as `POLICIES` has them."""
+
+
+def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> World:
+    """All pages as the simulator knows them, by the rates they are thought to have; `slot_s` is of each part."""
+    parts = past.parts
+    return World.build(
+        np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        np.concatenate([part.found.mean for part in parts]),
+        servers=len(parts),
+        horizon_s=settings.horizon_s,
+        politeness_s=np.maximum(slot_s, SHORTEST_SLOT_S),
+        weight=np.concatenate([part.weight for part in parts]),
+        age_s=np.concatenate([np.maximum(past.now_s - part.columns.fresh_s, 0.0) for part in parts]),
+        changes=np.concatenate([part.columns.changes for part in parts]),
+        crawlers=crawlers,
+    )
+
+
+def of_parts(past: Past, of_hosts: Floats) -> Floats:
+    """Slots of parts from slots of hosts: each part has its part of its host's visits."""
+    pages = np.bincount([part.host for part in past.parts], [len(part) for part in past.parts], len(past.hosts))
+    return np.array([of_hosts[part.host] * pages[part.host] / len(part) for part in past.parts])
+
+
+def within_budget(world: World, visits_per_day: float, floor: float) -> Floats:
+    """Slots of servers when all together have so many visits: shared out as is best in the long run."""
+    limit = visits_per_day / 86_400.0
+    if float((1.0 / world.politeness_s).sum()) <= limit:
+        return world.politeness_s
+    best = plan_intensities(world, floor_share=floor, visits_per_s=limit)
+    with np.errstate(divide="ignore"):
+        wanted = 1.0 / Segments(world.starts).sums(best.visits_per_s)
+    return np.clip(wanted, world.politeness_s, LONGEST_S)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """A policy for the simulator that plans part by part, as the live crawler does."""
+
+    name: str
+    parts: Sequence[Part]
+    settings: RefreshSettings
+
+    @property
+    def renew_s(self) -> float | None:
+        return policy_named(self.name).renew_s
+
+    def plan(self, world: World) -> Plan:
+        if self.name == ON_DISK:
+            return self._by_prices(world)
+        plans = [self._of_part(world, server) for server in range(world.servers)]
+        kinds = {type(plan) for plan in plans if plan is not None}
+        if Timetable in kinds:
+            return _timetable(world, plans)
+        slot_s = world.politeness_s  # a host is asked as soon as it may be, whatever a plan thinks of slots
+        if ByValue in kinds:
+            value = next(plan.value for plan in plans if isinstance(plan, ByValue))
+            return ByValue(slot_s, value)
+        return Intervals(_laid("interval_s", world, plans), _laid("due_s", world, plans), slot_s)
+
+    def _by_prices(self, world: World) -> Intervals:
+        interval_s = np.full(len(world), np.inf)
+        for server, part in enumerate(self.parts):
+            price = price_at(part.columns, part.found, float(world.politeness_s[server]), self.settings)
+            rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
+            prices = [price] * len(part)
+            interval_s[rows] = intervals(part.columns, part.found, part.prior, prices, self.settings)
+        return Intervals(interval_s, interval_s - world.age_s, world.politeness_s)
+
+    def _of_part(self, world: World, server: int) -> Plan | None:
+        """The plan of one part; None if it has no page that counts."""
+        rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
+        weight, slot_s = world.weight[rows], float(world.politeness_s[server])
+        if not weight.any():
+            return None
+        ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
+        alone = one_host(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
+        return policy_named(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
+
+
+def _timetable(world: World, plans: Sequence[Plan | None]) -> Timetable:
+    starts, pages, times = [0], [], []
+    for server, plan in enumerate(plans):
+        if isinstance(plan, Timetable):
+            pages.append(plan.page + world.starts[server])
+            times.append(plan.due_s)
+        starts.append(starts[-1] + (len(plan.page) if isinstance(plan, Timetable) else 0))
+    return Timetable(np.array(starts, dtype=np.int64), np.concatenate(pages), np.concatenate(times))
+
+
+def _laid(name: str, world: World, plans: Sequence[Plan | None]) -> Floats:
+    """A column of intervals from those of all parts; never, where there is none."""
+    sizes = world.pages_per_server.tolist()
+    each = [
+        np.full(size, np.inf) if plan is None else getattr(plan, name) for size, plan in zip(sizes, plans, strict=True)
+    ]
+    return np.concatenate(each)

@@ -1,0 +1,210 @@
+"""How far apart the visits of each host would be, by what it really granted.
+
+A host is asked again after what courtesy asks for, the largest of
+
+    the delay; its Crawl-delay; response_factor x its last answer's time; Retry-After, where it sent one
+
+request by request as the log has them, with another delay in place of the old one. To that come the time of the answer
+and what the crawler itself was late on average. Hosts that share an address share its rest. Some of a host's requests
+are not for known pages: robots.txt once in a while, new URLs while any wait, visits that fail; what is left is
+`slot_s`. More machines change none of this: they add to how many servers are visited at the same time, and to the
+pages a second that all can do, where the log shows that one machine reached its limit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from teia.config import Config, CourtesySettings
+from teia.crawl.reports.source import Source
+from teia.frontier.sharing import OF_A_CDN, Networks, address_rest_s
+from teia.lab.whatif.past import HostPast, Past
+from teia.refresh.history import DAY_S
+from teia.refresh.priors import LONGEST_S
+from teia.refresh.rates import Floats
+from teia.urls import site_of
+
+RECENT_DAYS = 30
+"""How far back the log is read: hosts change."""
+
+IDLE_RESTS = 3.0
+"""A host that was left alone for more than so many rests had nothing to do; it was not the crawler that was late."""
+
+WINDOW_S = 600
+MAX_HOSTS = 1_000_000
+TIMEOUT_S = 120.0
+LEAST_SHARE = 0.01
+"""Of a host's requests that go to known pages at least, whatever else it is asked for."""
+
+_TOOK = "date_diff('microsecond', started, ended) / 1e6"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a crawl goes by. `budget` is visits a day over all hosts; None is what hosts grant."""
+
+    delay_s: float
+    policy: str
+    budget: int | None = None
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the log shows of the machine: pages a second when it was busiest, and whether hosts waited for it then."""
+
+    pages_per_s: float
+    was_the_limit: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Manners:
+    """How hosts answered, one number each: seconds of an answer, seconds the crawler was late, share that failed."""
+
+    took_s: Floats
+    late_s: Floats
+    failed: Floats
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paces:
+    """Seconds between requests of each host, and between visits of its known pages; others are requests a day.
+
+    `crawl_delays` counts hosts whose Crawl-delay is longer than the delay. `crowd` is how many times as many hosts
+    there are as may be visited at the same time, at least 1.
+    """
+
+    request_s: Floats
+    slot_s: Floats
+    others_per_day: Floats
+    crawl_delays: int
+    crowd: float
+
+
+# ---- what the log says ----------------------------------------------------------------------------------------------
+
+
+def manners_of(source: Source, past: Past) -> Manners:
+    """How hosts answered lately. What is not known of one is as it is on average."""
+    sql = f"""
+        SELECT host, avg({_TOOK}),
+               avg(rested_s - rest_s) FILTER (rested_s <= {IDLE_RESTS} * rest_s + 1.0),
+               avg(CASE WHEN status IS NULL OR status >= 500 OR status = 429 THEN 1.0 ELSE 0.0 END)
+                   FILTER (kind = 'page' AND visit > 1)
+        FROM {_recent()} GROUP BY host
+    """  # noqa: S608  # our own text
+    rows = {row[0]: row[1:] for row in source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows}
+    known = np.array([[_number(each) for each in rows.get(host.name, (None,) * 3)] for host in past.hosts])
+    took_s, late_s, failed = known.reshape(-1, 3).T
+    machine = _machine(source)
+    alone = np.array([len(names) == 1 for names in _at_address(past.hosts)])
+    # A host that shares its address also waits for the others there: that is counted where addresses are.
+    late_s = np.where(alone, late_s, np.nan)
+    late_s = np.zeros_like(late_s) if machine.was_the_limit else _filled(late_s)
+    return Manners(_filled(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _filled(column: Floats) -> Floats:
+    known = column[np.isfinite(column)]
+    return np.where(np.isfinite(column), column, known.mean() if len(known) else 0.0)
+
+
+def _recent() -> str:
+    since = f"(SELECT max(started) FROM fetches) - INTERVAL {RECENT_DAYS} DAY"  # noqa: S608  # our own text
+    return f"(SELECT * FROM fetches WHERE started >= {since})"  # noqa: S608  # our own text
+
+
+def _machine(source: Source) -> Machine:
+    """The busiest ten minutes: how many requests, and how long hosts waited beyond their rests."""
+    sql = f"""
+        SELECT count(*) AS requests, median(rested_s - rest_s), median(rest_s) FROM fetches
+        GROUP BY floor(epoch(started) / {WINDOW_S}) ORDER BY requests DESC LIMIT 1
+    """  # noqa: S608  # our own text
+    rows = source.log.query(sql, timeout_s=TIMEOUT_S).rows
+    requests, late_s, rest_s = rows[0] if rows else (0, None, None)
+    return Machine(requests / WINDOW_S, late_s is not None and late_s > max(0.5 * rest_s, 1.0))
+
+
+def rests(source: Source, past: Past, delay_s: float) -> Floats:
+    """How long each host would have rested on average, with this delay; where the log has nothing, as courtesy says."""
+    floors = np.array([max(delay_s, host.crawl_delay_s) for host in past.hosts])
+    found = floors.copy()
+    factor = source.config.courtesy.response_factor if delay_s > 0 else 0.0
+    for floor_s in np.unique(floors).tolist():
+        known = _rests(source, floor_s, factor)
+        for number in np.flatnonzero(floors == floor_s).tolist():
+            found[number] = known.get(past.hosts[number].name, floor_s)
+    return found
+
+
+def _rests(source: Source, least_s: float, factor: float) -> dict[str, float]:
+    sql = f"""
+        SELECT host, avg(greatest({least_s!r}, {factor!r} * took_s, retry_s)) FROM (
+            SELECT host, lag({_TOOK}) OVER past AS took_s,
+                   CASE WHEN lag(status) OVER past IN (429, 503) THEN rest_s ELSE 0.0 END AS retry_s
+            FROM {_recent()} WINDOW past AS (PARTITION BY host ORDER BY started)
+        ) WHERE took_s IS NOT NULL GROUP BY host
+    """  # noqa: S608  # our own text and numbers
+    return dict(source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows)
+
+
+# ---- what follows from it -------------------------------------------------------------------------------------------
+
+
+def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
+    """How far apart visits would be on average over `length_s`, before any budget."""
+    courtesy = replace(config.courtesy, delay_s=terms.delay_s)
+    request_s = (rest_s + manners.took_s + manners.late_s) / courtesy.per_host
+    request_s = _shared(past.hosts, request_s, manners, courtesy)
+    busy = np.array([host.pages > 0 and not host.is_parked for host in past.hosts])
+    crowd = max(1.0, float(busy.sum()) / (courtesy.max_hosts * terms.nodes))
+    request_s = np.where(busy, np.maximum(request_s, 1e-3) * crowd, LONGEST_S)
+    per_s = 1.0 / request_s
+    waiting = np.array([host.waiting for host in past.hosts], dtype=np.float64)
+    new = np.minimum(waiting / length_s, per_s * (1.0 - config.refresh.share))
+    robots = 1.0 / courtesy.robots_max_age_s if courtesy.robots else 0.0
+    others = np.minimum(new + robots, per_s * (1.0 - LEAST_SHARE))
+    slot_s = 1.0 / ((per_s - others) * (1.0 - np.minimum(manners.failed, 1.0 - LEAST_SHARE)))
+    pages = np.maximum([host.pages for host in past.hosts], 1)
+    return Paces(
+        request_s,
+        np.minimum(np.maximum(slot_s, config.refresh.least_s / pages), LONGEST_S),
+        np.where(busy, others * DAY_S, 0.0),
+        sum(1 for host in past.hosts if host.pages and host.crawl_delay_s > terms.delay_s),
+        crowd,
+    )
+
+
+def _shared(hosts: tuple[HostPast, ...], request_s: Floats, manners: Manners, courtesy: CourtesySettings) -> Floats:
+    """Hosts that share an address take turns: together they are asked no more often than it may be."""
+    networks, slowed = Networks(courtesy.cdn_nets), request_s.copy()
+    for address, names in _addresses(hosts).items():
+        sites = OF_A_CDN if address in networks else len({site_of(hosts[each].name) for each in names})
+        took_s = float(manners.took_s[names].mean())
+        least_s = address_rest_s(courtesy, sites, took_s) + took_s + float(manners.late_s[names].mean())
+        wanted = float((1.0 / np.maximum(request_s[names], 1e-3)).sum())
+        slowed[names] *= max(1.0, wanted * least_s)
+    return slowed
+
+
+def _addresses(hosts: tuple[HostPast, ...]) -> dict[str, list[int]]:
+    """The hosts of each address that has several with pages."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number, host in enumerate(hosts):
+        if host.address and host.pages and not host.is_parked:
+            found[host.address].append(number)
+    return {address: names for address, names in found.items() if len(names) > 1}
+
+
+def _at_address(hosts: tuple[HostPast, ...]) -> list[list[int]]:
+    """For each host, those at its address; itself alone where the address is not known."""
+    shared = _addresses(hosts)
+    return [shared.get(host.address, [number]) for number, host in enumerate(hosts)]

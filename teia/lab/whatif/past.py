@@ -1,0 +1,164 @@
+"""What a collection's history tells: its pages, how fast they may change, and how its hosts were and answered.
+
+Pages are read host by host, a large host in parts, as the live crawler plans them (crawl/refreshing.py). Rates are
+posteriors; priors are learnt from all hosts first, then each host's pages from their own visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.crawl.hostplan import Columns, Weigh, columns_of, learn
+from teia.crawl.observing import readable
+from teia.crawl.reports.source import OpenCell, Source
+from teia.crawl.weights import weigher
+from teia.errors import LabError
+from teia.fetch.robots import parse_robots
+from teia.frontier import histories, revisits
+from teia.frontier.schema import LANE_NEW
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+PART = 50_000
+"""Pages of one host that are planned together; keys are hashes, so a part is a fair sample."""
+
+FIRST_KEY = -(1 << 63)
+_NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostPast:
+    """A host: where its pages are kept, where it is, what waits there, and what its robots.txt asks for.
+
+    `is_parked`: it is left alone.
+    """
+
+    name: str
+    cell: OpenCell
+    host_id: int
+    address: str
+    pages: int
+    waiting: int
+    crawl_delay_s: float
+    is_parked: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Pages of one host: `host` is its number. `found` is what is known of their rates, `prior` what was before."""
+
+    host: int
+    columns: Columns
+    prior: Gamma
+    found: Gamma
+    trusted: bool
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def weight(self) -> Floats:
+        """What pages are worth; nothing if they are gone."""
+        return np.where(self.columns.is_gone, 0.0, self.columns.weight)
+
+    @property
+    def prior_share(self) -> Floats:
+        """How much of what is known of each rate was thought before the page was visited again: 1 is all.
+
+        Imaginary changes among all that count, or imaginary time in all that is known, whichever is less.
+        """
+        of_changes = self.prior.changes / self.found.changes
+        of_time = self.prior.time_s / self.found.time_s
+        return np.clip(np.minimum(of_changes, of_time), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """A collection as its visits left it. `now_s` is when the future begins."""
+
+    hosts: tuple[HostPast, ...]
+    parts: tuple[Part, ...]
+    now_s: float
+
+    @property
+    def pages(self) -> int:
+        """Pages that are there and count."""
+        return sum(int((part.weight > 0).sum()) for part in self.parts)
+
+    @property
+    def visited_again(self) -> int:
+        return sum(int(((part.weight > 0) & (part.columns.histories.visits > 0)).sum()) for part in self.parts)
+
+    @property
+    def revisits(self) -> float:
+        """Visits of known pages that are remembered; old ones have faded."""
+        return sum(float(part.columns.histories.visits.sum()) for part in self.parts)
+
+
+def remembered(source: Source, now_s: float) -> Past:
+    """Read a collection's history; LabError if no page was visited twice."""
+    hosts: list[HostPast] = []
+    read: list[tuple[int, Columns, bool]] = []
+    weigh = weigher(source.config.refresh, source.ranks)
+    for cell in source.cells:
+        for host_id, name, address, _ in revisits.hosts_with_pages(cell.frontier.db):
+            slot, pages = slot_of(site_of(name)), 0
+            with readable(cell.frontier):
+                trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
+            for columns in _columns(cell, slot, host_id, weigh):
+                read.append((len(hosts), columns, trusted))
+                pages += int((~columns.is_gone & (columns.weight > 0)).sum())
+            waiting, delay_s = _waiting(cell, slot, host_id), _crawl_delay_s(cell, host_id, name, source)
+            hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, _is_parked(cell, host_id)))
+    if not any(columns.histories.visits.any() for _, columns, _ in read):
+        raise LabError(
+            "no page was visited twice yet, so nothing is known of how they change;"
+            " let `teia crawl --keep-fresh` run for a while"
+        )
+    latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)
+    return Past(tuple(hosts), _learnt(read), max(now_s, latest_s))
+
+
+def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+    after = FIRST_KEY
+    while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
+        after = rows[-1].key
+        with readable(cell.frontier):
+            yield columns_of(rows, weigh)
+
+
+def _learnt(read: list[tuple[int, Columns, bool]]) -> tuple[Part, ...]:
+    """What is thought of all pages first, host by host; then each part's rates, beginning from that."""
+    sums = np.zeros(3)
+    for _, columns, trusted in read:
+        of_part = learn(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
+        sums += (of_part.pages, of_part.rates, of_part.logs)
+    of_all, parts = fit_sums(sums[:, None], _NOTHING), []
+    for host, columns, trusted in read:
+        priors, found, _ = learn(columns, of_all, np.full(len(columns), trusted))
+        parts.append(Part(host, columns, priors.of(columns.kind), found, trusted))
+    return tuple(parts)
+
+
+def _waiting(cell: OpenCell, slot: int, host_id: int) -> int:
+    """New URLs of a host that wait to be visited."""
+    sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
+    return int(next(iter(cell.rows(sql, slot, host_id, LANE_NEW)))[0])
+
+
+def _is_parked(cell: OpenCell, host_id: int) -> bool:
+    return bool(next(iter(cell.rows("SELECT parked FROM hosts WHERE host_id = ?", host_id)))[0])
+
+
+def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, source: Source) -> float:
+    """The longest Crawl-delay that a host's robots.txt files ask of us; 0 if none does, or they are not obeyed."""
+    if not source.config.courtesy.robots:
+        return 0.0
+    kept = cell.frontier.robots_of(host_id, host)
+    delays = [parse_robots(body, source.agent).crawl_delay_s for *_, status, body in kept if status == 200]
+    return max((each for each in delays if each is not None), default=0.0)
