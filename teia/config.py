@@ -264,6 +264,14 @@ class ScheduleSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicSettings:
+    """What people who are not signed in may see of the collection in the web interface (see web.md)."""
+
+    search: bool = setting(True, "whether they may search it, and see what is known of its pages")
+    copies: bool = setting(True, "whether they may read copies of its pages")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole tree; one section per stage."""
 
@@ -281,6 +289,7 @@ class Config:
     sites: SitesSettings = field(default_factory=SitesSettings)
     refresh: RefreshSettings = field(default_factory=RefreshSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    public: PublicSettings = field(default_factory=PublicSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,17 @@ KeepFresh = Annotated[
 Policy = Annotated[str | None, typer.Option(metavar="NAME", help="Which known page comes next: edf, index, psp …")]
 Scheduled = Annotated[bool, typer.Option("--scheduled", help="Serve the schedules of all collections there are.")]
 Now = Annotated[bool, typer.Option("--now", help="A run at once, whatever the schedule says: known pages again too.")]
+Resident = Annotated[bool, typer.Option("--resident", help="Crawl what `teia serve` is told; it starts this itself.")]
 Cells = Annotated[int | None, typer.Option(help="Parts a new collection is split into.")]
 
 
 class When(Enum):
-    """When collections are crawled: as each of them is configured, those with a schedule alone, or a run now."""
+    """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
 
     AS_CONFIGURED = "as configured"
     SCHEDULED = "scheduled"
     NOW = "now"
+    AS_ORDERED = "as ordered"
 
 
 def crawl(
@@ -74,6 +76,7 @@ def crawl(
     no_index: NoIndex = None,
     scheduled: Scheduled = False,
     now: Now = False,
+    resident: Resident = False,
     as_json: AsJson = False,
 ) -> None:
     """Crawl from SEEDs, politely, into --data; run it again to go on where it stopped.
@@ -103,12 +106,19 @@ def crawl(
         "fetch.dns": dns,
         "fetch.allow_nets": allow_net or None,
     }
-    if scheduled and (now or seeds or config):
+    when = _when(scheduled, resident, now, is_new=bool(seeds or config))
+    crawl_with(open_root(data, create=when in {When.AS_CONFIGURED, When.NOW}), name, config, flags, as_json, when)
+
+
+def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> When:
+    if (scheduled or resident) and (now or is_new):
         raise UsageError(
-            "--scheduled serves collections that are there; it goes with neither --now, --config nor a SEED"
+            f"--{'scheduled' if scheduled else 'resident'} serves collections that are there; it goes with neither"
+            " --now, --config nor a SEED"
         )
-    when = When.SCHEDULED if scheduled else When.NOW if now else When.AS_CONFIGURED
-    crawl_with(open_root(data, create=not scheduled), name, config, flags, as_json, when)
+    if resident:
+        return When.AS_ORDERED
+    return When.SCHEDULED if scheduled else When.NOW if now else When.AS_CONFIGURED
 
 
 def crawl_with(

@@ -46,6 +46,9 @@ def crawl_and_report(
         _check_scheduled(root, name)
         _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
         return
+    if when is When.AS_ORDERED:
+        _serve(root, root.collections, flags, as_json, zygote, when)
+        return
     configs = configure_all(root, name, file, os.environ, flags)
     if when is When.NOW or any(config.schedule.start for config in configs):
         _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
@@ -80,7 +83,8 @@ def _serve(
     def read(name: str) -> Config:
         return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
 
-    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW)
+    is_resident = when is When.AS_ORDERED
+    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW, is_resident=is_resident)
 
 
 def _scheduled(root: Root, name: str | None) -> list[str]:

@@ -17,7 +17,7 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
 from teia.cli.progress import size
 from teia.crawl.collections import choose
-from teia.crawl.reports.catalogue import REPORTS, TOP
+from teia.crawl.reports.catalogue import REPORTS, SHARES, TOP
 from teia.crawl.reports.source import looking
 from teia.errors import UsageError
 from teia.store.root import open_root
@@ -25,9 +25,6 @@ from teia.store.root import open_root
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SHARES = frozenset({"share", "part", "cumulative_share", "coverage", "part_with_80"}) | {
-    "fresh", "fresh_error", "best", "best_next", "late_share",
-}  # fmt: skip
 Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help=" | ".join(REPORTS), autocompletion=lambda: list(REPORTS), show_default=False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,20 +24,33 @@ from teia.crawl.companion import Companion
 from teia.crawl.coordinator import Coordinator
 from teia.crawl.engine import Crawler
 from teia.crawl.reading import audit_of
+from teia.crawl.resident import Resident
 from teia.crawl.runs import Why
 from teia.crawl.summary import nothing_yet
+from teia.errors import TeiaError
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
 
 Names = Callable[[], Sequence[str]]
 Read = Callable[[str], Config]
+ORPHAN_S = 600.0
+"""So long a resident crawler goes on when the server that looks after it is gone; the next one starts another."""
 
 
 def serve_and_report(
-    root: Root, names: Names, read: Read, as_json: bool, zygote: ZygoteProcess | None, *, at_once: bool = False
+    root: Root,
+    names: Names,
+    read: Read,
+    as_json: bool,
+    zygote: ZygoteProcess | None,
+    *,
+    at_once: bool = False,
+    is_resident: bool = False,
 ) -> None:
     """Serve the schedules of some collections until they are over or somebody says stop; and report."""
-    coordinator, indexed, interrupted = uvloop.run(_serve(root, names, read, zygote, at_once))
+    coordinator, indexed, interrupted = uvloop.run(_serve(root, names, read, zygote, at_once, is_resident))
+    if is_resident:
+        return
     accounts = [_account(root, charge, indexed) for charge in coordinator.charges.values()]
     for account in accounts:
         print_summary(account, progress_console())
@@ -47,21 +61,21 @@ def serve_and_report(
 
 
 async def _serve(
-    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool
+    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool, is_resident: bool
 ) -> tuple[Coordinator, dict[str, int], bool]:
     """Serve with a live display; returns the coordinator, how many pages can be found, and whether by Ctrl-C."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
-    beside = _Beside(root, clock)
-    coordinator = Coordinator(
-        root,
-        names,
-        read,
-        clock,
-        at_once=at_once,
-        around=beside.around,
-        say=lambda line: console.print(line, soft_wrap=True, markup=False),
-        zygote=zygote,
-    )
+    beside = _Beside(root, clock, is_shown=not is_resident)
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    how: dict[str, Any] = {"at_once": at_once, "around": beside.around, "say": say, "zygote": zygote}
+    if is_resident:
+        coordinator: Coordinator = Resident(root, lambda: _sound(names, read, say), read, clock, **how)
+        _mind_the_server(coordinator)
+    else:
+        coordinator = Coordinator(root, names, read, clock, **how)
 
     def interrupted(number: int) -> None:
         signals.append(number)
@@ -83,14 +97,40 @@ async def _serve(
     return coordinator, beside.indexed, signal.SIGINT in signals
 
 
+def _sound(names: Names, read: Read, say: Callable[[str], None]) -> list[str]:
+    """The collections whose settings make sense; those of the others are for a person to mend."""
+    sound = []
+    for name in names():
+        try:
+            read(name)
+        except TeiaError as error:
+            say(f"{name} is left alone: {error}")
+        else:
+            sound.append(name)
+    return sound
+
+
+def _mind_the_server(coordinator: Coordinator) -> None:
+    """Leave some time after the server is gone, which holds the other end of our standard input."""
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        if not os.read(0, 4_096):
+            loop.remove_reader(0)
+            loop.call_later(ORPHAN_S, coordinator.stop)
+
+    if not os.isatty(0):
+        loop.add_reader(0, look)
+
+
 class _Beside:
     """What goes on beside a shift: the display and the indexer, which may take longer than the shift.
 
     An indexer that has not ended when the next shift begins is left: the next one goes on where it was.
     """
 
-    def __init__(self, root: Root, clock: Clock) -> None:
-        self._root, self._clock = root, clock
+    def __init__(self, root: Root, clock: Clock, *, is_shown: bool = True) -> None:
+        self._root, self._clock, self._is_shown = root, clock, is_shown
         self._companion: Companion | None = None
         self._finishing: asyncio.Task[None] | None = None
         self.indexed: dict[str, int] = {}
@@ -99,12 +139,14 @@ class _Beside:
     async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
         await self.leave()
         self._companion = await Companion.start(self._root, configs)
-        display = asyncio.create_task(show_progress(crawler, self._clock, progress_console()))
+        shown = [show_progress(crawler, self._clock, progress_console())] if self._is_shown else []
+        displays = [asyncio.create_task(each) for each in shown]
         try:
             yield
         finally:
-            display.cancel()
-            await asyncio.gather(display, return_exceptions=True)
+            for display in displays:
+                display.cancel()
+            await asyncio.gather(*displays, return_exceptions=True)
             if self._companion is not None:
                 self._finishing = asyncio.create_task(self._companion.finish())
 

@@ -20,12 +20,18 @@ Names = Annotated[list[str] | None, typer.Option("--name", help="A host name tha
 TokenOut = Annotated[
     Path | None, typer.Option("--token-out", help="Write an admin token for scripts to this file.", dir_okay=False)
 ]
+NoCrawler = Annotated[bool, typer.Option("--no-crawler", help="Only show the folder; start no crawler.")]
 
 
 def serve(
-    data: Data, host: Host = "127.0.0.1", port: Port = 8700, name: Names = None, token_out: TokenOut = None
+    data: Data,
+    host: Host = "127.0.0.1",
+    port: Port = 8700,
+    name: Names = None,
+    token_out: TokenOut = None,
+    no_crawler: NoCrawler = False,
 ) -> None:
-    """Serve the web interface and the API of a folder."""
+    """Serve the web interface and the API of a folder, and crawl what is started there or due."""
     from teia.web.serve import serve as run
 
     console = progress_console()
@@ -33,5 +39,6 @@ def serve(
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, highlight=False)
 
-    ended_by = run(open_root(data), WallClock(), host, port, tuple(name or ()), token_out, say)
+    root = open_root(data, create=not no_crawler)
+    ended_by = run(root, WallClock(), host, port, tuple(name or ()), token_out, say, crawls=not no_crawler)
     raise typer.Exit(INTERRUPTED if ended_by is signal.SIGINT else 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
 import sys
-from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -14,11 +12,10 @@ import typer
 from teia.cli.grid import print_grid
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
-from teia.clock import iso_utc
 from teia.crawl.collections import choose
 from teia.crawl.tables import sql_views
 from teia.errors import UsageError
-from teia.store.fetchlog import Rows
+from teia.store.fetchlog import Rows, plain
 from teia.store.root import open_root
 
 Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
@@ -63,24 +60,3 @@ def _print_grid(found: Rows) -> None:
 
 def _text(value: Any) -> str:
     return "" if value is None else str(plain(value))
-
-
-def plain(value: Any) -> Any:
-    """A value of an answer as JSON holds it: times in ISO 8601 and UTC, bytes as hex, no infinities."""
-    if isinstance(value, datetime):
-        return iso_utc((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal):
-        value = int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value if value is None or isinstance(value, str | int | bool) else str(value)

@@ -86,8 +86,8 @@ class Agenda:
         return self.starts[0] if self.starts else None
 
 
-def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN) -> Agenda:
-    """Look up what is to come and what was; nothing is written."""
+def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> Agenda:
+    """Look up what is to come and what was; nothing is written. Notes take a walk over all pages."""
     config = saved(root, name).config
     schedule, now_s = schedule_of(config.schedule), clock.now_s()
     runs, running = _runs(root, name, number)
@@ -102,7 +102,7 @@ def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN) -> Agend
         running=running,
         run=view_of(runs[0]) if is_open else None,
         last=tuple(map(view_of, runs[1:] if is_open else runs)),
-        notes=() if schedule is None else _notes(root, config, schedule, runs, running, now_s),
+        notes=() if schedule is None or not with_notes else _notes(root, config, schedule, runs, running, now_s),
     )
 
 
@@ -157,21 +157,25 @@ def _notes(
 
 
 def _too_long(root: Root, config: Config, schedule: Schedule) -> str:
+    return too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
+
+
+def too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
     """Say so where a run cannot visit all known pages of the largest host: politeness gives it so many requests."""
     longest_s = schedule.stop_after_s
     if schedule.period is not None:
         longest_s = min(longest_s, schedule.period.shortest_s)
-    host, pages = _largest_host(root, config.collection.name)
-    needed_s = pages * config.courtesy.delay_s
+    needed_s = pages * delay_s
     if needed_s <= longest_s:
         return ""
     return (
-        f"{pages:,} known pages of {host}, one every {config.courtesy.delay_s:g} s, need {_hours(needed_s)}: runs will"
+        f"{pages:,} known pages of {host}, one every {delay_s:g} s, need {_hours(needed_s)}: runs will"
         " stop before the end"
     )
 
 
-def _largest_host(root: Root, name: str) -> tuple[str, int]:
+def largest_host(root: Root, name: str) -> tuple[str, int]:
+    """The host with the most known pages, and how many."""
     sql = """
         SELECT h.name, count(*) FROM pages AS p JOIN hosts AS h USING (host_id)
         GROUP BY p.host_id ORDER BY 2 DESC LIMIT 1

@@ -8,6 +8,7 @@ from math import inf
 from teia.config import Config
 from teia.crawl.crawl import Counts, Crawl
 from teia.crawl.duties import Duty, Task, duty_of
+from teia.crawl.orders import NO_ORDER, Order
 from teia.crawl.rounds import RevisitAll, RoundAccount
 from teia.crawl.runs import ScheduledRun
 from teia.crawl.schedule import Schedule, schedule_of
@@ -21,7 +22,8 @@ class Charge:
     """One collection and what is to be done with it. `crawl` is its part of the shift that is under way, if any.
 
     `doing` is what that is for, until it has ended by itself. `is_wanted`: somebody asked for a run; `is_over`: it
-    needs nothing more from this process; `kept_until_s`: it ended by itself what it was to do until then.
+    needs nothing more from this process; `kept_until_s`: it ended by itself what it was to do until then. `order` and
+    `is_announced` are for the one who goes by orders (resident.py).
     """
 
     name: str
@@ -41,6 +43,8 @@ class Charge:
     has_lost_schedule: bool = False
     kept_until_s: float = -inf
     said: tuple[object, ...] = ()
+    order: Order = NO_ORDER
+    is_announced: bool = False
 
     def take(self, config: Config, now_s: float) -> None:
         """Go by other settings. A schedule that was over may begin again; without one there is nothing more to do."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 from teia.config import Config
 from teia.crawl.hosttable import HostLine, HostTable
@@ -24,11 +24,13 @@ from teia.frontier.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.taking import of_lane, of_page
 from teia.urls import site_of, slot_of
 
-HOSTS_LOOKED_AT = 300
-MATCHED_AMONG = 20_000
-"""URLs of one host that are looked through for a text."""
+HOSTS_LOOKED_AT = 200
+MATCHED_AMONG = 5_000
+"""URLs that are looked through for a text, of all hosts that are looked at together."""
 
-KNOWN_LOOKED_AT = 500
+OF_EACH_AT_LEAST = 20
+
+KNOWN_AT_FIRST, KNOWN_LOOKED_AT = 8, 500
 
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
 
@@ -56,6 +58,11 @@ class Filter:
     source: str = ""
     depth: int | None = None
 
+    @property
+    def is_picky(self) -> bool:
+        """Whether URLs have to be looked at one by one."""
+        return bool(self.contains or self.source or self.depth is not None)
+
     def wants(self, item: Queued) -> bool:
         return (
             self.contains in item.url
@@ -66,11 +73,9 @@ class Filter:
 
 def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
     """The first URLs that would be taken, in order, as far as they are wanted."""
-    hosts = [
-        _Host(lookup.cells[line.cell], line, config, now_s, only)
-        for line in _candidates(table, only)
-        if line.cell < len(lookup.cells)
-    ]
+    lines = [line for line in _candidates(table, only) if line.cell < len(lookup.cells)]
+    most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
+    hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
     heapq.heapify(heap)
     found: list[Coming] = []
@@ -89,16 +94,18 @@ def _candidates(table: HostTable, only: Filter) -> list[HostLine]:
     if only.host:
         line = table.hosts.get(only.host)
         return [line] if line is not None else []
-    waiting = (line for line in table.hosts.values() if not line.parked and (line.waiting or line.waits.refresh_due))
+    waiting = (line for line in table.hosts.values() if not line.parked and line.waits.any)
     return heapq.nsmallest(HOSTS_LOOKED_AT, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
 
 
 class _Host:
     """One host's URLs one after the other; `turn` is (expected, waiting since) of the next, None if there is none."""
 
-    def __init__(self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: Filter) -> None:
-        self._db, self._line, self._settings = frontier.db, line, config.refresh
-        self._now_s, self._only = now_s, only
+    def __init__(
+        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: Filter, most: int
+    ) -> None:
+        self._most = most
+        self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
         self._place = (slot_of(site_of(line.host)), line.host_id)
         self._begins_s = max(now_s, line.ready_at_s or 0.0)
         self._wanted = self._in_time()
@@ -116,40 +123,49 @@ class _Host:
         return Coming(expected_s, self._line.host, item.url, source, ahead, item.since_s, item.depth, item.failures)
 
     def _in_time(self) -> Iterator[tuple[int, float, Queued]]:
-        for ahead, (item, ready_s) in enumerate(islice(chain(self._in_turns(), self._later()), MATCHED_AMONG)):
+        for ahead, (item, at_s) in enumerate(islice(self._slots(), self._most)):
             if self._only.wants(item):
-                yield ahead, max(self._begins_s + ahead * self._line.slot_s, ready_s), item
+                yield ahead, at_s, item
 
-    def _in_turns(self) -> Iterator[tuple[Queued, float]]:
-        """URLs as refills would read them, each with when it may go at the earliest."""
-        unread = chain(self._lane(LANE_DUE, int(self._now_s * 1000)), self._lane(LANE_NEW, 1 << 62))
-        new, number = next(unread, None), self._line.requests
-        known = self._known(has_new=new is not None) if self._settings.keep else iter(())
-        page = next(known, None)
-        while new is not None or page is not None:
-            first = [page[0]] if page is not None else []
-            (item,) = in_turns([new] if new is not None else [], first, 1, self._settings.share, number)
-            number += 1
-            if page is not None and item is page[0]:
-                yield page
+    def _slots(self) -> Iterator[tuple[Queued, float]]:
+        """One URL a slot, as refills would read them, each with when it goes; where none is ready the host waits."""
+        new, retries = self._lane(LANE_NEW), self._lane(LANE_DUE)
+        known = self._known() if self._settings.keep else iter(())
+        url, again, page = next(new, None), next(retries, None), next(known, None)
+        at_s, number = self._begins_s, self._line.requests
+        while url is not None or again is not None or page is not None:
+            is_due = again is not None and again.since_s <= at_s
+            found = again if is_due else url
+            first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
+            chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            if not chosen:
+                times = [again.since_s] if again is not None else []
+                at_s = min([*times, *([self._ready_s(page, has_new=False)] if page is not None else [])])
+                continue
+            yield chosen[0], at_s
+            at_s, number = at_s + self._line.slot_s, number + 1
+            if page is not None and chosen[0] is page[0]:
                 page = next(known, None)
+            elif is_due:
+                again = next(retries, None)
             else:
-                yield item, 0.0
-                new = next(unread, None)
+                url = next(new, None)
+        for suspect in self._lane(LANE_LATER):
+            yield suspect, at_s
+            at_s += self._line.slot_s
 
-    def _lane(self, lane: int, before: int) -> Iterator[Queued]:
-        return of_lane(self._db, self._line.host, (*self._place, lane), before, MATCHED_AMONG, ())
+    def _ready_s(self, page: tuple[Queued, revisits.Next], *, has_new: bool) -> float:
+        """When a known page may go: early only where there is nothing new, and never sooner than `least_s`."""
+        return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
 
-    def _known(self, *, has_new: bool) -> Iterator[tuple[Queued, float]]:
-        for each in revisits.next_known(self._db, *self._place, KNOWN_LOOKED_AT, ()):
-            item = of_page(self._db, self._line.host, *self._place, each.key)
-            if item is not None:
-                yield item, max(each.due_s if has_new else 0.0, each.asked_s + self._settings.least_s)
+    def _lane(self, lane: int) -> Iterator[Queued]:
+        return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
 
-    def _later(self) -> Iterator[tuple[Queued, float]]:
-        """Retries that are not due yet, and what may be a trap: after everything else."""
-        for item in self._lane(LANE_DUE, 1 << 62):
-            if item.since_s > self._now_s:
-                yield item, item.since_s
-        for item in self._lane(LANE_LATER, 1 << 62):
-            yield item, 0.0
+    def _known(self) -> Iterator[tuple[Queued, revisits.Next]]:
+        seen: set[int] = set()
+        for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
+            for each in revisits.next_known(self._db, *self._place, some, seen):
+                seen.add(each.key)
+                item = of_page(self._db, self._line.host, *self._place, each.key)
+                if item is not None:
+                    yield item, each

@@ -32,6 +32,7 @@ from teia.crawl.meaning import Meaning
 from teia.crawl.soft404 import PROBE, answer_of, keep_answer, remembered
 from teia.crawl.visits import Visit
 from teia.crawl.watching import next_urls, note_visit, via
+from teia.crawl.wishes import Wishes
 from teia.errors import DiskFull, TeiaError
 from teia.frontier import mail, nearer
 from teia.frontier.cell import Archived, Found, PageRow, Settled, either
@@ -126,6 +127,7 @@ class Committer:
         self.aliases = aliases
         self.authority: Authority | None = None
         self.refresh: Refresh | RevisitAll | None = None
+        self.wishes = Wishes(cells, starts, clock)
         self._starts = starts
         self._ledger = ledger
         self._clock = clock
@@ -178,6 +180,8 @@ class Committer:
         if self.refresh is not None:
             for cell, hosts in self.refresh.plan_again():
                 self._note(done, cell, hosts)
+        for cell, hosts in self.wishes.grant():
+            self._note(done, cell, hosts)
         done.some_came_nearer = any(nearer.waiting(cell.frontier.db, 1) for cell in self.cells)
         for queue, limit, skip in group.refills:
             if not queue.knows_robots:

@@ -27,13 +27,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from teia.errors import DiskFull
+from teia.errors import DiskFull, UsageError
 from teia.frontier.database import sqlite_errors
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
 KEPT_S = 86_400.0
 """How long an answered change is remembered."""
+
+MAX_WISHES = 1_000
+"""Of a collection, that wait at a time."""
 
 _DDL = """
 CREATE TABLE IF NOT EXISTS commands (
@@ -43,6 +46,10 @@ CREATE TABLE IF NOT EXISTS commands (
 CREATE TABLE IF NOT EXISTS changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, edits TEXT NOT NULL, asked_s REAL NOT NULL,
     answer TEXT
+);
+CREATE TABLE IF NOT EXISTS wishes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, url TEXT NOT NULL, asked_s REAL NOT NULL,
+    UNIQUE (collection, url)
 );
 CREATE TABLE IF NOT EXISTS runs (
     collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
@@ -137,6 +144,13 @@ class Control:
         rows = self._db.execute(sql, (collection, step_s, since_s))
         return [(time_s, json.loads(point)) for time_s, point in rows]
 
+    def wish(self, collection: str, url: str, now_s: float) -> None:
+        """Ask for a known page to be visited as soon as its server may be asked; waits for a crawl if none runs."""
+        if len(self.wishes(collection)) >= MAX_WISHES:
+            raise UsageError(f"{MAX_WISHES:,} pages of {collection} wait to be checked already")
+        sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
+        self._write(sql, (collection, url, now_s))
+
     # -- the crawler ---------------------------------------------------------------------------------------
 
     def last_change(self) -> int:
@@ -151,6 +165,15 @@ class Control:
 
     def answer_change(self, number: int, answer: str) -> None:
         self._write("UPDATE changes SET answer = ? WHERE id = ?", (answer, number))
+
+    def wishes(self, collection: str) -> list[tuple[int, str]]:
+        """Return (number, URL) of the pages that somebody wants visited."""
+        sql = "SELECT id, url FROM wishes WHERE collection = ? ORDER BY id LIMIT ?"
+        return self._db.execute(sql, (collection, MAX_WISHES)).fetchall()
+
+    def grant(self, number: int) -> None:
+        """Forget a wish: it is in the frontier."""
+        self._write("DELETE FROM wishes WHERE id = ?", (number,))
 
     def begin(self, collection: str, now_s: float) -> None:
         """Announce a crawl; commands that an earlier one never saw are no longer meant."""

@@ -31,6 +31,7 @@ from teia.crawl.reporting import announce, take_up, tell
 from teia.crawl.runs import RunBook, Why, in_words
 from teia.crawl.series import Series
 from teia.crawl.summary import summarize
+from teia.crawl.wishes import hear
 from teia.errors import DiskFull, TeiaError
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
@@ -96,7 +97,7 @@ class Coordinator:
                 going = self._decide()
                 if going:
                     await self._shift(going)
-                elif any(self._is_served(charge) for charge in self.charges.values()):
+                elif self._has_prospects():
                     await self._wait()
                 else:
                     return
@@ -123,8 +124,12 @@ class Coordinator:
                 self.charges[name].take(self._read(name), now_s)
             else:
                 config = self._read(name)
-                self.charges[name] = Charge(name, config, schedule_in(config), run=self._book.last(name))
-                await announce(self._control, name, self._clock)
+                charge = Charge(name, config, schedule_in(config), run=self._book.last(name))
+                await self._greet(charge)
+                self.charges[name] = charge
+
+    async def _greet(self, charge: Charge) -> None:
+        await announce(self._control, charge.name, self._clock)
 
     def _begin_all(self) -> None:
         for charge in self.charges.values():
@@ -134,6 +139,10 @@ class Coordinator:
     @staticmethod
     def _is_served(charge: Charge) -> bool:
         return not charge.is_over and not charge.is_stopped
+
+    def _has_prospects(self) -> bool:
+        """Whether there will be something to do, though there is nothing now."""
+        return any(self._is_served(charge) for charge in self.charges.values())
 
     # -- what is to be done --------------------------------------------------------------------------------
 
@@ -164,6 +173,7 @@ class Coordinator:
             else:
                 charge.kept_until_s = doing.until_s
                 charge.is_over = doing.until_s == inf
+                self._has_ended(charge)
             charge.doing = None
         run = charge.run
         if run is not None and run.is_open and now_s >= deadline_of(charge.schedule, run.due_s):
@@ -174,7 +184,7 @@ class Coordinator:
 
     def _give_duty(self, charge: Charge, now_s: float) -> None:
         if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
-            self._begin_run(charge, now_s)
+            self._begin_wanted(charge, now_s)
         charge.is_wanted = False
         duty = duty_of(charge.schedule, charge.run, now_s)
         if duty.task is Task.NOTHING or (duty.task is Task.CRAWL and charge.has_lost_schedule):
@@ -185,6 +195,13 @@ class Coordinator:
         if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
             charge.counts, charge.seconds = Counts(), 0.0
         charge.duty = duty
+
+    def _begin_wanted(self, charge: Charge, now_s: float) -> None:
+        """Begin what somebody asked for."""
+        self._begin_run(charge, now_s)
+
+    def _has_ended(self, charge: Charge) -> None:
+        """A collection has ended by itself what it was to do."""
 
     def _may_go(self, charge: Charge, now_s: float) -> bool:
         return now_s >= charge.kept_until_s and (charge.crawl is not None or not charge.is_paused)
@@ -206,6 +223,7 @@ class Coordinator:
         what = in_words(run.known, run.visited, run.new, is_over=True)
         self._say(f"{run.collection}: run {run.number} ended ({run.why}): {what}")
         charge.is_over = charge.is_over or self._at_once
+        self._has_ended(charge)
 
     def _note_run(self, charge: Charge) -> None:
         """Write down how far a run has come; also after its end, for requests that were under way then."""
@@ -233,6 +251,7 @@ class Coordinator:
 
     async def _shift(self, going: Sequence[Charge]) -> None:
         """Crawl some collections until one of them has to begin, or to go on in another way, or all have ended."""
+        going = sorted(going, key=lambda charge: -charge.config.courtesy.delay_s)  # the longest rest holds for all
         configs = [config_for(charge) for charge in going]
         since_s = {each.name: each.run.began_s for each in going if each.duty.task is Task.RUN and each.run is not None}
         zygote, self._zygote = self._zygote, None
@@ -286,8 +305,13 @@ class Coordinator:
             crawl = self.charges[name].crawl
             if crawl is not None:
                 crawl.end()
-        if any(duties.get(name) != duty for name, duty in wanted.items()):
+        if any(duties.get(name) != duty or self._was_ended(name) for name, duty in wanted.items()):
             crawler.stop()
+
+    def _was_ended(self, name: str) -> bool:
+        """Whether a collection's part of the shift was stopped; to go on it needs another."""
+        crawl = self.charges[name].crawl
+        return crawl is not None and crawl.state is State.STOPPED
 
     # -- those who ask -------------------------------------------------------------------------------------
 
@@ -295,14 +319,9 @@ class Coordinator:
         """Carry out commands, take up changes, and tell how everything stands."""
         control, now_s = self._control, self._clock.now_s()
         for charge in list(self.charges.values()):
-            commands = control.take(charge.name, now_s)
-            for command in commands:
-                charge.is_paused = (charge.is_paused or command is Command.PAUSE) and command is not Command.RESUME
-                charge.is_stopped = charge.is_stopped or command is Command.STOP
-                charge.is_wanted = charge.is_wanted or command is Command.RUN
-                self._decide_at_s = self._account_at = -inf
-            if self._crawler is not None and charge.crawl is not None:
-                self._crawler.obey(commands, charge.crawl)
+            self._obey(charge, control.take(charge.name, now_s))
+            if charge.crawl is not None:
+                hear(control, charge.crawl)
         last = control.last_change()
         if last > self._since:
             await self._take_changes()
@@ -310,6 +329,16 @@ class Coordinator:
         if self._clock.ticks_s() >= self._account_at:
             self._account_at = self._clock.ticks_s() + ACCOUNT_S
             self._tell()
+
+    def _obey(self, charge: Charge, commands: Sequence[Command]) -> None:
+        """Carry out what somebody asked of one collection."""
+        for command in commands:
+            charge.is_paused = (charge.is_paused or command is Command.PAUSE) and command is not Command.RESUME
+            charge.is_stopped = charge.is_stopped or command is Command.STOP
+            charge.is_wanted = charge.is_wanted or command is Command.RUN
+            self._decide_at_s = self._account_at = -inf
+        if self._crawler is not None and charge.crawl is not None:
+            self._crawler.obey(commands, charge.crawl)
 
     async def _take_changes(self) -> None:
         """Go by settings that somebody changed; what a shift cannot take up now holds from the next on."""
@@ -332,19 +361,21 @@ class Coordinator:
 
     def _tell(self) -> None:
         """Write every collection's account; on a full disk the last one stands until there is room."""
-        now_s = self._clock.now_s()
         for charge in self.charges.values():
             with suppress(DiskFull):
-                if charge.is_stopped and (charge.crawl is None or charge.crawl.is_settled):
-                    self._control.end(charge.name)
-                elif charge.crawl is not None:
-                    seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
-                    tell(self._control, self._series, charge.crawl, self._clock, seconds)
-                    self._note_run(charge)
-                else:
-                    why = "asked to" if charge.is_paused else ""
-                    state = "paused" if charge.is_paused else "waiting"
-                    self._control.account(charge.name, {"state": state, "paused_why": why}, now_s)
+                self._tell_of(charge)
+
+    def _tell_of(self, charge: Charge) -> None:
+        if charge.is_stopped and (charge.crawl is None or charge.crawl.is_settled):
+            self._control.end(charge.name)
+        elif charge.crawl is not None:
+            seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
+            tell(self._control, self._series, charge.crawl, self._clock, seconds)
+            self._note_run(charge)
+        else:
+            why = "asked to" if charge.is_paused else ""
+            state = "paused" if charge.is_paused else "waiting"
+            self._control.account(charge.name, {"state": state, "paused_why": why}, self._clock.now_s())
 
     def _tell_duty(self, charge: Charge, *, is_going: bool) -> None:
         """Say in a line what a collection does now, if it is another thing than before."""

@@ -19,7 +19,7 @@ from teia.errors import ParseError
 from teia.parse.pool import ChildLimits, ChildPool, Lost
 
 CHILDREN = 2
-LIMITS = ChildLimits(cpu_s=4.0, wall_s=15.0)
+LIMITS = ChildLimits(cpu_s=8.0, wall_s=18.0)
 WAIT_S = 40.0
 """For an answer, tries and other readers' copies included."""
 

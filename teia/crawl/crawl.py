@@ -181,7 +181,7 @@ class Crawl:
 
     def _is_done(self) -> bool:
         waits = self._open or self._seeds or self._hungry or self.committing or self._later
-        waits = waits or self._must_judge or self._must_spread
+        waits = waits or self._must_judge or self._must_spread or self.committer.wishes.is_waiting
         if self.committer.refresh is not None and not waits:
             waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
         return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
@@ -315,6 +315,7 @@ class Crawl:
             return True
         waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
+        waits = waits or self.committer.wishes.is_waiting
         return bool(waits) and now - self._last_group >= REFILL_PAUSE_S
 
     @property

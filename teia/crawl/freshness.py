@@ -20,6 +20,7 @@ from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
 
 MAX_PEERS = 1_000
+MIN_PEERS = 5
 INTERVAL = 0.9
 
 
@@ -36,10 +37,12 @@ class Freshness:
     fresh_probability: float
 
 
-def freshness_of(frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float) -> Freshness | None:
+def freshness_of(
+    frontier: FrontierCell, host: str, host_id: int, key: int, now_s: float, most_peers: int = MAX_PEERS
+) -> Freshness | None:
     """What is known of one page; None if it was not visited again yet."""
     slot = slot_of(site_of(host))
-    peers = list(histories.peers(frontier, slot, host_id, key, MAX_PEERS))
+    peers = list(histories.peers(frontier, slot, host_id, key, most_peers))
     if not peers:
         return None
     kinds: dict[str, int] = {}
@@ -55,3 +58,15 @@ def freshness_of(frontier: FrontierCell, host: str, host_id: int, key: int, now_
     fresh = fresh_probability_of(found, now_s - columns.visited_s)
     of_page = (found.mean[0] * DAY_S, low[0] * DAY_S, high[0] * DAY_S, fresh[0])
     return Freshness(*map(float, of_page))
+
+
+def rate_of_peers(frontier: FrontierCell, host: str, host_id: int, key: int) -> float | None:
+    """Changes a day of the pages of a host that were visited again, but one; None if too few were."""
+    others = histories.others(frontier, slot_of(site_of(host)), host_id, key, MAX_PEERS)
+    if len(others) < MIN_PEERS:
+        return None
+    with readable(frontier):
+        columns = in_columns(others)
+    alike = np.zeros(len(others), dtype=np.int64)
+    found = estimate(columns, priors_of(columns, alike, alike))
+    return float(np.median(found.mean) * DAY_S)

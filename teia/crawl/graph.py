@@ -60,7 +60,7 @@ def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) ->
 
     Pages that do not want to be found (noindex) are not in it.
     """
-    parts = [linking_pages(folder.index, key_of(url), at_most) for folder in lookup.folders]
+    parts = [linking_pages(folder.index, key_of(url), at_most, lookup.indexes) for folder in lookup.folders]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

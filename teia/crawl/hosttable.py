@@ -44,6 +44,10 @@ class Waits:
     def queued(self) -> int:
         return self.new + self.retry + self.suspect
 
+    @property
+    def any(self) -> bool:
+        return bool(self.queued or self.refresh_due or self.refresh_later)
+
 
 @dataclass(frozen=True, slots=True)
 class HostLine:

@@ -67,7 +67,7 @@ def _compiled(settings: bytes) -> Compiled:
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
-    place_of = lru_cache(maxsize=MAX_PLACES)(partial(_place_of, scope=scope, limits=limits))
+    place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
     processors = with_users(reading.processors)
     return Compiled(reading, scope, limits, options, processors, place_of, _lens_of(reading))
 
@@ -256,7 +256,7 @@ class Place(NamedTuple):
     tail: str
 
 
-def _place_of(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal | str:
+def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Place | Refusal | str:
     """Where a URL lives, why it is not followed, or which trap it looks like."""
     if not _is_wanted_type(url, scope):
         return Refusal.UNINDEXABLE

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from teia.crawl.links import outlinks_of
 from teia.errors import CorruptFile, StoreError
@@ -21,6 +22,9 @@ from teia.records import Link
 from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
+
+if TYPE_CHECKING:
+    from teia.index.reader import CellReader
 
 SAME_TIME_S = 0.001
 """Record dates have microseconds and the frontier floats: closer than this they are the same."""
@@ -88,6 +92,7 @@ class Lookup:
     def __init__(self, root: Root, name: str) -> None:
         self.root, self.name = root, name
         self.folders = root.collection(name).cells()
+        self.indexes: dict[Path, CellReader] = {}
         self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
         self._starts = cell_starts(len(self.folders)) if self.folders else (0,)
         with ExitStack() as stack:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.crawl.hosttable import HostTable
+from teia.crawl.series import ENOUGH_AGAIN
 from teia.crawl.space import LOW_SHARE
 from teia.crawl.standing import WEEK_S, days
 
@@ -71,7 +72,8 @@ def _of_account(account: Mapping[str, Any]) -> list[Need]:
         message = f"{len(seeds)} of its seeds could not be visited: {seeds[0]}"
         found.append(Need("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
-    if fresh and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
+    is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
+    if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
         message = f"{fresh['fresh']:.1%} of its copies are fresh, and {fresh['best']:.1%} could be"
         found.append(Need("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
     return found

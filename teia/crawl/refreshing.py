@@ -342,7 +342,8 @@ class Refresh:
             return None
         whole = Standing(round(pages), weight, fresh / weight, max(variance, 0.0), best / weight, 1.0)
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
-        return {"pages": whole.pages, **{name: round(number, 4) for name, number in numbers.items()}}
+        counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
+        return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
 
     def _move(self, host: Host, moves: deque[Move]) -> tuple[Cell, list[tuple[int, str]]]:
         until = self._clock.ticks_s() + MOVE_S

@@ -16,6 +16,7 @@ from teia.crawl.engine import Crawler
 from teia.crawl.meaning import meaning_of
 from teia.crawl.series import Series
 from teia.crawl.summary import summarize
+from teia.crawl.wishes import hear
 from teia.errors import DiskFull, TeiaError
 from teia.store.root import Root
 
@@ -43,6 +44,7 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         while True:
             for crawl in crawler.crawls:
                 crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
+                hear(control, crawl)
                 for number, edits in control.changes(crawl.name, since):
                     answer = await take_up(crawler, crawl, root, edits)
                     with suppress(DiskFull):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
 from teia.crawl.collections import choose, saved
-from teia.crawl.lookup import Lookup
+from teia.crawl.lookup import Lookup, UrlEntry
 from teia.crawl.ranking import rank_file
 from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
 from teia.graph.rankfile import RankFile
@@ -58,7 +58,7 @@ class CollectionSearch:
                     [LocalShard(" and ".join(names), reader)],
                     clock,
                     ranking=Ranking(priors=CollectionRanks([rank_file(folder) for folder in folders])),
-                    facts=FrontierFacts(lookups),
+                    facts=FrontierFacts(lookups, clock),
                     # Two collections have two models, and what one says of a page cannot be weighed against the other.
                     model=models[0].current if len(models) == 1 else _no_model,
                 )
@@ -70,6 +70,10 @@ class CollectionSearch:
     def pages(self) -> int:
         """How many pages can be found."""
         return int(self._reader.searcher().num_docs)
+
+    def some(self, n: int) -> list[Entry]:
+        """So many pages of the index, any."""
+        return self._reader.some_entries(n)
 
     def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
         """Answer what was typed; see `teia.search.searching.Searcher`."""
@@ -166,25 +170,41 @@ class CollectionRanks:
         return file
 
 
-class FrontierFacts:
-    """When pages were last visited, and how many links lead to them: from the frontiers of some collections."""
+MAX_JUDGED = 20
+PEERS_OF_HIT = 100
+"""Results of one search of which it is said how likely they are current, and other pages of their hosts that are
+looked at for each."""
 
-    def __init__(self, lookups: Sequence[Lookup]) -> None:
+
+class FrontierFacts:
+    """When pages were last visited, how many links lead to them, and how likely our copy is current: from frontiers."""
+
+    def __init__(self, lookups: Sequence[Lookup], clock: Clock) -> None:
         self._lookups = lookups
+        self._clock = clock
         self._lock = Lock()
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
     def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
+        judged = set(list(urls)[:MAX_JUDGED])
         with self._lock:
-            return {key: fact for key, url in urls.items() if (fact := self._fact(url)) is not None}
+            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key in judged)) is not None}
 
-    def _fact(self, url: str) -> Facts | None:
+    def _fact(self, url: str, is_judged: bool) -> Facts | None:
         for lookup in self._lookups:
             entry = lookup.find(url)
             if entry is not None and entry.page is not None:
-                return Facts(last_visit_s=entry.page.last_visit_s, backlinks=entry.in_links)
+                fresh = self._fresh(lookup, entry) if is_judged and entry.page.visits > 1 else None
+                return Facts(entry.page.last_visit_s, entry.in_links, fresh)
         return None
+
+    def _fresh(self, lookup: Lookup, entry: UrlEntry) -> float | None:
+        from teia.crawl.freshness import freshness_of  # brings scipy, for collections whose pages come again
+
+        frontier, now_s = lookup.cells[entry.cell], self._clock.now_s()
+        found = freshness_of(frontier, entry.host, entry.host_id, entry.key, now_s, PEERS_OF_HIT)
+        return None if found is None else found.fresh_probability
 
 
 # ---- meaning --------------------------------------------------------------------------------------------------------

@@ -12,15 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from teia.crawl.control import Control
 from teia.crawl.summary import Summary
 
 FINE_S, COARSE_S = 5.0, 600.0
 KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
+ENOUGH_AGAIN = 200
+"""Pages that were visited again, before which nothing is said of freshness."""
+
 GAP = 3.0
 """Points more than so many steps apart have nothing between them."""
+
+
+Counted = Literal["requests", "pages"]
 
 
 class Point(NamedTuple):
@@ -44,7 +50,7 @@ class Series:
 
     def note(self, summary: Summary, now_s: float) -> None:
         """Write a point of each series that is due; called with every account."""
-        fresh = summary.freshness or {}
+        fresh = summary.freshness if summary.freshness and summary.freshness["visited_again"] >= ENOUGH_AGAIN else {}
         numbers = (summary.requests, summary.pages, summary.urls_known, summary.urls_queued)
         point = (*numbers, fresh.get("fresh"), fresh.get("best"))
         for step_s, kept_s in KEPT_S.items():
@@ -59,11 +65,11 @@ def points_of(control: Control, collection: str, step_s: float, since_s: float) 
     return [Point(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
 
 
-def rates_of(points: Sequence[Point], step_s: float) -> list[tuple[float, float | None]]:
-    """Requests a second between points; None where a run ended in between."""
+def rates_of(points: Sequence[Point], step_s: float, of: Counted = "requests") -> list[tuple[float, float | None]]:
+    """Requests or pages a second between points; None where a run ended in between."""
     rates: list[tuple[float, float | None]] = []
     for before, after in pairwise(points):
-        passed_s, more = after.time_s - before.time_s, after.requests - before.requests
+        passed_s, more = after.time_s - before.time_s, getattr(after, of) - getattr(before, of)
         is_gap = passed_s > GAP * step_s or more < 0 or passed_s <= 0
         rates.append((after.time_s, None if is_gap else more / passed_s))
     return rates

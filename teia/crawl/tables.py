@@ -10,8 +10,8 @@ query likes: memory stays bounded however many URLs there are, and a query that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -74,7 +74,7 @@ HOSTS = pa.schema(
     ]
 )  # fmt: skip
 
-Rows = Iterator[tuple[Any, ...]]
+Rows = Generator[tuple[Any, ...], None, None]
 
 
 def _pages(cell: OpenCell) -> Rows:
@@ -133,23 +133,27 @@ class View:
 VIEWS = {"pages": View(PAGES, _pages), "hosts": View(HOSTS, _hosts)}
 
 
-def copied(view: View, cells: Sequence[OpenCell], path: Path) -> Any:
+def copied(view: View, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
     """Copy a table to a Parquet file and return it as a dataset that DuckDB reads in place."""
     with disk_errors(path, "written"), pq.ParquetWriter(path, view.schema, compression="lz4") as writer:
         for cell in cells:
-            rows = view.rows(cell)
-            while batch := list(islice(rows, BATCH_ROWS)):
-                columns = zip(*batch, strict=True)
-                arrays = [pa.array(values, each.type) for values, each in zip(columns, view.schema, strict=True)]
-                writer.write_batch(pa.record_batch(arrays, schema=view.schema))
+            with closing(view.rows(cell)) as rows:
+                while batch := list(islice(rows, BATCH_ROWS)):
+                    go_on()
+                    columns = zip(*batch, strict=True)
+                    arrays = [pa.array(values, each.type) for values, each in zip(columns, view.schema, strict=True)]
+                    writer.write_batch(pa.record_batch(arrays, schema=view.schema))
     return ds.dataset(path, schema=view.schema)
 
 
 @contextmanager
-def sql_views(root: Root, collection: str, sql: str) -> Iterator[FetchLog]:
-    """The views of a collection that a query may mean: `fetches`, and of the others those it names."""
+def sql_views(root: Root, collection: str, sql: str, go_on: Callable[[], None] = lambda: None) -> Iterator[FetchLog]:
+    """The views of a collection that a query may mean: `fetches`, and of the others those it names.
+
+    `go_on` is called now and then while tables are copied; it may raise.
+    """
     wanted = [name for name in VIEWS if name in sql.lower()]
     with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
-        tables = {name: copied(VIEWS[name], cells, Path(folder) / f"{name}.parquet") for name in wanted}
+        tables = {name: copied(VIEWS[name], cells, Path(folder) / f"{name}.parquet", go_on) for name in wanted}
         with FetchLog(log_parts(cells), tables) as log:
             yield log

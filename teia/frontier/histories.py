@@ -83,3 +83,9 @@ def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int)
     yield Peer(*row)
     for other in frontier.db.execute(f"{of_host} AND h.key <> ? LIMIT ?", (slot, host_id, key, limit)):
         yield Peer(*other)
+
+
+def others(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:
+    """The records of so many pages of a host, but one."""
+    sql = "SELECT record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? LIMIT ?"
+    return [record for (record,) in frontier.db.execute(sql, (slot, host_id, key, limit))]

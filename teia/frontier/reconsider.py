@@ -13,8 +13,9 @@ stays as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import STATE_EXCLUDED, STATE_QUEUED
@@ -73,6 +74,24 @@ def reconsider(
     return list(touched.items())
 
 
+def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
+    """Yield what `reconsider` would look at, all of it, and whether it waits; nothing is changed."""
+    slots = [slot for (slot,) in cell.db.execute("SELECT DISTINCT slot FROM urls")]
+    for slot in slots:
+        host_id, key = -1, 0
+        while rows := _rows(cell, slot, host_id, key):
+            host_id, key = rows[-1][:2]
+            for _, _, host, tail, depth, found_by, state, outcome, requests, _, _ in rows:
+                yield Judged(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
+
+
+def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
+    """The next URLs of a slot that can be judged anew."""
+    values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
+    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
+    return cell.db.execute(_NEXT, values | names).fetchall()
+
+
 def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool], touched: dict[int, str]) -> Place:
     """Judge the next URLs of one slot; returns how far that went."""
     first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
@@ -80,9 +99,7 @@ def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool]
     if slot == SLOTS:
         return END
     host_id, key = place[1:] if slot == place[0] else (-1, 0)
-    values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
-    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
-    rows = cell.db.execute(_NEXT, values | names).fetchall()
+    rows = _rows(cell, slot, host_id, key)
     for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
         wanted = is_wanted(Judged(url_from(host, tail), depth, found_by, outcome, requests))
         if wanted and state == STATE_EXCLUDED:

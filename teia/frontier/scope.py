@@ -99,6 +99,56 @@ def compile_scope(
         raise ConfigError("scope rules: composed too deeply") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """How rules judge a URL. `kept_by` and `skipped_by` are places in the two lists of rules; None: no rule of it.
+
+    `is_query`: it is left out because it has a query, which the collection does not follow.
+    """
+
+    is_kept: bool
+    kept_by: int | None
+    skipped_by: int | None
+    is_query: bool
+
+
+class Rulebook:
+    """Rules that say which of them decides about a URL; what they decide is what the compiled `scope` says."""
+
+    def __init__(
+        self,
+        include: Sequence[str],
+        exclude: Sequence[str] = (),
+        *,
+        types: Sequence[str] = (),
+        queries: bool = True,
+        lists: Lists | None = None,
+    ) -> None:
+        self.scope = compile_scope(include, exclude, types=types, queries=queries, lists=lists)
+        self._include = [_tests_of(rule, lists or {}) for rule in include]
+        self._exclude = [_compile_all((rule,), lists or {}) for rule in exclude]
+
+    def ruling(self, url: str) -> Ruling:
+        """Judge a canonical URL that a page links to."""
+        is_query = not self.scope.queries and "?" in url
+        return Ruling(self.scope.holds(url), _first(self._include, url), _first(self._exclude, url), is_query)
+
+    def matches(self, url: str) -> list[bool]:
+        """Which rules a URL matches: those of the include list, then those of the exclude list."""
+        return [any(test(url) for test in tests) for tests in (*self._include, *self._exclude)]
+
+
+def _tests_of(rule: str, lists: Lists) -> tuple[Test, ...]:
+    """What a rule of the include list adds; those that restrict add nothing."""
+    text = rule.strip()
+    is_restriction = text.startswith(("type:", "lang:")) or text == "query:no"
+    return () if is_restriction else _compile_all((rule,), lists)
+
+
+def _first(rules: Sequence[tuple[Test, ...]], url: str) -> int | None:
+    return next((place for place, tests in enumerate(rules) if any(test(url) for test in tests)), None)
+
+
 def _values(kind: str, rules: Sequence[str]) -> frozenset[str]:
     """What the rules of one kind about answers name."""
     values = [rule.partition(":")[2].strip().lower() for rule in rules if rule.startswith(f"{kind}:")]

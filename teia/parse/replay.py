@@ -1,9 +1,9 @@
-"""An archived page made fit to be looked at: what it would fetch, run, send or lead to is taken out or made ours.
+"""An archived page made fit to be looked at: what it would fetch, run, send or lead to is left out or made ours.
 
-The page becomes a tree, the tree is cleaned, and out comes markup in which every reference that may be kept is a hole:
-`HOLE` with the number of a `Reference`. Who has the archive fills the holes with addresses of ours, or with nothing
-(`filled`). What was made is parsed once more and looked at with other eyes (`offences`): a page that comes out
-different than it went in, as pages made for that do, is not shown.
+The page becomes a tree, and what is good of the tree is written down: markup in which every reference that may be kept
+is a hole, `HOLE` with the number of a `Reference`. Who has the archive fills the holes with addresses of ours, or with
+nothing (`filled`). What was written is parsed once more and looked at with other eyes (`offences`): a page that comes
+out different than it went in, as pages made for that do, is not shown.
 
 The policy and the sandbox that the page is served with would stop nearly all of it without us. What they do not stop is
 a look-up of names (`<link rel=dns-prefetch>`), a request to our own addresses, and a click that leads away.
@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 
-from resiliparse.parse.html import DOMNode, HTMLTree
+from resiliparse.parse.html import DOMNode, HTMLTree, NodeType
 
 from teia.parse.base import Base
 from teia.parse.document import Document
@@ -40,13 +41,19 @@ _GONE = frozenset({
 
 _LEADING = frozenset({"a", "area"})
 _PICTURES = frozenset({"img", "image", "input"})
-_REFERRING = frozenset({
+_EMPTY = frozenset({"area", "br", "col", "hr", "img", "input", "link", "wbr"})
+"""Elements without an end."""
+
+_NOT_KEPT = frozenset({
     "href", "src", "srcset", "imagesrcset", "data", "action", "formaction", "background", "poster", "cite", "longdesc",
-    "ping", "manifest", "profile", "codebase", "classid", "archive", "usemap", "dynsrc", "lowsrc", "xlink:href",
-    "xml:base", "srcdoc", "target", "formtarget", "form", "formmethod", "method", "http-equiv", "download", "nonce",
-    "attributionsrc", "is", "autofocus", "accesskey", "contenteditable", "popovertarget", "commandfor", "to", "values",
-    "from", "by",
+    "ping", "manifest", "profile", "codebase", "classid", "archive", "usemap", "dynsrc", "lowsrc", "base", "srcdoc",
+    "target", "formtarget", "form", "formmethod", "method", "http-equiv", "download", "nonce", "attributionsrc", "is",
+    "autofocus", "accesskey", "contenteditable", "popovertarget", "commandfor", "integrity", "crossorigin",
 })  # fmt: skip
+"""Attributes that name something, or do something; those that lead or show are written anew (`_reference`)."""
+
+_TEXTS = frozenset({"abbr", "alt", "class", "content", "id", "label", "placeholder", "summary", "title", "value"})
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
 class Use(StrEnum):
@@ -99,18 +106,7 @@ def replay(document: Document) -> Replay:
     written = TreeExtract(tree, want_text=False).base
     base = Base(document.url)
     holes = Holes(Base(base.resolve(written) or document.url) if written else base)
-    for element in _elements(tree):
-        _clean(element, holes)
-    head = tree.head
-    if head is not None:
-        ours = tree.create_element("base")
-        ours.setattr("target", "_top")
-        first = head.first_child
-        if first is not None:
-            head.insert_before(ours, first)
-        else:
-            head.append_child(ours)
-    markup = str(tree)
+    markup = "".join(_written(tree.document, holes))
     is_safe = next(offences(HTMLTree.parse(markup)), None) is None
     return Replay(markup if is_safe else "", holes.references, is_safe)
 
@@ -126,38 +122,68 @@ def filled(markup: str, address_of: Callable[[int], str]) -> str:
     return _FILLED.sub(lambda hole: address_of(int(hole[1])), markup)
 
 
-def _elements(tree: HTMLTree) -> list[DOMNode]:
-    # Once each: a node is listed as often as there are ways to it.
-    return list(dict.fromkeys(tree.document.query_selector_all("*")))
-
-
 def _for_style(holes: Holes) -> Callable[[str, bool], str]:
     return lambda reference, is_sheet: holes.hole(reference, Use.STYLE if is_sheet else Use.PICTURE)
 
 
-def _clean(element: DOMNode, holes: Holes) -> None:
-    tag = element.tag.lower()
-    if tag in _GONE or (tag == "link" and not _is_style_sheet(element)):
-        element.decompose()
-        return
-    if tag == "style":
-        element.text = restyled(element.text, _for_style(holes)).replace("<", "\\3C ")
+def _written(document: DOMNode, holes: Holes) -> Iterator[str]:
+    """The markup of what may be kept, piece by piece. Comments are not; what is inside `<noscript>` is.
+
+    The tree is only read: it does not bear being changed (elements that the parser repeats share their attributes).
+    """
+    drawings = 0
+    waiting: list[DOMNode | str] = list(reversed(document.child_nodes))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            drawings -= node == "</svg>"
+            yield node
+        elif node.type == NodeType.TEXT:
+            yield escape(node.value or "", quote=False)
+        elif node.type == NodeType.DOCUMENT_TYPE:
+            yield "<!DOCTYPE html>"
+        elif node.type == NodeType.ELEMENT:
+            tag = node.tag.lower()
+            if tag in _GONE or (tag == "link" and not _is_style_sheet(node)):
+                continue
+            if tag == "style":
+                media = f' media="{escape(node.getattr("media"))}"' if node.hasattr("media") else ""
+                yield f"<style{media}>{_style(node, holes, is_in_drawing=drawings > 0)}</style>"
+                continue
+            if tag != "noscript" and _NAME.fullmatch(tag):
+                yield f"<{tag}{''.join(_attributes(node, tag, holes))}>"
+                yield '<base target="_top">' if tag == "head" else ""
+                if tag in _EMPTY:
+                    continue
+                drawings += tag == "svg"
+                waiting.append(f"</{tag}>")
+            waiting += reversed(node.child_nodes)
+
+
+def _style(element: DOMNode, holes: Holes, *, is_in_drawing: bool) -> str:
+    """What is in a style element; in a drawing it is markup like any other, elsewhere it is not."""
+    cleaned = restyled(element.text, _for_style(holes)).replace("<", "\\3C ")
+    return escape(cleaned, quote=False) if is_in_drawing else cleaned
+
+
+def _attributes(element: DOMNode, tag: str, holes: Holes) -> Iterator[str]:
     wanted = _reference(element, tag, holes)
-    for name in list(element.attrs):
-        lower = name.lower()
-        if lower in _REFERRING or lower.startswith(("on", "xlink:")) or ":" in lower:
-            element.delattr(name)
-        elif lower == "style" or _is_like_style(element.getattr(name)):
-            element.setattr(name, restyled(element.getattr(name), _for_style(holes)))
-        elif HOLE in element.getattr(name):
-            element.delattr(name)
+    for name in element.attrs:
+        lower, value = name.lower(), element.getattr(name) or ""
+        if lower in _NOT_KEPT or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
+            continue
+        if HOLE in value:
+            continue
+        if not _is_text(lower) and ("(" in value or "\\" in value):  # as in `style`, and in `fill` of a drawing
+            value = restyled(value, _for_style(holes))
+        yield f' {name}="{escape(value)}"'
     for name, value in wanted.items():
-        element.setattr(name, value)
+        yield f' {name}="{escape(value)}"'
 
 
-def _is_like_style(value: str) -> bool:
-    """Whether an attribute may name something as style sheets do: `fill`, `mask` and others of a drawing."""
-    return "\\" in value or "(" in value
+def _is_text(name: str) -> bool:
+    """Whether an attribute is only ever read by people."""
+    return name in _TEXTS or name.startswith(("aria-", "data-"))
 
 
 def _is_style_sheet(element: DOMNode) -> bool:
@@ -187,9 +213,9 @@ def _reference(element: DOMNode, tag: str, holes: Holes) -> dict[str, str]:
 
 def _picture(element: DOMNode, tag: str) -> str:
     """What a picture shows; lazy ones say it elsewhere."""
+    source: str = element.getattr("href" if tag == "image" else "src", "")
     if tag == "image":
-        return element.getattr("href", "")
-    source = element.getattr("src", "")
+        return source
     if not source or source.startswith("data:"):
         candidates = parse_srcset(element.getattr("srcset", "") or element.getattr("data-srcset", ""))
         source = element.getattr("data-src", "") or chosen_at_density_1(candidates, SHOWN_PX) or source
@@ -198,11 +224,11 @@ def _picture(element: DOMNode, tag: str) -> str:
 
 def offences(tree: HTMLTree) -> Iterator[str]:
     """What a cleaned page must not hold, looked for in what a browser would make of it."""
-    for element in _elements(tree):
+    for element in tree.document.query_selector_all("*"):
         tag = element.tag.lower()
         if tag == "style" and is_foreign(element.text):
             yield tag
-        if tag in _GONE and not (tag == "base" and element.attrs == ["target"]):
+        if tag == "noscript" or (tag in _GONE and not (tag == "base" and element.attrs == ["target"])):
             yield tag
         for name in element.attrs:
             if _is_offence(name.lower(), element.getattr(name).strip()):
@@ -210,6 +236,8 @@ def offences(tree: HTMLTree) -> Iterator[str]:
 
 
 def _is_offence(name: str, value: str) -> bool:
-    if name.startswith("on") or name in {"ping", "action", "formaction", "srcset", "http-equiv"} or is_foreign(value):
+    if name.startswith("on") or name in {"ping", "action", "formaction", "srcset", "http-equiv"}:
+        return True
+    if not _is_text(name) and is_foreign(value):
         return True
     return name in {"href", "src", "background"} and bool(value) and not value.startswith(("#", HOLE))

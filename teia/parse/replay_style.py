@@ -39,7 +39,7 @@ def restyled(css: str, hole: Callable[[str, bool], str]) -> str:
             return f'url("{reference}")'
         ours = hole(reference, is_import) if reference else ""
         if not ours:
-            return "@nothing " if is_import or groups[9] else "none"
+            return "none(" if (groups[9] or "").endswith("(") else "@none " if is_import or groups[9] else "none"
         return f'{"@import " if is_import else ""}url("{ours}")'
 
     return _NAMED.sub(made, plain)

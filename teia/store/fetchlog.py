@@ -13,12 +13,16 @@ request, `rested_s` what it got by the clock that never jumps; both are null for
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from teia.clock import iso_utc
 from teia.durable import disk_errors
 
 _FILE = re.compile(r"fetches-(\d{8,})\.parquet")
@@ -80,6 +84,27 @@ class Log(Protocol):
 
     def query(self, sql: str, max_rows: int = ...) -> Rows:
         """Answer one SELECT."""
+
+
+def plain(value: Any) -> Any:
+    """A value of an answer as JSON holds it: times in ISO 8601 and UTC, bytes as hex, no infinities."""
+    if isinstance(value, datetime):
+        return iso_utc((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------

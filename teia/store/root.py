@@ -32,6 +32,9 @@ RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
 EDIT_TRIES, EDIT_PAUSE_S = 200, 0.05
 """How long one process waits for another that changes the same configuration: ten seconds."""
 
+LOOK_AGAIN_S = 0.05
+"""A lock may be taken for an instant by somebody who only asks for its holder."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _FORMAT_LINE = re.compile(r"teia (\d{1,9})\n?")
 _CELL = re.compile(r"\d{2,4}")
@@ -178,10 +181,30 @@ class Root:
         finally:
             os.close(descriptor)
 
+    def holder(self) -> int | None:
+        """The process that holds the folder for writing; None if nobody does, 0 if it cannot be told."""
+        path = self.path / "lock"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            return int(text) if text.isdigit() else 0
+        finally:
+            os.close(descriptor)
+        return None
+
     def _take(self, descriptor: int) -> None:
         path = self.path / "lock"
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(LOOK_AGAIN_S)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
                 raise StoreError(f"{path}: cannot be locked: {error.strerror}; is it on a network drive?") from error

@@ -10,14 +10,50 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from teia import __version__
-from teia.web import problems
-from teia.web.pages import collections, copy, diff, page, raw, search, settings, signing_in
+from teia.web import events, problems
+from teia.web.pages import (
+    collections,
+    copy,
+    diff,
+    editing,
+    feeds,
+    freshness,
+    frontier,
+    hosts,
+    metrics,
+    monitor,
+    page,
+    raw,
+    reports,
+    search,
+    settings,
+    signing_in,
+)
 from teia.web.rendering import HERE, Renderer
 from teia.web.roles import Role
 from teia.web.shield import Shield
 from teia.web.site import Site
 from teia.web.twins import API, Gate, Pages
 
+MODULES = (
+    search,
+    page,
+    collections,
+    editing,  # before the monitor: /c/new is no collection
+    monitor,
+    hosts,
+    frontier,
+    freshness,
+    settings,
+    signing_in,
+    copy,
+    raw,
+    diff,
+    feeds,
+    reports,
+    metrics,
+    events,
+)
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -40,10 +76,11 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
         middleware=[Middleware(Shield, clock=site.clock, names=names)],
     )
     app.state.site = site
+    app.state.hub = events.Hub()
     renderer = Renderer(site.clock)
     problems.install(app, renderer)
     pages = Pages(renderer)
-    for module in (search, page, collections, settings, signing_in, copy, raw, diff):
+    for module in MODULES:
         module.add_to(pages)
     pages.add("GET", "/health", Role.PUBLIC, health, include_in_schema=False)
     app.include_router(pages.router)

@@ -17,6 +17,9 @@ from markupsafe import Markup
 from teia.web.scales import Axis, Point, pieces, top_of
 from teia.web.words import DAY, Locale
 
+LABEL = 24
+"""Half as wide as a time beneath an axis."""
+
 TABLE_ROWS = 100
 """Longer tables are thinned; the CSV and the JSON have all rows."""
 
@@ -70,7 +73,7 @@ class Charts:
 
     def __init__(self, locale: Locale, gettext: Callable[[str], str]) -> None:
         self._locale = locale
-        self._gettext = gettext
+        self.gettext = gettext
 
     # ---- kinds of charts --------------------------------------------------------------------------------------------
 
@@ -99,13 +102,14 @@ class Charts:
             return Markup("").join([*parts, *_names(frame, series, place)])
 
         rows = [[each, *values] for each, *values in _by_time(series)]
-        table = self._table([_("time"), *(line.name for line in series)], rows, show)
+        table = self._table([self.gettext("time"), *(line.name for line in series)], rows, show)
         return self._figure(name, title, finding, draw, table)
 
-    def parts(self, name: str, title: str, finding: str, parts: Sequence[Part], *, share: bool = False) -> Markup:
+    def parts(self, name: str, title: str, finding: str, parts: Sequence[Part], digits: int | None = None) -> Markup:
         """One bar of labelled parts that add up."""
         total = sum(part.value for part in parts) or 1.0
-        show = self._shower(Axis(0, total), None, share=share)
+        are_counts = all(isinstance(part.value, int) for part in parts)
+        show = self._shower(Axis(0, total), 0 if are_counts else digits)
 
         def draw(frame: Frame) -> Markup:
             drawn, x, row = [], 1.0, 0
@@ -118,7 +122,9 @@ class Charts:
                 x, row = x + width, row + 1
             return Markup("").join(drawn)
 
-        table = self._table(["", self._gettext("amount")], [[part.name, part.value] for part in parts], show)
+        table = self._table(
+            [self.gettext("what"), self.gettext("amount")], [[part.name, part.value] for part in parts], show
+        )
         return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
 
     def columns(
@@ -144,7 +150,7 @@ class Charts:
             return Markup("").join(drawn)
 
         rows = [[at, *shares] for at, shares in bins]
-        table = self._table([_("time"), *(part.name for part in of)], rows, show)
+        table = self._table([self.gettext("time"), *(part.name for part in of)], rows, show)
         return self._figure(name, title, finding, draw, table)
 
     def histogram(
@@ -153,7 +159,7 @@ class Charts:
         """Counts between limits on a logarithmic axis: (from, to, count)."""
         across = Axis(bins[0][0], bins[-1][1], unit, "log") if bins else Axis(1, 10, unit, "log")
         up = Axis(0.0, top_of(count for *_, count in bins))
-        show = self._shower(up, None)
+        show = self._shower(up, 0)
 
         def draw(frame: Frame) -> Markup:
             place = _placer(frame, across, up)
@@ -164,7 +170,9 @@ class Charts:
             return Markup("").join(drawn)
 
         rows = [[f"{self._plain(low)} – {self._plain(high)} {unit}", count] for low, high, count in bins]
-        return self._figure(name, title, finding, draw, self._table(["", self._gettext("amount")], rows, show))
+        return self._figure(
+            name, title, finding, draw, self._table([self.gettext("what"), self.gettext("amount")], rows, show)
+        )
 
     def strip(
         self, name: str, title: str, finding: str, marks: Sequence[tuple[float, str]], span: tuple[float, float]
@@ -178,10 +186,11 @@ class Charts:
             for at, look in marks:
                 x = across.place(at, *ends)
                 drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(look, x, x))
-            drawn += [_time_text(across.place(at, *ends), 48, at, across) for at in across.ticks(frame.ticks)]
+            places = ((across.place(at, *ends), at) for at in across.ticks(frame.ticks))
+            drawn += [_time_text(x, 48, at, across) for x, at in places if LABEL < x < frame.width - LABEL]
             return Markup("").join(drawn)
 
-        table = self._table([_("time"), ""], [[at, look] for at, look in marks], str)
+        table = self._table([self.gettext("time"), self.gettext("what")], [[at, look] for at, look in marks], str)
         return self._figure(name, title, finding, draw, table, height=56)
 
     def spark(self, points: Sequence[Point], title: str) -> Markup:
@@ -213,7 +222,7 @@ class Charts:
             for frame in FRAMES
         ]
         details = Markup('<details class="as-table"><summary>{}</summary>{}</details>').format(
-            self._gettext("Show as table"), table
+            self.gettext("Show as table"), table
         )
         caption = Markup("<figcaption>{}</figcaption>").format(title)
         return Markup('<figure class="chart" id="{}">{}{}{}</figure>').format(
@@ -260,7 +269,7 @@ class Charts:
                 parts.append(_text(x, frame.height - 8, self._plain(value), "middle"))
         unit = up.label or across.label
         if up.low > 0:
-            unit = f"{unit} · {self._gettext('not from 0')}".removeprefix(" · ")
+            unit = " · ".join(filter(None, (unit, self.gettext("not from 0"))))
         if unit:
             parts.append(_text(frame.left, frame.top - 3, unit, "unit"))
         return Markup("").join(parts)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooSlow
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
 from teia.clock import Clock
@@ -21,10 +21,11 @@ from teia.errors import TeiaError
 T = TypeVar("T")
 KEPT = 64
 THREADS = 2
-SHARE = 0.05
+SHARE = 0.03
 """Of a processor, for one answer that is asked for all the time."""
 
 PATIENCE_S = 2.0
+CLOSE_S = 5.0
 
 
 class NotReady(TeiaError):
@@ -44,6 +45,7 @@ class _Entry:
     found: Found[Any] | None = None
     running: Future[Any] | None = None
     again_at: float = 0.0
+    stamp: object = None
 
 
 class Kept:
@@ -53,22 +55,42 @@ class Kept:
         self._clock = clock
         self._lock = Lock()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._threads = ThreadPoolExecutor(THREADS, "kept")
+        self._turns = Semaphore(THREADS)
+        self._threads: set[Thread] = set()
+        self._is_closed = False
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Find nothing more. What is being found is waited for a moment, and ends with the process at the latest."""
+        with self._lock:
+            self._is_closed = True
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(CLOSE_S)
 
-    def get(self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float = PATIENCE_S) -> Found[T]:
-        """The last answer, found anew if it is older than `fresh_s`; the first one is waited for, then NotReady."""
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], T],
+        fresh_s: float,
+        patience_s: float = PATIENCE_S,
+        stamp: object = None,
+    ) -> Found[T]:
+        """The last answer, found anew if it is older than `fresh_s`; the first one is waited for, then NotReady.
+
+        So is one of another `stamp` than the last, which says that what it was found from is not the same any more;
+        but if it does not come in time, the last one stands.
+        """
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
             while len(self._entries) > KEPT:
                 self._entries.popitem(last=False)
-            if entry.running is None and self._clock.ticks_s() >= entry.again_at:
-                entry.running = self._threads.submit(self._make, entry, make, fresh_s)
+            is_other = stamp != entry.stamp
+            if entry.running is None and (is_other or self._clock.ticks_s() >= entry.again_at):
+                entry.stamp = stamp
+                entry.running = self._begin(entry, make, fresh_s)
             found, running = entry.found, entry.running
-        if running is not None and (found is None or fresh_s == 0):
+        if running is not None and (found is None or fresh_s == 0 or is_other):
             try:
                 return running.result(patience_s)  # type: ignore[no-any-return]
             except TooSlow:
@@ -83,6 +105,32 @@ class Kept:
             return self.get(key, make, fresh_s, patience_s)
         except TeiaError:
             return None
+
+    def last(self, key: Hashable) -> Found[Any] | None:
+        """What was found last, if anything; nothing is begun for it."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.found
+
+    def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[Found[T]]:
+        if self._is_closed:
+            raise NotReady("the server is about to end")
+        promised: Future[Found[T]] = Future()
+
+        def run() -> None:
+            try:
+                with self._turns:
+                    promised.set_result(self._make(entry, make, fresh_s))
+            except BaseException as error:  # noqa: BLE001  # whoever waits is told
+                promised.set_exception(error)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        thread = Thread(target=run, name="kept", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+        return promised
 
     def _make(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Found[T]:
         began, now_s = self._clock.ticks_s(), self._clock.now_s()

@@ -35,3 +35,12 @@ EVENT_S = 1.0
 
 RAW_S = 600.0
 """How long the address of a copy's frame is good for."""
+
+RAW_AT_ONCE = 800
+RAW_PER_S = 60.0
+"""Requests for records of the archive: a copy has its pictures and style sheets."""
+
+SQL_S = 5.0
+SQL_ROWS = 10_000
+SQL_AT_ONCE = 2
+"""A question in SQL: how long it may take, how many rows it may have, how many are answered at a time."""

@@ -15,13 +15,14 @@ from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaE
 from teia.web.gate import NOBODY, Refused, Visitor, visitor_of
 from teia.web.kept import NotReady
 from teia.web.rendering import Renderer, link
-from teia.web.site import UnknownCollection, site_of
+from teia.web.site import ClosedCopies, UnknownCollection, UnknownPage, site_of
 from teia.web.twins import API, Elsewhere
 
 logger = logging.getLogger(__name__)
 
 STATUS: tuple[tuple[type[TeiaError], int], ...] = (
     (UnknownCollection, 404),
+    (ClosedCopies, 403),
     (NotReady, 503),
     (QueryError, 400),
     (ConfigError, 400),
@@ -57,12 +58,16 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     async def of_teia(request: Request, error: TeiaError) -> Response:
         if isinstance(error, Refused):
             return await answer(request, Problem("refused", str(error), error.next_step, status=error.status))
+        if isinstance(error, UnknownPage) and not request.url.path.startswith(API):
+            return RedirectResponse(error.to, 303)
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-        return await answer(request, Problem(_word(error), str(error), status=status))
+        field = str(getattr(error, "field", ""))
+        return await answer(request, Problem(_word(error), str(error), field=field, status=status))
 
     @app.exception_handler(Elsewhere)
-    async def elsewhere(_: Request, found: Elsewhere) -> Response:
-        return RedirectResponse(found.to, 303)
+    async def elsewhere(request: Request, found: Elsewhere) -> Response:
+        twin = API if request.url.path.startswith(API) else ""
+        return RedirectResponse(twin + found.to, 303)
 
     @app.exception_handler(RequestValidationError)
     async def of_values(request: Request, error: RequestValidationError) -> Response:

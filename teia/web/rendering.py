@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 
 from teia import __version__
 from teia.clock import Clock
+from teia.crawl.reports.catalogue import unit_of
 from teia.web.charts import Charts, Line, Part
 from teia.web.gate import Visitor
 from teia.web.roles import Role
@@ -50,7 +51,8 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.install_gettext_translations(translations_for(locale), newstyle=True)  # type: ignore[attr-defined]
+        translations = translations_for(locale)
+        environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]
         environment.filters |= {
             "number": locale.number,
             "percent": locale.percent,
@@ -60,9 +62,11 @@ class Renderer:
             "since": partial(_since, locale, self._clock),
             "breakable": breakable,
             "shown_url": shown_url,
+            "said": lambda text: translations.gettext(text) if text else "",
         }
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
-        environment.globals |= {"charts": Charts(locale, translations_for(locale).gettext), "Line": Line, "Part": Part}
+        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part}
+        environment.globals |= {"unit_of": unit_of}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:

@@ -17,6 +17,7 @@ from pathlib import Path
 import uvicorn
 
 from teia.clock import Clock
+from teia.crawl.removing import remove_trash
 from teia.errors import UsageError
 from teia.store.root import Root
 from teia.web import limits
@@ -24,6 +25,7 @@ from teia.web.accounts import Accounts
 from teia.web.app import LOOPBACK_NAMES, make_app
 from teia.web.roles import Role
 from teia.web.site import Site
+from teia.web.supervisor import Supervisor
 
 SCRIPTS = "scripts"
 """The user that tokens for scripts belong to."""
@@ -37,8 +39,13 @@ def serve(
     names: tuple[str, ...],
     token_out: Path | None,
     say: Callable[[str], None],
+    *,
+    crawls: bool = True,
 ) -> signal.Signals | None:
-    """Serve a root until the process is told to end, and return by which signal; `say` is told where."""
+    """Serve a root until the process is told to end, and return by which signal; `say` is told where.
+
+    With `crawls` it looks after a crawler, too: what is started or due is crawled.
+    """
     accounts = Accounts(root.path / "web.sqlite", clock)
     bound = _bound(host, port)
     is_local = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
@@ -57,7 +64,8 @@ def serve(
         say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
         say("  makes the first account; it works once, within 10 minutes")
     own = {host, shown, *names}
-    app = make_app(Site(root, clock, accounts), own | LOOPBACK_NAMES if is_local else own)
+    supervisor = Supervisor(root, clock) if crawls else None
+    app = make_app(Site(root, clock, accounts, supervisor), own | LOOPBACK_NAMES if is_local else own)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -70,6 +78,9 @@ def serve(
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=32 << 10,
     )
+    if supervisor is not None:
+        remove_trash(root)
+        supervisor.start()
     server = _Server(config)
     server.run(sockets=[bound])
     return server.ended_by

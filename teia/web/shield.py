@@ -55,6 +55,7 @@ class Shield:
         self._app = app
         self._names = frozenset(name.lower() for name in names)
         self._buckets = Buckets(clock, limits.REQUESTS_AT_ONCE, limits.REQUESTS_PER_S)
+        self._raw_buckets = Buckets(clock, limits.RAW_AT_ONCE, limits.RAW_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,7 +86,7 @@ class Shield:
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
             return PlainTextResponse(f"at most {limits.BODY_BYTES:,} bytes are taken\n", 413)
         asker = scope["client"][0] if scope.get("client") else ""
-        wait_s = self._buckets.wait_s(asker)
+        wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
         if wait_s:
             return PlainTextResponse("too many requests\n", 429, {"retry-after": str(math.ceil(wait_s))})
         return None

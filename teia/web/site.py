@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import cast
 
 from fastapi import Request
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config import Config, PublicSettings
 from teia.crawl.collections import saved
 from teia.crawl.copyreader import CopyReader
+from teia.crawl.examples import examples_of
 from teia.crawl.lookup import Lookup
 from teia.crawl.searching import CollectionSearch
-from teia.errors import IndexFailure, UsageError
+from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.store.root import Root
+from teia.web import limits
 from teia.web.accounts import Accounts
 from teia.web.kept import Kept
+from teia.web.shelf import Shelf
+from teia.web.supervisor import Supervisor
+
+EXAMPLES_S = 600.0
+"""How long the examples of the front page stay the same."""
 
 
 @dataclass(slots=True)
@@ -32,18 +40,54 @@ class Site:
     root: Root
     clock: Clock
     accounts: Accounts
+    supervisor: Supervisor | None = None
+    hidden: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
     _lock: Lock = field(default_factory=Lock)
     _searches: dict[tuple[str, ...], CollectionSearch] = field(default_factory=dict)
+    _examples: dict[CollectionSearch, tuple[float, list[str]]] = field(default_factory=dict)
+    _publics: dict[str, tuple[int, PublicSettings]] = field(default_factory=dict)
+    _shelf: Shelf = field(init=False)
     copies: CopyReader = field(init=False)
     kept: Kept = field(init=False)
+    sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
 
     def __post_init__(self) -> None:
+        self._shelf = Shelf(self.root, self.clock)
         self.copies = CopyReader(self.clock)
         self.kept = Kept(self.clock)
 
     def names(self) -> list[str]:
         """The collections there are, in order."""
-        return sorted(self.root.collections())
+        return sorted(name for name in self.root.collections() if name not in self.hidden)
+
+    def for_the_public(self) -> Site:
+        """The same as people see it who are not signed in: without the collections and copies that are not for them."""
+        public = {name: self._public(name) for name in self.root.collections()}
+        hidden = frozenset(name for name, each in public.items() if not each.search)
+        closed = frozenset(name for name, each in public.items() if not each.copies)
+        if not hidden and not closed:
+            return self
+        seen = copy(self)
+        seen.hidden, seen.closed = hidden, closed
+        return seen
+
+    def _public(self, name: str) -> PublicSettings:
+        """What everybody may see of a collection; nothing of one whose settings make no sense."""
+        path = self.root.path / name / "teia.toml"
+        try:
+            stamp = path.stat().st_mtime_ns
+            known = self._publics.get(name)
+            if known is None or known[0] != stamp:
+                known = self._publics[name] = (stamp, saved(self.root, name).config.public)
+        except (OSError, TeiaError):
+            return PublicSettings(search=False, copies=False)
+        return known[1]
+
+    def check_copies(self, name: str) -> None:
+        """Refuse copies that are not for whoever asks."""
+        if name in self.closed:
+            raise ClosedCopies(f"copies of {self.check(name)} are for people who signed in")
 
     def config(self, name: str) -> Config:
         """A collection's settings; StoreError if there is none."""
@@ -58,8 +102,8 @@ class Site:
 
     @contextmanager
     def lookup(self, name: str) -> Iterator[Lookup]:
-        """A collection's frontier and archive, opened for one request."""
-        with Lookup(self.root, self.check(name)) as lookup:
+        """A collection's frontier and archive, for one request."""
+        with self._shelf.borrowed(self.check(name)) as lookup:
             yield lookup
 
     def search(self, name: str | None) -> CollectionSearch:
@@ -73,22 +117,52 @@ class Site:
                 opened = self._searches[names] = CollectionSearch(self.root, names, self.clock)
         return opened
 
+    def examples(self, opened: CollectionSearch) -> list[str]:
+        """Queries that find something, made from what is there; made anew now and then."""
+        until, known = self._examples.get(opened, (0.0, []))
+        if not known or self.clock.ticks_s() > until:
+            known = examples_of(opened)
+            self._examples[opened] = (self.clock.ticks_s() + EXAMPLES_S, known)
+        return known
+
     def searchable(self) -> list[str]:
         """The collections that have something to search."""
         return [name for name in self.names() if has_index(self.root, name)]
 
+    def forget(self, name: str) -> None:
+        """Let go of what is kept open of a collection that is gone."""
+        self._shelf.forget(name)
+        with self._lock:
+            for names in [names for names in self._searches if name in names]:
+                self._examples.pop(self._searches.pop(names), None)
+
     def close(self) -> None:
+        if self.supervisor is not None:
+            self.supervisor.stop()
         with self._lock:
             for opened in self._searches.values():
                 opened.close()
             self._searches.clear()
         self.kept.close()
+        self._shelf.close()
         self.copies.close()
         self.accounts.close()
 
 
 class UnknownCollection(UsageError):
     """An address names a collection that is not there."""
+
+
+class ClosedCopies(UsageError):
+    """Copies that not everybody may read."""
+
+
+class UnknownPage(StoreError):
+    """An address names a page that its collection has never seen; `to` is the page that says what could be done."""
+
+    def __init__(self, message: str, to: str) -> None:
+        super().__init__(message)
+        self.to = to
 
 
 def site_of(request: Request) -> Site:

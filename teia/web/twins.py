@@ -27,8 +27,15 @@ API = "/api/v1"
 Make = TypeVar("Make", bound=Callable[..., Any])
 Change = TypeVar("Change", bound=Callable[..., "Done"])
 
-OfSite = Annotated[Site, Depends(site_of)]
 OfVisitor = Annotated[Visitor, Depends(visitor_of)]
+
+
+def site_seen(site: Annotated[Site, Depends(site_of)], visitor: OfVisitor) -> Site:
+    """The installation as whoever asks may see it."""
+    return site if visitor.may(Role.VIEWER) else site.for_the_public()
+
+
+OfSite = Annotated[Site, Depends(site_seen)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,10 @@ class Pages:
             return change
 
         return register
+
+    def rendered(self, request: Request, visitor: Visitor, template: str, view: Any, status: int) -> HTMLResponse:
+        """Answer with a page, for what is neither a page nor a change."""
+        return self._renderer.response(request, visitor, template, view, status)
 
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role; for what is neither a page nor a change."""

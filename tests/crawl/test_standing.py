@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from teia.crawl.hostplan import columns_of, plan_host
-from teia.crawl.standing import Standing, feasibility, standing_of, together
+from teia.crawl.standing import Standing, feasibility, lost_of, standing_of, together
 from teia.refresh.history import DAY_S
 
 from .test_hostplan import NOW_S, OF_ALL, SETTINGS, equal, held, seen
@@ -68,3 +68,40 @@ def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:
     )
     assert feasibility("small.test", Standing(100, 1.0, 0.5, 0.0, 0.6, 15.0), 0.1) == ""
     assert "answers too slowly" in feasibility("slow.test", host, 8.0)
+
+
+def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:
+    """UX acceptance 19: the parts and the freshness are 1, whatever is wrong."""
+    for slot_s in (60.0, 3_600.0, DAY_S):
+        for age_s in (0.0, DAY_S, 30 * DAY_S):
+            whole = standing(slot_s, age_s)
+            lost = lost_of(whole)
+            parts = (lost.courtesy, lost.learning, lost.schedule, lost.failures)
+            assert min(parts) >= 0
+            assert whole.fresh + sum(parts) == pytest.approx(1.0)
+            assert lost.courtesy == pytest.approx(1 - max(whole.best, whole.fresh))
+
+
+def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
+    seldom = [held(n, seen(0, 2)) for n in range(40)]
+    columns = columns_of(seldom, equal)
+    _, found = plan_host(columns, OF_ALL, False, 60.0, SETTINGS, NOW_S, warm=False)
+    whole = standing_of(columns, found, 60.0, NOW_S + 30 * DAY_S, DAY_S)
+    assert whole is not None
+    lost = lost_of(whole)
+    assert lost.learning > 0
+    assert lost.schedule == lost.failures == 0
+    assert whole.excess is not None
+    assert whole.excess.well_known == 0
+    often = standing(60.0, 30 * DAY_S)
+    assert lost_of(often).learning == 0
+    assert lost_of(often).schedule > 0
+    assert often.excess is not None
+    assert often.excess.well_known == 40
+
+
+def test_visiting_all_alike_is_never_better_than_the_best() -> None:
+    for slot_s in (60.0, 3_600.0, DAY_S):
+        whole = standing(slot_s, DAY_S)
+        assert whole.excess is not None
+        assert whole.excess.uniform / whole.weight <= whole.best + 1e-9

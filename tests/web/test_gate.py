@@ -18,7 +18,8 @@ from .conftest import PASSWORD, Web
 
 def address_of(gate: Gate, web: Web) -> str:
     """An address a gate stands at, with something there for every part of its path."""
-    return re.sub(r"{(\w+)(:path)?}", lambda part: {"collection": "main"}.get(part[1], "x"), gate.path)
+    parts = {"collection": "main", "host": "x.test", "name": "outcomes"}
+    return re.sub(r"{(\w+)(:path)?}", lambda part: parts.get(part[1], "x"), gate.path)
 
 
 def ask(web: Web, gate: Gate, client: Any, **how: Any) -> Response:

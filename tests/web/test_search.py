@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from xml.etree import ElementTree as ET
+
 import pytest
 
 from .conftest import Web
@@ -63,3 +67,65 @@ def test_notes_are_said_in_the_readers_language(web: Web) -> None:
     for twin in twins:
         twin.pop("took_ms")
     assert twins[0] == twins[1]
+
+
+def test_the_examples_of_the_front_page_find_something(web: Web) -> None:
+    """UX 2."""
+    page = web.client().get("/").text
+    examples = re.findall(r'<a href="(/search\?q=[^"]+)"><bdi>', page)
+    assert examples
+    for address in examples:
+        assert web.client().get(f"/api/v1{unescape(address)}").json()["total"] >= 1, address
+
+
+def test_every_example_of_the_help_runs(web: Web) -> None:
+    page = web.client().get("/help/query")
+    examples = re.findall(r'<a href="(/search\?q=[^"]+)"><code>', page.text)
+    assert len(examples) >= 20
+    for address in examples:
+        answer = web.client().get(f"/api/v1{unescape(address)}")
+        assert answer.status_code == 200, address
+        assert answer.json()["understood"], address
+
+
+def test_why_a_result_is_where_it_is_adds_up(web: Web) -> None:
+    assert "Why here" in web.client().get("/search?q=imposto+renda").text
+    found = web.client().get("/api/v1/search?q=imposto+renda&explain=true").json()
+    page = web.client().get("/search?q=imposto+renda&explain=true").text
+    assert page.count('<details class="why"') == len(found["hits"])
+    for hit in found["hits"]:
+        why = hit["explanation"]
+        assert sum(each["score"] for each in why["components"]) == pytest.approx(why["text"], rel=1e-3)
+        product = why["text"] * why["authority"] * why["news"] * why["readable"] + why["semantics"]
+        assert product == pytest.approx(hit["score"], rel=1e-3)
+        assert f"<summary>Why here: {hit['score']:.2f}</summary>" in page
+
+
+def test_a_year_narrows_what_was_found(web: Web) -> None:
+    facets = web.client().get("/api/v1/search?q=renda").json()["facets"]
+    ((year, pages),) = facets["year"].items()
+    page = web.client().get("/search?q=renda").text
+    address = next(each for each in re.findall(r'href="(/search\?q=[^"]+)"', page) if "after%3A" in each)
+    narrowed = web.client().get(f"/api/v1{unescape(address)}").json()
+    assert f"after%3A{year}+before%3A{int(year) + 1}" in address
+    assert narrowed["total"] == pages
+
+
+def test_search_can_be_added_to_a_browser(web: Web) -> None:
+    assert 'rel="search"' in web.client().get("/").text
+    answer = web.client().get("/opensearch.xml")
+    assert answer.headers["content-type"].startswith("application/opensearchdescription+xml")
+    urls = [each.attrib["template"] for each in ET.fromstring(answer.text) if each.tag.endswith("Url")]
+    assert urls[0] == "http://127.0.0.1:8700/search?q={searchTerms}"
+    assert web.client().get(urls[0].replace("{searchTerms}", "renda")).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["renda", "perigo", "", "<b>&'\"\x00\ud800"])
+def test_the_results_of_a_query_are_a_feed(web: Web, query: str) -> None:
+    answer = web.client().get("/search.rss", params={"q": query.encode("utf-8", "replace")})
+    assert answer.headers["content-type"].startswith("application/rss+xml")
+    channel = ET.fromstring(answer.text).find("channel")
+    assert channel is not None
+    hits = web.client().get("/api/v1/search", params={"q": query.encode("utf-8", "replace")}).json()["hits"]
+    assert [each.findtext("link") for each in channel.findall("item")] == [hit["url"] for hit in hits]
+    assert [each.findtext("title") for each in channel.findall("item")] == [hit["title"] for hit in hits]

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 TOP = 20
 """How long lists of hosts and URLs are, if nothing else is asked for."""
 
+SHARES = frozenset({"share", "part", "cumulative_share", "coverage", "part_with_80", "late_share"}) | {
+    "fresh", "fresh_error", "best", "best_next", "uniform", "weight", "lost", "courtesy", "learning", "schedule",
+    "failures",
+}  # fmt: skip
+"""Fields of reports that are parts of 1. Other units are in the names: `…_s`, `…_bytes`."""
+
 
 def freshness(source: Source, top: int) -> DataclassInstance:
     """See reports/freshness.py, which brings what plans are made with: other reports do without."""
@@ -42,3 +48,14 @@ REPORTS: dict[str, Callable[[Source, int], DataclassInstance]] = {
     "hosts": hosts,
     "traps": traps,
 }
+
+
+def unit_of(name: str) -> str:
+    """What a field of a report measures, by its name: `share`, `size`, `span`, `code` or nothing."""
+    if name in SHARES:
+        return "share"
+    if name.endswith("bytes"):
+        return "size"
+    if name == "code":
+        return "code"
+    return "span" if name.endswith("_s") else ""

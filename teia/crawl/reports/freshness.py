@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from teia.clock import Clock, WallClock
+from teia.config import RefreshSettings
 from teia.crawl.hostplan import Columns, Weigh, columns_of, plan_host
 from teia.crawl.observing import readable
 from teia.crawl.reports.source import OpenCell, Source
@@ -92,7 +93,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     again = 0
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
         slot_s = pace.get(host, (source.config.courtesy.delay_s, 0.0))
-        parts, seen = _host(cell, host_id, host, sum(slot_s), source, weigh, known, now_s)
+        parts, seen = _host(cell, host_id, host, sum(slot_s), source.config.refresh, weigh, known, now_s)
         again += seen
         of_host = together(parts)
         if of_host is not None:
@@ -132,10 +133,17 @@ def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
 
 
 def _host(
-    cell: OpenCell, host_id: int, host: str, slot_s: float, source: Source, weigh: Weigh, known: _Known, now_s: float
+    cell: OpenCell,
+    host_id: int,
+    host: str,
+    slot_s: float,
+    settings: RefreshSettings,
+    weigh: Weigh,
+    known: _Known,
+    now_s: float,
 ) -> tuple[list[Standing], int]:
     """How the parts of one host stand, and how many of its pages were visited again."""
-    slot, settings = slot_of(site_of(host)), source.config.refresh
+    slot = slot_of(site_of(host))
     total = revisits.count_held(cell.frontier.db, slot, host_id)
     with readable(cell.frontier):
         trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
@@ -148,6 +156,14 @@ def _host(
         standing = standing_of(columns, found, of_part_s, now_s, settings.horizon_s)
         standings += [standing] if standing is not None else []
     return standings, seen
+
+
+def one_host(
+    cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
+) -> Standing | None:
+    """How one host would stand with requests so far apart, by what is known of its own pages alone."""
+    parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
+    return together(parts)
 
 
 def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:

@@ -1,31 +1,45 @@
-"""Collections: what runs, what is next; and a crawl told to pause, go on or stop (T1, T2, T7)."""
+"""Collections: what runs, what is next; one started, paused, stopped or removed (T1, T2, T7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from teia.crawl.control import Command, Control
-from teia.crawl.reading import account_at_rest
-from teia.errors import StoreError
-from teia.web.gate import Visitor
+from teia.crawl.agenda import Agenda, agenda_of
+from teia.crawl.control import Command
+from teia.crawl.needs import Need
+from teia.crawl.ordering import order
+from teia.crawl.removing import remove_collection
+from teia.errors import StoreError, TeiaError, UsageError
+from teia.web.pages.monitor import account_of, is_known, last_day, needs_now
 from teia.web.roles import Role
 from teia.web.site import Site
-from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
+from teia.web.supervisor import CrawlerState
+from teia.web.twins import Done, OfSite, OfVisitor, Pages
 
-WORDS: dict[str, Command] = {"pause": Command.PAUSE, "resume": Command.RESUME, "stop": Command.STOP}
+WORDS: dict[str, Command] = {
+    "start": Command.RUN,
+    "pause": Command.PAUSE,
+    "resume": Command.RESUME,
+    "stop": Command.STOP,
+}
 SAID = {
+    "start": "starts now",
     "pause": "asked to pause: requests under way are finished, no new ones begin",
     "resume": "asked to go on",
     "stop": "asked to stop: it finishes its requests, then stops; start it again any time, nothing is lost",
 }
+NO_CRAWLER = CrawlerState("off")
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionLine:
-    """One collection in the list."""
+    """One collection in the list. `next_run` is when its schedule begins the next run; `words` are its schedule.
+
+    `day` is its requests a second over the last 24 hours, `needs` what needs a person.
+    """
 
     name: str
     state: str
@@ -36,37 +50,49 @@ class CollectionLine:
     fresh: float | None
     bound: float | None
     paused_why: str
+    next_run: str | None
+    words: str
+    day: list[tuple[float, float | None]]
+    needs: list[Need]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionsView:
-    """All collections of a root."""
+    """All collections of a root, and what the crawler that this server looks after does."""
 
     collections: list[CollectionLine]
+    crawler: CrawlerState
 
 
 class Wanted(BaseModel):
-    """What a running crawl is told."""
+    """What a collection is told."""
 
-    command: Literal["pause", "resume", "stop"]
+    command: Literal["start", "pause", "resume", "stop"]
+
+
+class Removed(BaseModel):
+    """A collection's name, typed by the one who wants it removed with everything it holds."""
+
+    name: Annotated[str, Field(max_length=64)]
 
 
 def add_to(pages: Pages) -> None:
     pages.page("/c", "collections.html", Role.VIEWER)(collections)
-    pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
-    pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
-    pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
     pages.deed("/c/{collection}/command", Role.OPERATOR)(command)
+    pages.deed("/c/{collection}/remove", Role.ADMIN)(remove)
 
 
 def collections(site: OfSite) -> CollectionsView:
     """The collections, and how each stands."""
-    return CollectionsView([_line(site, name) for name in site.names()])
+    crawler = NO_CRAWLER if site.supervisor is None else site.supervisor.state
+    return CollectionsView([_line(site, name) for name in site.names()], crawler)
 
 
 def _line(site: Site, name: str) -> CollectionLine:
-    account = status(site, name)
-    freshness = account.get("freshness") or {}
+    account, _ = account_of(site, name)
+    freshness = account["freshness"] if is_known(account) else {}
+    agenda, problem = _agenda(site, name)
     return CollectionLine(
         name=name,
         state=account["state"],
@@ -75,45 +101,63 @@ def _line(site: Site, name: str) -> CollectionLine:
         urls_queued=account["urls_queued"],
         pages_per_s=account["pages_per_s"],
         fresh=freshness.get("fresh"),
-        bound=freshness.get("best"),
+        bound=max(freshness["best"], freshness["fresh"]) if freshness else None,
         paused_why=account["paused_why"],
+        next_run=None if agenda is None else agenda.next_run,
+        words="" if agenda is None else agenda.words,
+        day=last_day(site, name),
+        needs=[] if problem else needs_now(site, name, account),
+        problem=problem,
     )
 
 
-def status(site: OfSite, collection: str) -> dict[str, Any]:
-    """How a crawl stands: what it last said of itself, or what its folder holds. Keys of `teia status`."""
-    site.check(collection)
-    control = Control(site.root.path / "control.sqlite")
+def _agenda(site: Site, name: str) -> tuple[Agenda | None, str]:
+    """A collection's schedule; or what is wrong with its settings, which a person may have edited."""
     try:
-        run = control.run(collection)
-    finally:
-        control.close()
-    if run is not None and "requests" in run.account:
-        return {**run.account, "is_running": True}
-    return {**account_at_rest(site.root, collection), "is_running": False}
-
-
-def first_status(site: OfSite, c: str = "") -> dict[str, Any]:
-    """How the crawl of a collection stands; without a name, of the only one."""
-    names = site.names()
-    if not c and len(names) != 1:
-        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
-    return status(site, c or names[0])
+        return agenda_of(site.root, name, site.clock, with_notes=False), ""
+    except TeiaError as error:
+        return None, str(error)
 
 
 def command(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
-    """Tell a running crawl to pause, to go on or to stop."""
+    """Start a collection, or tell it to pause, to go on or to stop."""
     site.check(collection)
-    control = Control(site.root.path / "control.sqlite")
-    try:
-        if control.run(collection) is None:
-            raise StoreError(f"no crawl of {collection} is running")
-        control.ask(collection, WORDS[asked.command], site.clock.now_s())
-    finally:
-        control.close()
-    _note(site, visitor, collection, asked)
-    return Done(f"{collection}: {SAID[asked.command]}", f"/c/{collection}")
-
-
-def _note(site: Site, visitor: Visitor, collection: str, asked: Wanted) -> None:
+    said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
     site.accounts.note(visitor.name, asked.command, collection=collection)
+    return Done(f"{collection}: {said}", f"/c/{collection}")
+
+
+def start(site: Site, collection: str) -> str:
+    """Let a collection be crawled from now on; returns what comes of it."""
+    is_running = order(site.root, collection, Command.RUN, site.clock)
+    if site.supervisor is None:
+        if not is_running:
+            order(site.root, collection, Command.STOP, site.clock)
+            raise UsageError("this server starts no crawler (--no-crawler)")
+        return SAID["start"]
+    site.supervisor.wake()
+    holder = site.root.holder()
+    if not is_running and holder is not None and holder != site.supervisor.state.pid:
+        return f"starts as soon as process {holder}, which crawls this folder, has ended or takes it up"
+    return SAID["start"]
+
+
+def _tell(site: Site, collection: str, word: str) -> str:
+    account, run = account_of(site, collection)
+    if run is None and account["state"] not in {"paused", "starting"}:
+        raise StoreError(f"no crawl of {collection} is running")
+    order(site.root, collection, WORDS[word], site.clock)
+    if site.supervisor is not None:
+        site.supervisor.wake()
+    return SAID[word]
+
+
+def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Removed) -> Done:
+    """Remove a collection with everything it holds; its name is typed to say that this is meant."""
+    site.check(collection)
+    if asked.name.strip() != collection:
+        raise UsageError(f"type the name {collection} to remove it; nothing was removed")
+    remove_collection(site.root, collection, site.clock)
+    site.forget(collection)
+    site.accounts.note(visitor.name, "remove collection", collection=collection)
+    return Done(f"{collection} is removed", "/c")

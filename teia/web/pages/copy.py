@@ -7,7 +7,7 @@ knows nobody (raw.py). Links in it lead back here, to the copy of that page that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -32,6 +32,9 @@ PART_CHARS = 40_000
 
 MAX_LINE_CHARS = 4_000
 SAME_MOMENT_S = 0.001
+LATEST_S = 253_370_764_800.0
+"""The year 9999."""
+
 Tab = Literal["page", "text", "source", "record"]
 
 
@@ -98,6 +101,7 @@ def copy(
     part: Annotated[int, Query(ge=1, le=100_000)] = 1,
 ) -> CopyView:
     """A page as it was: the copy of a moment, or the last one."""
+    site.check_copies(collection)
     asked_s = moment_of(time)
     canonical = from_user(url)
     if canonical is None:
@@ -108,69 +112,83 @@ def copy(
         visit = nearest(visits, asked_s)
         if entry is None or visit is None:
             return CopyView(canonical, collection, tab, asked=time or None, is_exact=False)
-        return _view(site, collection, lookup, entry, visits, visit, asked_s, tab, part)
+        view = CopyView(
+            url=canonical,
+            collection=collection,
+            tab=tab,
+            time=iso_utc(visit.time_s),
+            asked=None if asked_s is None else iso_utc(asked_s),
+            is_exact=asked_s is None or abs(asked_s - visit.time_s) < SAME_MOMENT_S,
+            fresh_probability=_fresh(lookup, entry, site.clock.now_s()),
+            place=f"{visit.file} {visit.offset}",
+        )
+        view = _among_versions(view, versions(visits), visit)
+        return _read(site, lookup, view, copy_of(lookup, entry, visit), part)
 
 
-def _view(
-    site: Site,
-    collection: str,
-    lookup: Lookup,
-    entry: UrlEntry,
-    visits: Sequence[VisitEntry],
-    visit: VisitEntry,
-    asked_s: float | None,
-    tab: Tab,
-    part: int,
-) -> CopyView:
-    found = copy_of(lookup, entry, visit)
-    known = versions(visits)
+def _fresh(lookup: Lookup, entry: UrlEntry, now_s: float) -> float | None:
+    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
+    return None if fresh is None else fresh.fresh_probability
+
+
+def _among_versions(view: CopyView, known: Sequence[VisitEntry], visit: VisitEntry) -> CopyView:
+    """Say which version a copy is, and which come before and after."""
     at = max((n for n, each in enumerate(known) if each.time_s <= visit.time_s), default=0)
-    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, site.clock.now_s())
-    payload = payload_of(found)
-    media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
-    signer = Signer(site)
-
-    def signed(kind: str) -> str:
-        return signer.address(Place(kind, collection, entry.cell, visit.file, visit.offset))
-
-    pictures, kept = _pictures(site, signer, lookup, found) if tab == "page" and media_type in HTML else (0, 0)
-    text, parts = _text(site, found, tab, part) if tab in {"text", "source"} else ("", 1)
-    lines = tuple(_line(each) for each in text.splitlines()) if tab == "source" else ()
-    head = parse_head(found.head)
-    return CopyView(
-        url=entry.url,
-        collection=collection,
-        tab=tab,
-        time=iso_utc(visit.time_s),
-        asked=None if asked_s is None else iso_utc(asked_s),
-        is_exact=asked_s is None or abs(asked_s - visit.time_s) < SAME_MOMENT_S,
-        status=found.status,
-        type=media_type,
-        bytes=len(payload),
+    later = known[at + 1 :]
+    return replace(
+        view,
         version=at + 1,
         versions=len(known),
         older=iso_utc(known[at - 1].time_s) if at else None,
-        newer=iso_utc(known[at + 1].time_s) if at + 1 < len(known) else None,
-        newest=iso_utc(known[-1].time_s) if at + 1 < len(known) else None,
-        fresh_probability=None if fresh is None else fresh.fresh_probability,
+        newer=iso_utc(later[0].time_s) if later else None,
+        newest=iso_utc(later[-1].time_s) if later else None,
+    )
+
+
+def _read(site: Site, lookup: Lookup, view: CopyView, found: Copy, part: int) -> CopyView:
+    """Fill in what the copy itself says, as far as its tab shows it."""
+    payload, head, signer = payload_of(found), parse_head(found.head), Signer(site)
+    media_type = effective_type(content_type(head.headers.all("content-type")), payload)
+
+    def signed(kind: str) -> str:
+        return signer.address(Place(kind, lookup.name, found.cell, found.record.file, found.record.offset))
+
+    view = replace(
+        view,
+        status=found.status,
+        type=media_type,
+        bytes=len(payload),
         truncated=found.truncated,
         is_whole=found.is_whole,
-        pictures=pictures,
-        pictures_kept=kept,
         frame=signed("page") if media_type in HTML else "",
         picture=signed("picture") if media_type.startswith("image/") else "",
         file=signed("file"),
         record=signed("record"),
-        text=text if tab == "text" else "",
-        source=lines,
-        part=min(part, parts),
-        parts=parts,
-        record_headers=tuple(Field(*each) for each in found.record.headers.items()) if tab == "record" else (),
-        answer_headers=tuple(Field(name, value) for name in head.headers.names for value in head.headers.all(name))
-        if tab == "record"
-        else (),
-        place=f"{visit.file} {visit.offset}",
     )
+    if view.tab == "page" and view.frame:
+        pictures, kept = _pictures(site, signer, lookup, found)
+        return replace(view, pictures=pictures, pictures_kept=kept)
+    if view.tab == "record":
+        answered = [Field(name, value) for name in head.headers.names for value in head.headers.all(name)]
+        stored = [Field(*each) for each in found.record.headers.items()]
+        return replace(view, record_headers=tuple(stored), answer_headers=tuple(answered))
+    if view.tab in {"text", "source"}:
+        return _with_text(site, view, found, part)
+    return view
+
+
+def _with_text(site: Site, view: CopyView, found: Copy, part: int) -> CopyView:
+    """One part of a copy's text or source."""
+    read = site.copies.text(found.url, found.head, found.body)
+    whole = read.text if view.tab == "text" else read.source
+    parts = max(1, -(-len(whole) // PART_CHARS))
+    part = min(part, parts)
+    begin = (part - 1) * PART_CHARS
+    shown = whole[begin : begin + PART_CHARS]
+    if view.tab == "text":
+        return replace(view, text=shown, part=part, parts=parts)
+    first, lines = whole.count("\n", 0, begin) + 1, tuple(_line(each) for each in shown.splitlines())
+    return replace(view, source=lines, first_line=first, part=part, parts=parts)
 
 
 def _pictures(site: Site, signer: Signer, lookup: Lookup, found: Copy) -> tuple[int, int]:
@@ -181,15 +199,6 @@ def _pictures(site: Site, signer: Signer, lookup: Lookup, found: Copy) -> tuple[
     return len(kept), sum(kept)
 
 
-def _text(site: Site, found: Copy, tab: Tab, part: int) -> tuple[str, int]:
-    """One part of a copy's text or source, and how many there are."""
-    read = site.copies.text(found.url, found.head, found.body)
-    whole = read.text if tab == "text" else read.source
-    parts = max(1, -(-len(whole) // PART_CHARS))
-    begin = (min(part, parts) - 1) * PART_CHARS
-    return whole[begin : begin + PART_CHARS], parts
-
-
 def _line(text: str) -> str:
     return text if len(text) <= MAX_LINE_CHARS else text[:MAX_LINE_CHARS] + " …"
 
@@ -198,6 +207,9 @@ def moment_of(time: str) -> float | None:
     if not time:
         return None
     try:
-        return from_iso(time)
+        moment_s = from_iso(time)
     except (ValueError, OverflowError):
-        raise UsageError(f"time: {time!r} is not a moment; write it like 2026-11-04T06:12:00Z") from None
+        moment_s = -1.0
+    if not 0 <= moment_s < LATEST_S:
+        raise UsageError(f"time: {time!r} is not a moment; write it like 2026-11-04T06:12:00Z")
+    return moment_s

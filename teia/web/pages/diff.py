@@ -47,6 +47,7 @@ def diff(
     v: Annotated[list[str] | None, Query(max_length=2_000)] = None,
 ) -> DiffView:
     """What changed between two versions: by default the last two. `v`, given twice, stands for `a` and `b`."""
+    site.check_copies(collection)
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(f"{url[:200]!r} is not an http or https URL")

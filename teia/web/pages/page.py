@@ -1,46 +1,167 @@
-"""What we know of one URL: is our copy current, when is it visited next, who links to it (F5, T10, P9)."""
+"""What we know of one URL: is our copy current, when is it visited next, who links to it (F5, T10, P9).
+
+A URL that a collection has never seen leads to a page that says whether it would be crawled, and lets who may add it.
+"""
 
 from __future__ import annotations
 
-from fastapi.responses import RedirectResponse
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from teia.crawl.pageview import PageView, page_view
-from teia.errors import StoreError
+from fastapi import Query, Request
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from teia.crawl.changing import change
+from teia.crawl.control import Control
+from teia.crawl.edits import Edit, Operator
+from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.pagedetail import PageDetail, page_detail
+from teia.crawl.pageview import entry_of, suggestions
+from teia.crawl.waiting import why_unknown, why_waiting
+from teia.errors import StoreError, UsageError
+from teia.records import Outcome
+from teia.urls import from_user
 from teia.web.rendering import link
 from teia.web.roles import Role
-from teia.web.site import Site
-from teia.web.twins import API, OfSite, Pages
+from teia.web.site import Site, UnknownPage
+from teia.web.twins import API, Done, Elsewhere, OfSite, OfVisitor, Pages
+
+MAX_URL_CHARS = 8_000
+Url = Annotated[str, Query(max_length=MAX_URL_CHARS)]
+From = Annotated[int, Query(ge=0, le=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownView:
+    """A URL that a collection has never seen. `would` says whether it would be crawled if a page named it, and why not.
+
+    `alike` are URLs that are known and look like it.
+    """
+
+    url: str
+    collection: str
+    would: bool
+    why: str
+    alike: list[str]
+    added: bool = False
+
+
+class Named(BaseModel):
+    """A page, by its URL."""
+
+    url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
 
 
 def add_to(pages: Pages) -> None:
     pages.page("/c/{collection}/page", "page.html", Role.PUBLIC)(page)
-    pages.add("GET", "/page", Role.PUBLIC, find_page, include_in_schema=False, response_class=RedirectResponse)
-    pages.add("GET", f"{API}/pages", Role.PUBLIC, page_anywhere, response_model=PageView)
+    pages.page("/c/{collection}/unknown", "unknown.html", Role.PUBLIC)(unknown)
+    for path in ("/page", "/copy"):
+        pages.add("GET", path, Role.PUBLIC, find_page, include_in_schema=False, response_class=RedirectResponse)
+    pages.add("GET", f"{API}/pages", Role.PUBLIC, page_anywhere, response_model=PageDetail)
+    pages.deed("/c/{collection}/check", Role.OPERATOR)(check)
+    pages.deed("/c/{collection}/add", Role.OPERATOR)(add)
 
 
-def page(site: OfSite, collection: str, url: str) -> PageView:
-    """Everything about one page of a collection."""
+def page(
+    site: OfSite,
+    collection: str,
+    url: Url,
+    links_from: From = 0,
+    links_to: From = 0,
+    asked: Literal["", "running", "waiting"] = "",
+) -> PageDetail:
+    """Everything about one page of a collection; its links from the given numbers on."""
+    try:
+        return replace(_detail(site, collection, url, links_from, links_to), asked=asked)
+    except StoreError as error:
+        if from_user(url) is None:
+            raise
+        raise UnknownPage(str(error), link(f"/c/{collection}/unknown", url=url)) from error
+
+
+def _detail(site: Site, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
     config = site.config(collection)
     with site.lookup(collection) as lookup:
-        return page_view(lookup, url, config, site.clock)
+        return page_detail(lookup, url, config, site.clock, links_from, links_to)
 
 
-def page_anywhere(site: OfSite, url: str, c: str = "") -> PageView:
+def page_anywhere(site: OfSite, url: Url, c: str = "") -> PageDetail:
     """Everything about one page, of the first collection that knows it."""
     return _found(site, url, c)[1]
 
 
-def find_page(site: OfSite, url: str) -> RedirectResponse:
-    """Lead to a page in the first collection that knows it."""
-    return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}/page", url=url), 303)
+def find_page(request: Request, site: OfSite, url: Url) -> RedirectResponse:
+    """Lead to a page, or its copy, in the first collection that knows it."""
+    return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}{request.url.path}", url=url), 303)
 
 
-def _found(site: Site, url: str, collection: str) -> tuple[str, PageView]:
+def _found(site: Site, url: str, collection: str) -> tuple[str, PageDetail]:
     names = [site.check(collection)] if collection else site.names()
     for name in names:
         try:
-            return name, page(site, name, url)
+            return name, _detail(site, name, url)
         except StoreError:
             if name == names[-1]:
                 raise
     raise StoreError("there is no collection yet")
+
+
+# ---- never seen -----------------------------------------------------------------------------------------------------
+
+
+def unknown(site: OfSite, collection: str, url: Url, added: bool = False) -> UnknownView:
+    """Whether a URL that nobody has named yet would be crawled."""
+    canonical = _canonical(url)
+    config = site.config(collection)
+    with site.lookup(collection) as lookup:
+        if lookup.find(canonical) is not None:
+            raise Elsewhere(link(f"/c/{collection}/page", url=canonical))
+        alike = suggestions(lookup, canonical)
+    why = why_unknown(canonical, config)
+    return UnknownView(canonical, collection, NOT_NAMED in why, why, alike, added)
+
+
+NOT_NAMED = "no page that was read links to it"
+
+
+def _canonical(url: str) -> str:
+    canonical = from_user(url)
+    if canonical is None:
+        raise UsageError(f"{url[:200]!r} is not an http or https URL; write it like https://example.org/page")
+    return canonical
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+def check(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Ask for a known page to be visited at the next free moment of its server."""
+    config = site.config(collection)
+    with site.lookup(collection) as lookup:
+        entry = entry_of(lookup, asked.url, config)
+        _refuse_left_out(lookup, entry, site.clock.now_s())
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        control.wish(collection, entry.url, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    finally:
+        control.close()
+    site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)
+    when = f"at the next free moment of {entry.host}" if is_running else "when a crawl of the collection runs"
+    to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
+    return Done(f"asked {when}; courtesy is not shortened", to)
+
+
+def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
+    if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
+        raise UsageError(f"{entry.url} is not visited: {why_waiting(lookup, entry, now_s)}")
+
+
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Add a URL to the seeds of a collection; a crawl that runs goes on with it at once."""
+    site.check(collection)
+    url = _canonical(asked.url)
+    change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
+    site.accounts.note(visitor.name, "add", collection=collection, url=url)
+    return Done(f"{url} is a seed of {collection} now", link(f"/c/{collection}/unknown", url=url, added="yes"))

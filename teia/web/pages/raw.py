@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Annotated
 from urllib.parse import quote
 
+from fastapi import Depends
 from fastapi.responses import PlainTextResponse, Response
 
 from teia.clock import iso_utc
@@ -25,8 +27,8 @@ from teia.urls import split
 from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.signing import Place, Signer
-from teia.web.site import Site
-from teia.web.twins import OfSite, Pages
+from teia.web.site import Site, site_of
+from teia.web.twins import Pages
 
 MAX_RESOLVED = 600
 """Pictures and style sheets of one page that are looked for in the archive."""
@@ -38,7 +40,7 @@ def add_to(pages: Pages) -> None:
     pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
 
 
-def raw(site: OfSite, signed: str) -> Response:
+def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
     """A record of the archive, for who has its address."""
     signer = Signer(site)
     place = signer.place(signed)

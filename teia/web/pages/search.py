@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Query
 
 from teia.clock import iso_utc
+from teia.crawl.pageview import next_due
 from teia.search.messages import Message
 from teia.search.notes import Note
 from teia.search.results import Expansion, Explanation, Hit, Results
@@ -15,10 +16,14 @@ from teia.search.searching import Options
 from teia.search.spelling import Suggestion
 from teia.web.rendering import link
 from teia.web.roles import Role
+from teia.web.site import Site
 from teia.web.twins import Elsewhere, OfSite, Pages
 
 PER_PAGE = 10
 MAX_PER_PAGE = 100
+DOUBTFUL = 0.5
+"""Results that are less likely current say when they are visited next."""
+
 MAX_OFFSET = 10**9
 """More is refused with a message about the number, less is answered with one about how deep paging goes."""
 
@@ -41,6 +46,7 @@ class HitView:
     backlinks: int | None
     fresh_probability: float | None
     alike: int
+    next_due: str | None = None
     explanation: Explanation | None = None
 
 
@@ -88,15 +94,17 @@ class Answer(SearchView):
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """What can be searched: how many pages, in which collections."""
+    """What can be searched: how many pages, in which collections; and queries that find something."""
 
     collections: list[str]
     pages: int
+    examples: list[str]
 
 
 def add_to(pages: Pages) -> None:
     pages.page("/", "home.html", Role.PUBLIC, twin=False)(home)
     pages.page("/search", "search.html", Role.PUBLIC)(search)
+    pages.page("/help/query", "help_query.html", Role.PUBLIC, twin=False)(help_query)
 
 
 def home(site: OfSite, q: str = "") -> HomeView:
@@ -104,7 +112,18 @@ def home(site: OfSite, q: str = "") -> HomeView:
     if q.strip():
         raise Elsewhere(link("/search", q=q))
     names = site.searchable()
-    return HomeView(names, site.search(None).pages if names else 0)
+    opened = site.search(None) if names else None
+    return HomeView(names, opened.pages if opened else 0, site.examples(opened) if opened else [])
+
+
+@dataclass(frozen=True, slots=True)
+class HelpView:
+    """How to search; the examples are in the template, to be read in the reader's language."""
+
+
+def help_query() -> HelpView:
+    """How to search, with examples that run."""
+    return HelpView()
 
 
 def search(
@@ -121,10 +140,24 @@ def search(
     """Search the pages of one collection, or of all."""
     options = Options(explain=explain, facets=facets, language=lang or None, expand=expand)
     found = site.search(c or None).search(q, n, offset, options)
-    return _answer(found, c, n, site.searchable())
+    names = site.searchable()
+    hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
+    return _answer(found, hits, c, n, names)
 
 
-def _answer(found: Results, collection: str, n: int, collections: list[str]) -> Answer:
+def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list[HitView]:
+    """Say of results that are probably not current when their pages are visited next."""
+    doubtful = [hit.url for hit in hits if (hit.fresh_probability or 1.0) < DOUBTFUL]
+    due: dict[str, str | None] = {}
+    for name in names if doubtful else ():
+        with site.lookup(name) as lookup:
+            for url in doubtful:
+                entry = lookup.find(url)
+                due[url] = due.get(url) or (next_due(entry) if entry is not None else None)
+    return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
+
+
+def _answer(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> Answer:
     end = found.offset + len(found.hits)
     return Answer(
         query=found.query,
@@ -136,7 +169,7 @@ def _answer(found: Results, collection: str, n: int, collections: list[str]) -> 
         n=n,
         next_offset=end if found.hits and end < found.total else None,
         took_ms=round(found.took_ms, 3),
-        hits=[_hit(hit) for hit in found.hits],
+        hits=hits,
         warnings=list(found.warnings),
         suggestions=list(found.suggestions),
         missing=list(found.missing),

@@ -25,5 +25,14 @@ document.addEventListener("keydown", (event) => {
       search.focus();
       event.preventDefault();
     }
+    return;
+  }
+  // What a page marks with a key: older and newer versions, say.
+  for (const marked of document.querySelectorAll("[data-key]")) {
+    if (marked.dataset.key === event.key) {
+      marked.click();
+      event.preventDefault();
+      return;
+    }
   }
 });

@@ -1,0 +1,191 @@
+"""All that a page's own page shows: what `teia page` tells, its neighbours by title, its copies (F5, T10, P9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from teia.clock import Clock, iso_utc
+from teia.config import Config
+from teia.crawl.copies import versions
+from teia.crawl.freshness import freshness_of, rate_of_peers
+from teia.crawl.graph import targets
+from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.pageview import PageView, entry_of, page_view
+from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
+from teia.records import Link
+from teia.urls import from_user, site_of, slot_of
+
+LINKS_AT_ONCE = 50
+ENOUGH_VISITS = 5
+"""Before so many visits nothing much can be said of how often a page changes."""
+
+MAX_VISITS_SHOWN = 120
+MAX_COUNTED = 1_000
+"""Links of a page of which it is looked up whether they are known."""
+
+_FOUND_BY = {BY_SEED: "seed", BY_LINK: "link", BY_REDIRECT: "redirect", BY_SITEMAP: "sitemap", BY_FEED: "feed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A page at the other end of a link; `state` is null where it is not known to the collection."""
+
+    url: str
+    title: str | None
+    state: str | None
+    outcome: str | None
+    nofollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VisitMark:
+    """One visit as the strip of visits shows it: `changed`, `same`, `first` or `failed`; `is_version`: a new copy."""
+
+    time: str
+    what: str
+    outcome: str
+    digest: str | None
+    has_copy: bool
+    is_version: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells a page from others, and where its last good copy lies."""
+
+    canonical: str
+    digest: str | None
+    text_digest: str | None
+    etag: str | None
+    last_modified: str | None
+    redirect_to: str | None
+    noindex: bool
+    file: str | None
+    offset: int | None
+    length: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDetail(PageView):
+    """A page with what its own page shows beside; neighbours `from_here` on, so many at a time.
+
+    `low_per_day` and `high_per_day` are where its change rate lies with a probability of 90%; `like_this_per_day` is
+    that of pages like it. `last_good` is when its last good copy was seen, where a later visit failed. `asked`:
+    somebody has just asked for a visit, and a crawl is `running`, or the wish is `waiting` for one.
+    """
+
+    collection: str = ""
+    found: str | None = None
+    found_by: tuple[str, ...] = ()
+    visits: int = 0
+    visits_wanted: int = ENOUGH_VISITS
+    low_per_day: float | None = None
+    high_per_day: float | None = None
+    like_this_per_day: float | None = None
+    last_good: str | None = None
+    marks: tuple[VisitMark, ...] = ()
+    in_from: int = 0
+    linked_from: tuple[Neighbour, ...] = ()
+    out_from: int = 0
+    linked_to: tuple[Neighbour, ...] = ()
+    out_known: int = 0
+    out_nofollow: int = 0
+    links_at_once: int = LINKS_AT_ONCE
+    identity: Identity | None = None
+    asked: str = ""
+
+
+def page_detail(
+    lookup: Lookup, url: str, config: Config, clock: Clock, in_from: int = 0, out_from: int = 0
+) -> PageDetail:
+    """Look a page up with all that its page shows; StoreError if it is not known."""
+    view = page_view(lookup, url, config, clock)
+    entry = entry_of(lookup, url, config)
+    fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, clock.now_s())
+    links = lookup.links(entry.cell, entry.page) if entry.page is not None else ()
+    marks = _marks(lookup, entry)
+    page = entry.page
+    outward = targets(links, entry.url)[:MAX_COUNTED]
+    return PageDetail(
+        **{each.name: getattr(view, each.name) for each in fields(PageView)},
+        collection=lookup.name,
+        found=iso_utc(entry.found_s),
+        found_by=tuple(word for bit, word in _FOUND_BY.items() if entry.found_by & bit),
+        visits=page.visits if page is not None else 0,
+        low_per_day=fresh.low_per_day if fresh is not None else None,
+        high_per_day=fresh.high_per_day if fresh is not None else None,
+        like_this_per_day=_like_this(lookup, entry),
+        last_good=iso_utc(page.last_visit_s) if page is not None and marks and marks[-1].what == "failed" else None,
+        marks=marks[-MAX_VISITS_SHOWN:],
+        in_from=in_from,
+        linked_from=_neighbours(lookup, view.links_in[in_from : in_from + LINKS_AT_ONCE]),
+        out_from=out_from,
+        linked_to=_neighbours(lookup, outward[out_from : out_from + LINKS_AT_ONCE], links),
+        out_known=sum(lookup.find(each) is not None for each in outward),
+        out_nofollow=len({link.url for link in links if link.nofollow}),
+        identity=_identity(lookup, entry),
+    )
+
+
+def _like_this(lookup: Lookup, entry: UrlEntry) -> float | None:
+    """How often pages like this one change; None where that is known of the page itself, or of none."""
+    page = entry.page
+    if page is None or page.visits >= ENOUGH_VISITS:
+        return None
+    return rate_of_peers(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key)
+
+
+def _marks(lookup: Lookup, entry: UrlEntry) -> tuple[VisitMark, ...]:
+    visits = lookup.visits(entry)
+    new = {visit.time_s for visit in versions(visits)}
+    return tuple(
+        VisitMark(
+            iso_utc(visit.time_s),
+            _what(visit.outcome, visit.changed),
+            visit.outcome,
+            visit.digest.hex() or None,
+            bool(visit.file),
+            visit.time_s in new,
+        )
+        for visit in visits
+    )
+
+
+def _what(outcome: str, changed: bool | None) -> str:
+    if not outcome.startswith(("2", "3")):
+        return "failed"
+    return {None: "first", True: "changed", False: "same"}[changed]
+
+
+def _neighbours(lookup: Lookup, urls: Sequence[str], links: Sequence[Link] = ()) -> tuple[Neighbour, ...]:
+    unendorsed = {link.url for link in links if link.nofollow}
+    found = []
+    for url in urls:
+        canonical = from_user(url)
+        entry = lookup.find(canonical) if canonical is not None else None
+        title = entry.page.title or None if entry is not None and entry.page is not None else None
+        state, outcome = (entry.state, entry.outcome or None) if entry is not None else (None, None)
+        found.append(Neighbour(url, title, state, outcome, url in unendorsed))
+    return tuple(found)
+
+
+def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
+    page = entry.page
+    if page is None:
+        return None
+    sql = "SELECT etag, last_modified FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+    place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+    etag, modified = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    return Identity(
+        canonical=page.canonical or entry.url,
+        digest=page.digest.hex() or None,
+        text_digest=page.text_digest.hex() or None,
+        etag=etag or None,
+        last_modified=modified or None,
+        redirect_to=page.redirect_to or None,
+        noindex=bool(page.noindex),
+        file=page.file or None,
+        offset=page.offset if page.file else None,
+        length=page.length if page.file else None,
+    )

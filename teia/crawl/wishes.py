@@ -1,0 +1,74 @@
+"""Pages that people want visited now: *Check now* of a page's page.
+
+A wish is a row of `control.sqlite` until the crawler has it in its frontier, whenever one runs; there it is a URL that
+is due like others. So it is asked for when its server may be asked next: courtesy is not shortened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from teia.clock import Clock
+from teia.crawl.cells import Cell
+from teia.crawl.control import Control
+from teia.errors import DiskFull
+from teia.frontier.wanted import visit_soon
+from teia.urls import cell_of, site_of, slot_of, split
+
+if TYPE_CHECKING:
+    from teia.crawl.crawl import Crawl
+
+AT_ONCE = 100
+"""So many are taken up with one commit."""
+
+
+class Wishes:
+    """What a running crawl was asked to visit: put in by the loop, granted by the commit thread."""
+
+    def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
+        self._cells, self._starts, self._clock = cells, starts, clock
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._granted: deque[int] = deque()
+        self._known: set[int] = set()
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def take(self, wishes: Sequence[tuple[int, str]]) -> list[int]:
+        """Take wishes as (number, URL), each once; returns the numbers of those that are in the frontier by now."""
+        for number, url in wishes:
+            if number not in self._known:
+                self._known.add(number)
+                self._waiting.append((number, url))
+        return [self._granted.popleft() for _ in range(len(self._granted))]
+
+    def forget(self, numbers: Sequence[int]) -> None:
+        """Stop remembering wishes that nobody asks for any more."""
+        self._known.difference_update(numbers)
+
+    def grant(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+        """Put what waits into the frontier; returns hosts that have something to fetch. In the commit thread."""
+        touched = []
+        for number, url in [self._waiting[at] for at in range(min(AT_ONCE, len(self._waiting)))]:
+            cell = self._cells[cell_of(slot_of(site_of(split(url).host)), self._starts)]
+            with cell.frontier.transaction() as frontier:
+                host = visit_soon(frontier, url, self._clock.now_s())
+            if host is not None:
+                touched.append((cell, [host]))
+            self._waiting.popleft()
+            self._granted.append(number)
+        return touched
+
+
+def hear(control: Control, crawl: Crawl) -> None:
+    """Let a crawl know what people want to have visited, and them that it does."""
+    wishes = crawl.committer.wishes
+    granted = wishes.take(control.wishes(crawl.name))
+    for number in granted:
+        with suppress(DiskFull):
+            control.grant(number)
+    wishes.forget(granted)

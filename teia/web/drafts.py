@@ -1,0 +1,239 @@
+"""A collection that somebody is drafting: what the form says so far, what is wrong with it, and what it would mean."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.crawl.agenda import Preview, largest_host, preview_of, too_long
+from teia.crawl.drafting import EXCLUDE, INCLUDE, Fault, Freedom, as_command, drafted, edits_between, freedoms
+from teia.crawl.edits import implied_scope
+from teia.crawl.effects import Effect, effect_of, sample_effect
+from teia.crawl.lookup import Lookup
+from teia.crawl.schedule import schedule_of
+from teia.crawl.trying import MOST, Trial, Tried
+from teia.errors import ConfigError, StoreError
+from teia.frontier.lint import lint
+from teia.web.fields import BLANK_ROWS, Fields, Row, field_of, rows_of, settings_of
+from teia.web.gate import Visitor
+from teia.web.roles import Role
+from teia.web.site import Site
+
+LARGEST_S = 60.0
+CONSENT_CHARS = (3, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field, and where it stands; `row` is that of a rule, from 1."""
+
+    field: str
+    message: str
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One row of the table of rules. `number` is how it is counted; `matches` about how many known URLs it holds."""
+
+    do: str
+    kind: str
+    value: str
+    number: int | None = None
+    problem: str = ""
+    remark: str = ""
+    matches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """One setting that would be another one."""
+
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class DraftView:
+    """A draft, and what it means. `collection` is empty for one that is not there yet.
+
+    `shown` stands for the changes; whoever saves them sends it back, to say that they were seen.
+    """
+
+    collection: str
+    fields: dict[str, Any]
+    rules: list[RuleRow]
+    known: int
+    problems: list[FieldProblem]
+    preview: Preview
+    warning: str
+    tried: list[Tried]
+    needs: list[Freedom]
+    changes: list[ChangeLine]
+    effect: Effect | None
+    shown: str
+    toml: str
+    command: str
+    zone: str
+
+    def problem(self, field: str) -> str:
+        return next((each.message for each in self.problems if each.field == field), "")
+
+
+@dataclass(frozen=True, slots=True)
+class TriedView:
+    """What would become of URLs, and the rules as they are counted."""
+
+    rules: list[str]
+    tried: list[Tried]
+
+
+def view_of(
+    site: Site,
+    fields: Fields,
+    collection: str,
+    *,
+    visitor: Visitor | None = None,
+    counts: bool = False,
+    samples: bool = False,
+    with_faults: bool = True,
+) -> DraftView:
+    """Judge a draft. `counts`: what it does to the queue is counted, exactly; `samples`: what its rules hold, about."""
+    before = site.config(collection) if collection else None
+    values, unreadable = settings_of(fields, before)
+    judged = drafted(values, before)
+    faults = [*unreadable, *judged.faults] if with_faults else []
+    config = judged.config if not unreadable else None
+    needs = [] if config is None else freedoms(config, before)
+    problems = _problems(faults, rows_of(fields))
+    if visitor is not None and config is not None:
+        problems += _consent_problems(site, visitor, fields, needs, collection)
+    sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
+    effect = effect_of(site.root, collection, before, config) if counts and before and config and not problems else None
+    schedule, warning = _schedule(site, collection, values, config)
+    changes = [] if before is None or config is None else changes_between(before, config)
+    return DraftView(
+        collection=collection,
+        fields=fields.model_dump(),
+        rules=_rule_rows(fields, config, problems, None if sampled is None else sampled.matches),
+        known=0 if sampled is None else sampled.effect.known,
+        problems=problems,
+        preview=schedule,
+        warning=warning,
+        tried=_tried(site, fields, collection, config),
+        needs=needs,
+        changes=changes,
+        effect=effect,
+        shown=_digest(changes),
+        toml="" if config is None else to_toml(config),
+        command="" if config is None else as_command(config, str(site.root.path)),
+        zone=preview_of(ScheduleSettings(start="2026-01-01"), 0.0).zone,
+    )
+
+
+def _problems(faults: list[Fault], rows: list[Row]) -> list[FieldProblem]:
+    kept = sum(row.do == "keep" for row in rows)
+    problems = []
+    for fault in faults:
+        place = fault.place if fault.key in {INCLUDE, EXCLUDE} else None
+        row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
+        problems.append(FieldProblem(field_of(fault), fault.message, row))
+    return problems
+
+
+def _consent_problems(
+    site: Site, visitor: Visitor, fields: Fields, needs: list[Freedom], collection: str
+) -> list[FieldProblem]:
+    problems = []
+    if needs and not visitor.may(Role.ADMIN):
+        problems.append(FieldProblem("consent", f"an admin has to decide this: {needs[0].what}"))
+    elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
+        problems.append(FieldProblem("consent", "say who consented; it is written down"))
+    if not collection and fields.name.strip() in site.names():
+        problems.append(FieldProblem("name", f"there is a collection {fields.name.strip()} already"))
+    return problems
+
+
+def _rule_rows(
+    fields: Fields, config: Config | None, problems: list[FieldProblem], matches: tuple[int, ...] | None
+) -> list[RuleRow]:
+    """The table of rules: those that say something, counted, and some empty rows."""
+    rows = rows_of(fields)
+    implied = 0
+    remarks: dict[int, str] = {}
+    include = [row.rule for row in rows if row.do == "keep"]
+    exclude = [row.rule for row in rows if row.do == "skip"]
+    if config is not None:
+        included = config.scope.include or implied_scope(config.collection.seeds)
+        implied = len(included) - len(include)
+        remarks = {each.place: each.message for each in lint(included, exclude, config.collection.seeds)}
+    found = []
+    for place, row in enumerate(rows):
+        problem = next((each.message for each in problems if each.row == place + 1), "")
+        at = place + implied
+        about = matches[at] if matches is not None and at < len(matches) else None
+        found.append(RuleRow(row.do, row.kind, row.value, at + 1, problem, remarks.get(at, ""), about))
+    blank = BLANK_ROWS + (5 if fields.step == "rows" else 0)
+    return found + [RuleRow("skip" if rows else "keep", "domain", "") for _ in range(blank)]
+
+
+def _schedule(site: Site, collection: str, values: dict[str, Any], config: Config | None) -> tuple[Preview, str]:
+    try:
+        texts = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("schedule.")}
+        settings = ScheduleSettings(**texts)
+        found = preview_of(settings, site.clock.now_s())
+    except (ConfigError, TypeError):
+        return Preview(), ""
+    return found, "" if config is None else warning_of(site, collection, config)
+
+
+def warning_of(site: Site, collection: str, config: Config) -> str:
+    """That runs will stop before the end, where they will: by the largest host that is known."""
+    schedule = schedule_of(config.schedule)
+    if schedule is None or not collection:
+        return ""
+
+    def make() -> tuple[str, int]:
+        return largest_host(site.root, collection)
+
+    found = site.kept.peek(("largest host", collection), make, LARGEST_S, 0.5)
+    return "" if found is None else too_long(*found.value, config.courtesy.delay_s, schedule)
+
+
+def _tried(site: Site, fields: Fields, collection: str, config: Config | None) -> list[Tried]:
+    typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MOST]
+    if not typed or config is None:
+        return []
+    return tried_by(site, collection, config, typed).tried
+
+
+def changes_between(before: Config, after: Config) -> list[ChangeLine]:
+    found = []
+    for each in edits_between(before, after):
+        section, _, name = each.key.partition(".")
+        old = getattr(getattr(before, section), name)
+        found.append(ChangeLine(each.key, toml_value(old), toml_value(each.value)))
+    return found
+
+
+def _digest(changes: list[ChangeLine]) -> str:
+    """What stands for the changes whose effect somebody has seen."""
+    text = json.dumps([(each.key, each.after) for each in changes])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def tried_by(site: Site, collection: str, config: Config, urls: list[str]) -> TriedView:
+    if not collection:
+        trial = Trial(config)
+        return TriedView(list(trial.rules), trial.all(urls))
+    try:
+        with Lookup(site.root, collection) as lookup:
+            trial = Trial(config, lookup)
+            return TriedView(list(trial.rules), trial.all(urls))
+    except StoreError:  # it was never crawled
+        trial = Trial(config)
+        return TriedView(list(trial.rules), trial.all(urls))

@@ -1,0 +1,178 @@
+"""Monitor: is it going well, what needs me? (T7, T8, C5)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from teia.clock import iso_utc
+from teia.crawl.control import Control, Run
+from teia.crawl.hosttable import HostTable, host_table
+from teia.crawl.needs import Need, disk_of, needs_of
+from teia.crawl.ordering import order_of, state_at_rest
+from teia.crawl.reading import account_at_rest
+from teia.crawl.series import COARSE_S, ENOUGH_AGAIN, FINE_S, Point, meeting_of, points_of, rates_of
+from teia.crawl.summary import nothing_yet
+from teia.errors import StoreError
+from teia.web.roles import Role
+from teia.web.site import Site
+from teia.web.twins import API, OfSite, Pages
+
+AT_REST_S = 5.0
+TABLE_S = 20.0
+TABLE_PATIENCE_S = 0.4
+WINDOW_S, DAY_S = 900.0, 86_400.0
+NOW_POINTS = 4
+"""The rate of this moment is that of the last so many points."""
+
+
+MEETING_POINTS = 24
+"""Two minutes: in the first ones of a crawl everything grows."""
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
+    pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
+    pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
+
+
+def account_of(site: Site, collection: str) -> tuple[dict[str, Any], Run | None]:
+    """A crawl's account: what it last said of itself, or what its folder holds. Keys of `teia status`."""
+    site.check(collection)
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        run = control.run(collection)
+    finally:
+        control.close()
+    if run is not None and "requests" in run.account:
+        return dict(run.account), run
+    said = state_at_rest(order_of(site.root, collection)) if run is None else dict(run.account)
+    return {**_at_rest(site, collection), **said}, run
+
+
+def _at_rest(site: Site, collection: str) -> dict[str, Any]:
+    def make() -> dict[str, Any]:
+        try:
+            return account_at_rest(site.root, collection)
+        except StoreError:  # it waits for its first run
+            return asdict(nothing_yet(collection))
+
+    return site.kept.get(("at rest", collection), make, AT_REST_S, stamp=_written(site, collection)).value
+
+
+def _written(site: Site, collection: str) -> int:
+    """When the files of a collection were last written in; 0 if there are none."""
+    paths = [cell.frontier for cell in site.root.collection(collection).cells()]
+    paths += [path.with_name(f"{path.name}-wal") for path in paths]
+    return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
+
+
+def table_of(site: Site, collection: str, patience_s: float | None = None) -> HostTable | None:
+    """All hosts, as they were a while ago; None if there is nothing yet and `patience_s` has passed."""
+
+    def make() -> HostTable:
+        return host_table(site.root, collection, site.clock.now_s())
+
+    key = ("hosts", collection)
+    if patience_s is None:
+        return site.kept.get(key, make, TABLE_S).value
+    found = site.kept.peek(key, make, TABLE_S, patience_s)
+    return None if found is None else found.value
+
+
+def status(site: OfSite, collection: str) -> dict[str, Any]:
+    """How a crawl stands, what it does now, what needs a person. Keys of `teia status`, and more."""
+    return {**moment(site, collection), "series": series_of(site, collection)}
+
+
+def moment(site: Site, collection: str) -> dict[str, Any]:
+    """What changes from second to second: everything but the series."""
+    account, run = account_of(site, collection)
+    table = table_of(site, collection, TABLE_PATIENCE_S)
+    points = _points(site, collection)
+    disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
+    needs = needs_of(account, table, disk)
+    return {
+        "freshness": None,
+        "live": None,
+        **account,
+        "is_freshness_known": is_known(account),
+        "is_running": run is not None,
+        "updated": iso_utc(run.updated_s if run is not None else points[-1].time_s if points else 0.0),
+        "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
+        "finish": _finish(account, table, points, is_running=run is not None),
+        "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
+        "needs": [asdict(need) for need in needs],
+    }
+
+
+def is_known(account: Mapping[str, Any]) -> bool:
+    """Whether enough pages were visited again to say how fresh they are."""
+    return bool(account.get("freshness")) and account["freshness"].get("visited_again", 0) >= ENOUGH_AGAIN
+
+
+def needs_now(site: Site, collection: str, account: Mapping[str, Any]) -> list[Need]:
+    """What needs a person, by what is known already: no host is counted for it."""
+    found = site.kept.last(("hosts", collection))
+    low_bytes = site.config(collection).limits.disk_free_bytes
+    return needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
+
+
+def last_day(site: Site, collection: str) -> list[tuple[float, float | None]]:
+    """Requests a second over the last 24 hours, each with its time."""
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        points = points_of(control, collection, COARSE_S, site.clock.now_s() - DAY_S)
+    finally:
+        control.close()
+    return [(at, None if rate is None else round(rate, 3)) for at, rate in rates_of(points, COARSE_S)]
+
+
+def _points(site: Site, collection: str) -> list[Point]:
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        return points_of(control, collection, FINE_S, site.clock.now_s() - WINDOW_S)
+    finally:
+        control.close()
+
+
+def _rate_now(points: list[Point]) -> float:
+    rates = [rate for _, rate in rates_of(points[-NOW_POINTS:], FINE_S, "pages") if rate is not None]
+    return round(sum(rates) / len(rates), 2) if rates else 0.0
+
+
+def _finish(
+    account: Mapping[str, Any], table: HostTable | None, points: list[Point], *, is_running: bool
+) -> dict[str, Any] | None:
+    """When everything that is known will have been visited: the slowest host decides, never queue by rate."""
+    slowest = table.slowest if table is not None else None
+    if slowest is None or not account["urls_queued"]:
+        return None
+    meeting = meeting_of(points[-MEETING_POINTS:]) if is_running else None
+    return {
+        "seconds": round(slowest.finish_s, 1),
+        "host": slowest.host,
+        "urls": slowest.waiting,
+        "slot_s": round(slowest.slot_s, 3),
+        "grows_per_s": round(meeting.grows_per_s, 3) if meeting is not None else None,
+        "is_endless": meeting is not None and meeting.grows_per_s > 0,
+    }
+
+
+def series_of(site: Site, collection: str) -> dict[str, list[list[float | None]]]:
+    """The last quarter of an hour: requests a second, URLs known and visited, each with its time."""
+    points = _points(site, collection)
+    return {
+        "rate": [[at, None if rate is None else round(rate, 3)] for at, rate in rates_of(points, FINE_S)],
+        "known": [[each.time_s, each.known] for each in points],
+        "visited": [[each.time_s, each.known - each.queued] for each in points],
+    }
+
+
+def first_status(site: OfSite, c: str = "") -> dict[str, Any]:
+    """How the crawl of a collection stands; without a name, of the only one."""
+    names = site.names()
+    if not c and len(names) != 1:
+        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+    return status(site, c or names[0])

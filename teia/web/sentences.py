@@ -1,0 +1,109 @@
+"""Sentences that the crawler's own modules write in English and pages show in the reader's language (`|said`).
+
+They stand here a second time because those modules know nothing of languages; a test compares the two
+(tests/web/test_reports.py). JSON has them in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def sentences(_: Callable[[str], str]) -> tuple[str, ...]:
+    """All of them."""
+    return (*_words(_), *_notes(_))
+
+
+def _words(_: Callable[[str], str]) -> tuple[str, ...]:
+    return (
+        # what a visit came to (crawl/reports/outcomes.py)
+        _("excluded by robots.txt"),
+        _("robots.txt could not be had, so nothing was asked for"),
+        _("not of this collection after all"),
+        _("forbidden type"),
+        _("larger than the limit"),
+        _("took too long"),
+        _("its name has no address"),
+        _("no connection, or it was cut"),
+        _("no secure connection"),
+        _("the answer is not HTTP"),
+        _("an address that must not be asked"),
+        _("redirects that do not end"),
+        _("looks like a trap"),
+        _("its host or site had its share"),
+        _("its host is another name of a site, under which it counts"),
+        _("says 200 and shows what the host shows for pages that cannot exist"),
+        _("stored, but could not be read"),
+        _("no longer there"),
+        _("trouble of our own"),
+        # why a pattern is watched (frontier/suspicion.py, frontier/traps.py)
+        _("pages that say nothing new"),
+        _("lists that lead to nothing new"),
+        _("pages that only lead to more of their kind"),
+        _("another spelling of a known URL"),
+        _("a date far from today"),
+        _("path segments that repeat"),
+        _("a path segment three times in a row"),
+        _("a pair of path segments three times in a row"),
+        _("path segments that go round three times"),
+        _("the same parameter more than eight times in a row"),
+        # words in tables
+        *(_("client"), _("server"), _("network"), _("refused"), _("ours"), _("other")),
+        *(_("link"), _("sitemap"), _("feed"), _("seed"), _("redirect"), _("requisite")),
+        *(_("queued"), _("done"), _("failed"), _("excluded")),
+        *(_("open"), _("comes last"), _("parked")),
+        *(_("wire"), _("decoded"), _("frontier"), _("log"), _("index"), _("disk")),
+    )
+
+
+def _notes(_: Callable[[str], str]) -> tuple[str, ...]:
+    """How numbers were found, and what they do not say of themselves."""
+    return (
+        _("Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: log-normal"),
+        _(
+            "count: URLs by what their last visit came to. requests: all that were sent, repeats included; a URL"
+            " that was refused without one (robots, dns) has none."
+        ),
+        _(
+            "The type is what the bytes are, where they and the server disagree. wire_bytes include heads, and"
+            " are what was received; decoded_bytes are bodies after decompression."
+        ),
+        _("A server counts if there is a document from it; T8 found 80% of the documents on 8%."),
+        _(
+            "kind: client and server are HTTP's own classes; network never became an answer; refused is what we"
+            " would not fetch or keep; ours is our own trouble. A URL counts by its last outcome."
+        ),
+        _(
+            "wire: received, heads included. decoded: bodies after decompression. The rest is on disk now; rows"
+            " of the fetch log that are not rolled out yet lie in the frontier."
+        ),
+        _(
+            "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not"
+            " followed. unindexable: their ending says a type the collection does not keep, so they are not"
+            " asked for; images and styles of a page are not counted unless requisites are fetched."
+            " named_by_lists: entries of sitemaps and feeds. per_url counts followed references to each known"
+            " URL, from all pages read so far."
+        ),
+        _("Counted are HTML, text and PDF pages that may be fetched: those we have, and those known that still wait."),
+        _(
+            "The estimate is wrong where its assumptions are: (1) being linked and being in the sitemap must not"
+            " depend on each other; sites put into sitemaps what they also link, so the overlap is too large and"
+            " the estimate too low. (2) Within a host every page must be as likely to be found as any other;"
+            " deep and new pages are not, which again makes it too low. (3) The site must not change meanwhile,"
+            " and one page must be one URL: second names of a page and waiting URLs that turn out to be errors"
+            " make it too high. (4) Links of pages that only a sitemap names count as links. (5) A sitemap that"
+            " lists everything gives an estimate of what it lists, and a page in neither list of a host without"
+            " a sitemap is beyond any estimate."
+        ),
+        _(
+            "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both"
+            " lists have less than a third, even so it holds the truth less than 95 times in 100."
+        ),
+        _("parked: why the server is left alone; its URLs stay queued."),
+        _("alias of: the main name of the same site, under which its pages are crawled."),
+        _(
+            "given_up: URLs with the outcome `trap`. waiting: they come last, and some are read to find out."
+            " refused: links that were not even kept. A pattern stands for URLs that differ in numbers (0),"
+            " words (w) or tokens (*) only."
+        ),
+    )

@@ -1,0 +1,81 @@
+"""Collections kept open for reading between requests: opening one costs more than most questions to it.
+
+What is borrowed belongs to one request; what is given back is borrowed again for a while. A collection that was made
+anew under its old name is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Lock
+
+from teia.clock import Clock
+from teia.crawl.lookup import Lookup
+from teia.store.root import Root
+
+KEPT_S = 60.0
+KEPT = 4
+"""Of one collection, for requests at the same time."""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Opened collections of a root; threads may share it."""
+
+    root: Root
+    clock: Clock
+    _lock: Lock = field(default_factory=Lock)
+    _free: dict[str, list[tuple[float, int, Lookup]]] = field(default_factory=dict)
+
+    @contextmanager
+    def borrowed(self, name: str) -> Iterator[Lookup]:
+        """A collection for one request; after anything that went wrong it is not kept."""
+        mark = self._mark(name)
+        until, opened = self._taken(name, mark)
+        try:
+            yield opened
+        except BaseException:
+            opened.close()
+            raise
+        with self._lock:
+            free = self._free.setdefault(name, [])
+            is_kept = len(free) < KEPT and self.clock.ticks_s() < until
+            if is_kept:
+                free.append((until, mark, opened))
+        if not is_kept:
+            opened.close()
+
+    def forget(self, name: str) -> None:
+        """Close what is free of a collection."""
+        with self._lock:
+            free = self._free.pop(name, [])
+        for _, _, opened in free:
+            opened.close()
+
+    def close(self) -> None:
+        for name in list(self._free):
+            self.forget(name)
+
+    def _taken(self, name: str, mark: int) -> tuple[float, Lookup]:
+        now = self.clock.ticks_s()
+        old = []
+        try:
+            with self._lock:
+                free = self._free.get(name, [])
+                while free:
+                    until, made, opened = free.pop()
+                    if made == mark and now < until:
+                        return until, opened
+                    old.append(opened)
+        finally:
+            for each in old:
+                each.close()
+        return now + KEPT_S, Lookup(self.root, name)
+
+    def _mark(self, name: str) -> int:
+        """Tells a collection from another of the same name."""
+        with suppress(OSError):
+            return self.root.collection(name).path.stat().st_ino
+        return 0

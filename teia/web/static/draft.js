@@ -1,0 +1,62 @@
+// The form of a collection answers while somebody types: what is wrong, dates, what rules do. Nothing here is needed:
+// the buttons of the form do the same. Only text is ever set.
+
+const form = document.getElementById("draft");
+const WAIT_MS = 300;
+let timer = 0;
+let asked = 0;
+
+async function look() {
+  const mine = ++asked;
+  const sent = new URLSearchParams(new FormData(form));
+  sent.set("step", "look");
+  const csrf = sent.get("csrf");
+  const collection = form.dataset.collection;
+  const to = "/api/v1/draft" + (collection ? "?c=" + encodeURIComponent(collection) : "");
+  const answer = await fetch(to, { method: "POST", body: sent, headers: { "x-csrf-token": csrf } }).catch(() => null);
+  if (!answer || !answer.ok || mine !== asked) return;
+  show(await answer.json());
+}
+
+function show(view) {
+  for (const place of form.querySelectorAll("[data-fault]")) {
+    const found = view.problems.find((each) => each.field === place.dataset.fault && touched.has(each.field));
+    place.textContent = found ? found.message : "";
+  }
+  const numbers = new Intl.NumberFormat(document.documentElement.lang);
+  const rows = [...form.querySelectorAll("#rules tr")];
+  const typed = rows.filter((row) => row.querySelector("[name=rule_value]").value.trim());
+  const keeps = typed.filter((row) => row.querySelector("[name=rule_do]").value === "keep");
+  const ordered = [...keeps, ...typed.filter((row) => !keeps.includes(row))];
+  ordered.forEach((row, at) => {
+    const rule = view.rules[at];
+    if (!rule) return;
+    row.querySelector("[data-rule-fault]").textContent = rule.problem;
+    row.querySelector("[data-rule-remark]").textContent = rule.remark;
+    row.querySelector("[data-rule-matches]").textContent = rule.matches === null ? "" : numbers.format(rule.matches);
+    row.cells[0].textContent = rule.number ?? "";
+  });
+  const preview = document.getElementById("preview");
+  preview.querySelector("[data-words]").textContent = view.preview.words;
+  const dates = view.preview.shown.map((each) => each.split(" (")[0]).join(" · ");
+  preview.querySelector("[data-dates]").textContent = dates ? preview.dataset.next + " " + dates : "";
+  preview.querySelector("[data-warning]").textContent = view.warning ? "! " + view.warning : "";
+  const list = document.getElementById("tried");
+  const template = list.querySelector("template");
+  for (const old of list.querySelectorAll("li")) old.remove();
+  for (const each of view.tried) {
+    const item = template.content.cloneNode(true);
+    item.querySelector("strong").textContent = form.dataset[each.is_crawled ? "yes" : "no"];
+    const steps = each.steps.map((step) => step.detail || step.name);
+    item.querySelector(".chain").textContent = each.typed.slice(0, 300) + " · " + steps.join(" → ");
+    list.append(item);
+  }
+}
+
+const touched = new Set();
+form.addEventListener("input", (event) => {
+  const name = event.target.name || "";
+  touched.add(name.startsWith("rule_") ? "rules" : name.replace(/_(number|unit)$/, ""));
+  clearTimeout(timer);
+  timer = setTimeout(look, WAIT_MS);
+});

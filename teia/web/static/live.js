@@ -1,0 +1,207 @@
+// Live pages. A stream tells what changed; where there are too many streams the page asks for its JSON twin now and
+// then. Nothing is asked while the tab is hidden or updates are paused. Only text and attributes are set, and rows are
+// cloned from templates: no markup is ever made from text.
+
+const POLL_MS = 10_000;
+const AGAIN_MS = 3_000;
+const STALE_MS = 15_000;
+const SAY_MS = 30_000;
+const lang = document.documentElement.lang;
+
+// ---- values as people write them ------------------------------------------------------------------------------------
+
+const numbers = new Map();
+function number(value, digits = 0) {
+  if (!numbers.has(digits)) {
+    const form = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    numbers.set(digits, new Intl.NumberFormat(lang, form));
+  }
+  return numbers.get(digits).format(value);
+}
+
+function size(octets) {
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (octets < 999.5 || unit === "TB") return `${number(octets, octets < 9.95 && unit !== "B" ? 1 : 0)} ${unit}`;
+    octets /= 1000;
+  }
+}
+
+function span(seconds) {
+  if (seconds < 10) return `${number(seconds, seconds % 1 ? 1 : 0)} s`;
+  if (seconds < 60) return `${number(seconds)} s`;
+  const [unit, length, part, parts] =
+    seconds < 3600 ? ["min", 60, "s", 1] : seconds < 86400 ? ["h", 3600, "min", 60] : ["d", 86400, "h", 3600];
+  const whole = Math.floor(seconds / length);
+  const rest = Math.floor((seconds % length) / parts);
+  return `${number(whole)} ${unit}` + (rest && whole < 100 ? ` ${rest} ${part}` : "");
+}
+
+const clock = new Intl.DateTimeFormat(lang, { timeStyle: "medium", hourCycle: "h23" });
+const moment = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "short" });
+const FORMS = {
+  text: (value) => String(value),
+  number: (value, digits) => number(value, digits),
+  percent: (value, digits) => `${number(100 * value, digits)}%`,
+  size,
+  span,
+  clock: (value) => clock.format(new Date(value)),
+  moment: (value) => moment.format(new Date(value)),
+  until: (value) => span(Math.max(0, Math.round((new Date(value) - Date.now()) / 1000))),
+};
+
+function shown(element, value) {
+  if (value === null || value === undefined || value === "") return element.dataset.none ?? "–";
+  if (element.dataset.words) return JSON.parse(element.dataset.words)[value] ?? String(value);
+  const [form, digits] = (element.dataset.as ?? "text").split(":");
+  return FORMS[form](value, Number(digits ?? 0));
+}
+
+// ---- a record put into the page -------------------------------------------------------------------------------------
+
+const at = (record, path) => path.split(".").reduce((value, key) => value?.[key], record);
+
+function put(element, value) {
+  const text = shown(element, value);
+  if (element.textContent !== text) element.textContent = text;
+  if (element.dataset.href) element.setAttribute("href", element.dataset.href + encodeURIComponent(value));
+}
+
+function fill(list, rows) {
+  const template = list.querySelector("template");
+  const made = rows.map((row) => {
+    const copy = template.content.cloneNode(true);
+    for (const cell of copy.querySelectorAll("[data-f]")) put(cell, at(row, cell.dataset.f));
+    return copy;
+  });
+  list.replaceChildren(template, ...made);
+}
+
+// A list that grows is shown anew only when somebody asks: nothing moves unasked.
+function grow(list, rows) {
+  const key = list.dataset.grows;
+  const button = document.querySelector(`[data-show="${list.id}"]`);
+  const newest = Number(list.dataset.newest ?? 0);
+  const fresh = rows.filter((row) => row[key] > newest).length;
+  const show = () => {
+    fill(list, rows);
+    list.dataset.newest = rows[0]?.[key] ?? newest;
+    button.hidden = true;
+  };
+  if (!list.dataset.newest) return show();
+  button.hidden = !fresh;
+  button.textContent = button.dataset.label.replace("%", number(fresh));
+  button.onclick = show;
+}
+
+function apply(record) {
+  for (const element of document.querySelectorAll("[data-live]")) {
+    const value = at(record, element.dataset.live);
+    if (value !== undefined) put(element, value);
+  }
+  for (const element of document.querySelectorAll("[data-live-if]")) {
+    element.hidden = !at(record, element.dataset.liveIf);
+  }
+  for (const list of document.querySelectorAll("[data-live-list]")) {
+    const rows = (at(record, list.dataset.liveList) ?? []).slice(0, Number(list.dataset.most ?? 100));
+    if (list.dataset.grows) grow(list, rows);
+    else fill(list, rows);
+  }
+}
+
+// ---- a stream, or a question now and then ---------------------------------------------------------------------------
+
+class Live {
+  constructor(root) {
+    this.root = root;
+    this.topic = root.dataset.topic;
+    this.pauseButton = root.querySelector("[data-pause]");
+    this.stale = root.querySelector("[data-stale]");
+    this.summary = root.querySelector("[data-summary]");
+    this.paused = false;
+    this.heard = Date.now();
+    this.said = Date.now();
+    root.querySelector("[data-live-bar]").hidden = false;
+    this.pauseButton.addEventListener("click", () => this.pause(!this.paused));
+    document.addEventListener("visibilitychange", () => this.turn());
+    document.addEventListener("keydown", (event) => this.key(event));
+    window.addEventListener("pagehide", () => this.close());
+    setInterval(() => this.look(), 1000);
+    this.turn();
+  }
+
+  key(event) {
+    const inField = event.target.closest("input, textarea, select, [contenteditable]");
+    if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "p") this.pause(!this.paused);
+  }
+
+  pause(wanted) {
+    this.paused = wanted;
+    this.pauseButton.setAttribute("aria-pressed", String(wanted));
+    this.turn();
+  }
+
+  // Begin or end, as the tab and the reader want it.
+  turn() {
+    this.close();
+    this.heard = Date.now();
+    if (!this.paused && !document.hidden) this.open();
+  }
+
+  open() {
+    this.source = new EventSource(this.root.dataset.events);
+    this.source.addEventListener(this.topic, (event) => this.take(JSON.parse(event.data)));
+    this.source.addEventListener("yield", () => {
+      this.close();
+      this.poll();
+    });
+    this.source.addEventListener("error", () => {
+      if (this.source?.readyState === EventSource.CLOSED) this.again(() => this.turn());
+    });
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+    clearTimeout(this.timer);
+  }
+
+  again(what, after = AGAIN_MS) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(what, after);
+  }
+
+  async poll() {
+    this.again(() => this.poll(), POLL_MS);
+    try {
+      const answer = await fetch(this.root.dataset.twin, { headers: { accept: "application/json" } });
+      if (answer.ok && !this.paused && !document.hidden) this.take(await answer.json());
+    } catch {
+      // the stale notice says it
+    }
+  }
+
+  take(record) {
+    if (this.paused) return;
+    this.heard = Date.now();
+    this.stale.hidden = true;
+    if (!record.error) apply(record);
+    document.dispatchEvent(new CustomEvent("teia:live", { detail: record }));
+  }
+
+  look() {
+    if (this.paused || document.hidden) return;
+    if (Date.now() - this.heard > STALE_MS && this.stale.hidden) {
+      this.stale.querySelector("time").textContent = clock.format(new Date(this.heard));
+      this.stale.hidden = false;
+    }
+    if (Date.now() - this.said > SAY_MS) {
+      this.said = Date.now();
+      const words = [...document.querySelectorAll("[data-say]")].map((each) => `${each.dataset.say} ${each.textContent}`);
+      this.summary.textContent = words.join(", ");
+    }
+  }
+}
+
+const root = document.querySelector("[data-events]");
+if (root) new Live(root);

@@ -1,0 +1,68 @@
+"""Hosts and one host (UX 2.7)."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from teia.web.roles import Role
+
+from .conftest import Web
+
+
+def test_the_list_and_its_twin_agree(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    twin, page = client.get("/api/v1/c/main/hosts").json(), client.get("/c/main/hosts").text
+    (row,) = twin["rows"]
+    assert (row["host"], row["urls"], row["visited"], row["waiting"], row["state"]) == ("x.test", 4, 4, 0, "idle")
+    assert "x.test" in page
+    assert "1 host" in page
+    assert client.get("/api/v1/hosts").json()["rows"] == twin["rows"]
+    (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
+    assert (in_csv["host"], in_csv["urls"]) == ("x.test", "4")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("find=X.TE", 1), ("find=y", 0), ("state=idle", 1), ("state=slow", 0), ("sort=pass", 1), ("offset=1", 0)],
+)
+def test_hosts_are_found_by_name_and_state(web: Web, query: str, found: int) -> None:
+    client = web.client(Role.VIEWER)
+    assert len(client.get(f"/api/v1/c/main/hosts?{query}").json()["rows"]) == found
+    assert client.get(f"/c/main/hosts?{query}").status_code == 200
+
+
+@pytest.mark.parametrize("query", ["state=x", "sort=;", "offset=-1", "n=0", "n=1e9", "offset=99999999999999999999"])
+def test_bad_values_are_refused_with_their_field(web: Web, query: str) -> None:
+    answer = web.client(Role.VIEWER).get(f"/api/v1/c/main/hosts?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["field"] == query.partition("=")[0]
+
+
+def test_one_host_says_how_long_a_pass_takes(web: Web) -> None:
+    """UX acceptance 15: pages x rest."""
+    client = web.client(Role.VIEWER)
+    twin = client.get("/api/v1/c/main/hosts/x.test").json()
+    now = twin["now"]
+    assert now["pages"] == 4
+    assert now["pass_s"] == pytest.approx(4 * (now["delay_s"] + now["response_s"]))
+    assert twin["about"]["requests_seen"] == twin["about"]["requests"] == 5
+    page = client.get("/c/main/hosts/x.test").text
+    assert "a full pass needs" in page
+    assert "(4 pages)" in page
+    assert "It fits in a week." in page
+    asked = client.get("/api/v1/c/main/hosts/x.test/feasibility?delay_s=5&pages=535700").json()
+    assert asked["pass_s"] == pytest.approx(535_700 * 5, rel=0.01)
+    assert "31 d" in client.get("/c/main/hosts/x.test?delay_s=5&pages=535700").text
+
+
+def test_a_host_nobody_knows_is_said_to_be_unknown(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    for host in ("nobody.test", "%3Cscript%3E", "x.test%00", "a" * 5_000):
+        answer = client.get(f"/c/main/hosts/{host}")
+        assert answer.status_code == 404
+        assert "<script>" not in answer.text
+    for query in ("delay_s=-1", "delay_s=nan", "pages=0", "delay_s=x"):
+        assert client.get(f"/api/v1/c/main/hosts/x.test?{query}").status_code == 400, query

@@ -1,0 +1,310 @@
+"""Live pages in a real browser: what moves, what stops it, and what is said when nothing is heard (UX 9, 16-18)."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Queue
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from teia.clock import WallClock
+from teia.crawl.collections import saved
+from teia.crawl.control import Control
+from teia.store.root import Root, open_root
+from teia.web.accounts import Accounts
+from teia.web.app import make_app
+from teia.web.events import Hub
+from teia.web.roles import Role
+from teia.web.site import Site
+from tests.conftest import missing
+from tests.crawl.webs import ScriptedWeb, crawl_web, html, text_of
+
+from .conftest import QUICK, Web
+from .test_browser import CHROMIUM, Live, Served, watched
+
+pytestmark = pytest.mark.timeout(300)
+PAGES = '[data-live="pages"]'
+PATIENCE_MS = 30_000
+
+
+def within(seconds: float, is_so: Callable[[], bool]) -> bool:
+    """Whether something comes true in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if is_so():
+            return True
+        time.sleep(0.05)
+    return is_so()
+
+
+@dataclass
+class Running:
+    """A server that can be stopped and started again at the same address."""
+
+    web: Web
+    port: int = 0
+    server: Served | None = None
+    thread: threading.Thread | None = None
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def hub(self) -> Hub:
+        hub: Hub = self.web.app.state.hub
+        return hub
+
+    def start(self) -> None:
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", self.port))
+        self.port = bound.getsockname()[1]
+        config = uvicorn.Config(self.web.app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        self.server = Served(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [bound]})
+        self.thread.start()
+        assert within(20, lambda: self.server is not None and self.server.started)
+
+    def stop(self) -> None:
+        assert self.server is not None
+        assert self.thread is not None
+        self.server.should_exit = True
+        self.thread.join(20)
+
+
+@contextmanager
+def serving(data: Path) -> Iterator[Running]:
+    """A data folder behind a server, for as long as it is needed."""
+    clock = WallClock()
+    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    served = Running(Web(make_app(site), site))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
+        patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
+        served.start()
+        try:
+            yield served
+        finally:
+            served.stop()
+            site.close()
+
+
+@dataclass
+class Crawling:
+    """The account of a crawl that goes on, as a crawler would write it."""
+
+    root: Root
+    account: dict[str, Any]
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        clock, control, number = WallClock(), Control(self.root.path / "control.sqlite"), 0
+        control.begin("main", clock.now_s())
+        while not self.is_over.wait(0.3):
+            number += 1
+            done = {"number": number, "time": "2026-11-15T12:00:00.000000Z", "outcome": "200"}
+            done |= {"url": f"http://x.test/{number}", "ms": 1, "bytes": 1, "links": 1}
+            hosts = {"ready": 0, "resting": 1, "fetching": 0, "idle": 0}
+            live = {"now": [], "under_way": 0, "done": [done], "hosts": hosts, "early": 0}
+            live |= {"closest_s": None, "closest_of_s": None}
+            said = {**self.account, "state": "running", "pages": 1_000 + number, "live": live}
+            control.account("main", said, clock.now_s())
+        control.end("main")
+        control.close()
+
+
+@pytest.fixture(scope="module")
+def running(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    data = tmp_path_factory.mktemp("running") / "data"
+    shutil.copytree(crawled_data, data)
+    with serving(data) as served:
+        viewer = served.web.client(Role.VIEWER)
+        crawling = Crawling(served.web.site.root, viewer.get("/api/v1/c/main/status").json())
+        thread = threading.Thread(target=crawling.run)
+        thread.start()
+        yield served
+        crawling.is_over.set()
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        missing("chromium is not installed")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield opened
+        opened.close()
+
+
+def opened(running: Running, browser: Browser, path: str = "/c/main") -> Page:
+    context = Live(running.web, running.base).context(browser)
+    page = context.new_page()
+    page.goto(path)
+    return page
+
+
+def changes(page: Page) -> None:
+    """Wait for the number of pages to change."""
+    before = page.text_content(PAGES)
+    page.wait_for_function(
+        "([selector, before]) => document.querySelector(selector).textContent !== before",
+        arg=[PAGES, before],
+        timeout=PATIENCE_MS,
+    )
+
+
+def test_numbers_are_there_at_once_and_move_at_most_once_a_second(running: Running, browser: Browser) -> None:
+    """UX acceptance 16."""
+    context = Live(running.web, running.base).context(browser)
+    page = context.new_page()
+    said = watched(page)
+    page.goto("/c/main", wait_until="commit")
+    page.wait_for_selector(PAGES)
+    assert (page.text_content(PAGES) or "").replace(",", "").isdigit()
+    changes(page)
+    moves = page.evaluate(
+        """async (selector) => {
+            let moves = 0;
+            new MutationObserver(() => { moves += 1; }).observe(
+                document.querySelector(selector), { childList: true, characterData: true, subtree: true });
+            const began = performance.now();
+            await new Promise((done) => setTimeout(done, 5000));
+            return moves / ((performance.now() - began) / 1000);
+        }""",
+        PAGES,
+    )
+    assert 0 < moves <= 1.25
+    assert said == []
+    context.close()
+
+
+def test_pause_stops_every_change_and_resume_goes_on(running: Running, browser: Browser) -> None:
+    """UX acceptance 16; the key p, and the button."""
+    page = opened(running, browser)
+    changes(page)
+    page.keyboard.press("p")
+    assert page.get_attribute("[data-pause]", "aria-pressed") == "true"
+    assert within(10, lambda: not running.hub.streams), "and its stream is closed"
+    before = page.inner_text("main")
+    page.wait_for_timeout(3_000)
+    assert page.inner_text("main") == before
+    page.click("[data-pause]")
+    changes(page)
+    page.context.close()
+
+
+def test_new_rows_wait_until_they_are_asked_for(running: Running, browser: Browser) -> None:
+    page = opened(running, browser)
+    page.wait_for_selector("#done tr")
+    page.wait_for_selector('[data-show="done"]:not([hidden])', timeout=PATIENCE_MS)
+    before = page.inner_text("#done")
+    page.wait_for_timeout(1_500)
+    assert page.inner_text("#done") == before
+    assert "new" in page.inner_text('[data-show="done"]')
+    page.click('[data-show="done"]')
+    assert page.inner_text("#done") != before
+    page.context.close()
+
+
+def test_a_hidden_tab_closes_its_stream(running: Running, browser: Browser) -> None:
+    """UX acceptance 16. Headless tabs are never hidden, so the browser is told that this one is."""
+    page = opened(running, browser)
+    changes(page)
+    assert len(running.hub.streams) == 1
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    assert within(15, lambda: not running.hub.streams)
+    before = page.text_content(PAGES)
+    page.wait_for_timeout(2_000)
+    assert page.text_content(PAGES) == before
+    page.evaluate(hide, False)
+    changes(page)
+    page.context.close()
+
+
+@pytest.mark.slow
+def test_ten_tabs_have_four_streams_and_all_of_them_change(running: Running, browser: Browser) -> None:
+    """UX acceptance 17: browsers open six connections to a site."""
+    context = Live(running.web, running.base).context(browser)
+    pages = [context.new_page() for _ in range(10)]
+    most = 0
+    for page in pages:
+        page.goto("/c/main", timeout=PATIENCE_MS)
+        most = max(most, len(running.hub.streams))
+    assert within(20, lambda: len(running.hub.streams) == 4)
+    assert most <= 4
+    before = [page.text_content(PAGES) for page in pages]
+    pages[0].wait_for_timeout(15_000)
+    assert all(page.text_content(PAGES) != text for page, text in zip(pages, before, strict=True))
+    context.close()
+    assert within(15, lambda: not running.hub.streams)
+
+
+@pytest.mark.slow
+def test_a_stopped_server_is_noticed_and_a_started_one_too(running: Running, browser: Browser) -> None:
+    """UX acceptance 18."""
+    page = opened(running, browser)
+    changes(page)
+    assert not page.is_visible("[data-stale]")
+    running.stop()
+    page.wait_for_selector("[data-stale]:not([hidden])", timeout=PATIENCE_MS)
+    assert ":" in (page.text_content("[data-stale] time") or ""), "since when"
+    running.start()
+    page.wait_for_selector("[data-stale]", state="hidden", timeout=PATIENCE_MS)
+    changes(page)
+    page.context.close()
+
+
+@pytest.mark.slow
+def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -> None:
+    """UX acceptance 9: from waiting to fetched, on its page, without loading it again."""
+    words = ["casa", "rio", "lua", "mar", "sol", "pedra"]
+    pages = {f"/{word}": html(text=text_of(n)) for n, word in enumerate(words)}
+    pages["/"] = html(*(f"/{word}" for word in words))
+    is_over, roots = threading.Event(), Queue[Root]()
+
+    def meanwhile(root: Root) -> None:
+        roots.put(root)
+        is_over.wait(60)
+
+    def crawl() -> None:
+        crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", meanwhile=meanwhile, courtesy__delay_s=3.0)
+
+    thread = threading.Thread(target=crawl)
+    thread.start()
+    root = roots.get(timeout=30)
+    url = f"{saved(root, 'main').config.collection.seeds[0]}pedra"
+    try:
+        with serving(root.path) as served:
+            page = Live(served.web, served.base).context(browser).new_page()
+            shown = f"/c/main/page?url={quote(url, safe='')}"
+            assert within(30, lambda: page.goto(shown) is not None and page.url.endswith(shown)), "it was found"
+            state = '[data-live="shown_state"]'
+            assert page.inner_text(state) == "waiting"
+            assert page.is_visible('[data-live-if="why_waiting"]')
+            page.evaluate("window.isTheSame = true")
+            page.wait_for_function(
+                "(state) => document.querySelector(state).textContent === '200'", arg=state, timeout=60_000
+            )
+            assert not page.is_visible('[data-live-if="why_waiting"]')
+            assert page.evaluate("window.isTheSame")
+            page.context.close()
+    finally:
+        is_over.set()
+        thread.join(60)
