@@ -16,6 +16,9 @@ refreshing.py  known pages that come again (docs/keep-fresh.md); hostplan.py pla
              policies' plans, weights.py says what matters, yielding.py what gives way, standing.py how fresh it all is
 schedule.py  when runs begin (docs/schedules.md); duties.py decides what is due, coordinator.py does it with charges.py,
              rounds.py visits all known pages again, runs.py remembers runs, agenda.py shows it all
+orders.py    what people want of collections; resident.py goes by it for `teia serve`, with needed.py, ordering.py and
+             removing.py
+drafting.py  a collection that somebody drafts; trying.py and effects.py say what its rules would do
 depths.py    links of pages that turned out to be nearer to a seed than when they were read (T1)
 closing.py   CDXJ beside every closed WARC file
 cells.py, descriptors.py, logrows.py, messages.py, space.py, visits.py     the small things between them

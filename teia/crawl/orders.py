@@ -1,9 +1,10 @@
-"""What people want of collections, whether or not anybody crawls them now: the table `orders` of `control.sqlite` (T2).
+"""Standing orders: what people want of collections, whether or not anybody crawls them now (T2).
 
-A command (control.py) is for a crawl that runs. An order stands until another one is given, through deaths and restarts
-of whoever crawls: a collection that was started is crawled until that has ended, one that was paused stays paused, one
-that was stopped rests until it is started again or its schedule begins the next run. `teia serve` gives orders, and
-the crawler it looks after goes by them; a crawl that somebody began in a terminal does not.
+They are a table of `control.sqlite`. A command (control.py) is for a crawl that runs. An order stands until another one
+is given, through deaths and restarts of whoever crawls: a collection that was started is crawled until that has ended,
+one that was paused stays paused, one that was stopped rests until it is started again or its schedule begins the next
+run. `teia serve` gives orders, and the crawler it looks after goes by them; a crawl that somebody began in a terminal
+does not.
 
 Removing a collection takes both sides: the order says that it is to go, the crawler lets go of its files and says so.
 """

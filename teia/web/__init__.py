@@ -5,6 +5,8 @@
     twins     a page and its JSON twin from one function, with the role both need
     gate      who is asking, and whether they may
     accounts  users, sessions, tokens and the log of what they did
+    supervisor  the crawler that a server looks after
+    drafts    a collection that somebody is drafting; fields has the fields of its form
     pages/    one module per page: its record, how it is made, its address
     rendering templates in two languages; words has numbers and times as people write them
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.cli.grid import plain_lines, printable
-from teia.cli.sql import plain
+from teia.store.fetchlog import plain
 from tests.crawl.handmade import make
 
 from .conftest import Teia

@@ -200,7 +200,7 @@ def _keys(site: Site) -> list[Key]:
 # ---- what was done --------------------------------------------------------------------------------------------------
 
 
-def audit(site: OfSite, before: Annotated[int | None, Query(ge=0)] = None) -> AuditView:
+def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """What people changed, newest first."""
     found = site.accounts.noted(LINES + 1, before)
     shown = found[:LINES]
