@@ -43,5 +43,5 @@ def program() -> Callable[[str], str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole crawls first: with two files at a time, a long one at the end would be waited for alone."""
-    items.sort(key=lambda item: "/system/" not in item.path.as_posix())
+    """Whole crawls first, the longest of all: with two files at a time, one at the end would be waited for alone."""
+    items.sort(key=lambda item: ("test_kill" not in item.path.name, "/system/" not in item.path.as_posix()))
