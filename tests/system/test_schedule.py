@@ -81,7 +81,8 @@ def test_a_missed_start_is_run_at_once_and_goes_on_after_kill_9(tmp_path: Path) 
             until = time.monotonic() + 60
             while not (agenda := answer("schedule", "main", "--data", str(data)))["last"]:
                 assert time.monotonic() < until
-            status = answer("status", "--data", str(data))
+            while (status := answer("status", "--data", str(data)))["state"] != "waiting":
+                assert time.monotonic() < until, "what the process says of itself follows soon after its run's end"
             os.kill(second.pid, signal.SIGTERM)
             out, errors = second.communicate(timeout=20)
         finally:
