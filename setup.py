@@ -15,7 +15,9 @@ else:
     ]
     compiled = cythonize(
         [
-            Extension("teia.lab.simulate._loop", ["teia/lab/simulate/_loop.pyx"]),
+            Extension(
+                "teia.lab.simulate._loop", ["teia/lab/simulate/_loop.pyx"], depends=["teia/lab/simulate/_heap.pxi"]
+            ),
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
             Extension("teia.lib._sorted", ["teia/lib/_sorted.pyx"]),
             Extension("teia.search._rows", ["teia/search/_rows.pyx"]),

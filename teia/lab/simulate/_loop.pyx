@@ -21,76 +21,13 @@ cdef enum:
     SHORTEST_BLOCK = 8
 
 cdef extern from *:
-    void ask_for "__builtin_prefetch"(const void* place) noexcept nogil  # any address will do, also none of ours
+    """
+    /* without the empty instruction a function that only asks for memory counts as one that does nothing */
+    #define ask_for(place) do { __builtin_prefetch(place); __asm__ volatile (""); } while (0)
+    """
+    void ask_for(const void* place) noexcept nogil  # any address will do, also none of ours
 
-
-# ---- heaps: entries by key, equal keys by number --------------------------------------------------------------------
-
-
-cdef inline bint before(double key, int32_t number, double other, int32_t its_number) noexcept nogil:
-    return key < other or (key == other and number < its_number)
-
-
-cdef void sink(double* keys, int32_t* numbers, Py_ssize_t size, Py_ssize_t at) noexcept nogil:
-    cdef double key = keys[at]
-    cdef int32_t number = numbers[at]
-    cdef Py_ssize_t child
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and before(keys[child + 1], numbers[child + 1], keys[child], numbers[child]):
-            child += 1
-        if not before(keys[child], numbers[child], key, number):
-            break
-        keys[at] = keys[child]
-        numbers[at] = numbers[child]
-        at = child
-    keys[at] = key
-    numbers[at] = number
-
-
-cdef void heapify(double* keys, int32_t* numbers, Py_ssize_t size) noexcept nogil:
-    cdef Py_ssize_t at
-    for at in range(size // 2 - 1, -1, -1):
-        sink(keys, numbers, size, at)
-
-
-@cython.final
-cdef class Heap:
-    cdef double[::1] keys
-    cdef int32_t[::1] numbers
-    cdef Py_ssize_t size
-
-    def __cinit__(self, Py_ssize_t room):
-        self.keys = np.empty(max(1, room))
-        self.numbers = np.empty(max(1, room), dtype=np.int32)
-        self.size = 0
-
-    cdef void push(self, double key, int32_t number) noexcept nogil:
-        cdef Py_ssize_t at = self.size, parent
-        self.size += 1
-        while at > 0:
-            parent = (at - 1) // 2
-            if not before(key, number, self.keys[parent], self.numbers[parent]):
-                break
-            self.keys[at] = self.keys[parent]
-            self.numbers[at] = self.numbers[parent]
-            at = parent
-        self.keys[at] = key
-        self.numbers[at] = number
-
-    cdef void drop_first(self) noexcept nogil:
-        self.size -= 1
-        if self.size:
-            self.keys[0] = self.keys[self.size]
-            self.numbers[0] = self.numbers[self.size]
-            sink(&self.keys[0], &self.numbers[0], self.size, 0)
-
-    cdef void first_becomes(self, double key) noexcept nogil:
-        """The first entry gets another key."""
-        self.keys[0] = key
-        sink(&self.keys[0], &self.numbers[0], self.size, 0)
+include "_heap.pxi"
 
 
 cdef inline double rested(double now, double rest_s) noexcept nogil:
@@ -134,6 +71,13 @@ cdef double kth_largest(double* values, Py_ssize_t size, Py_ssize_t k) noexcept 
     return values[k]
 
 
+cdef struct Page:  # what a visit needs of one, in half a line of the cache
+    double fresh
+    double interval
+    double rate
+    double weight
+
+
 cdef struct Candidate:
     double most
     double weight
@@ -154,22 +98,24 @@ cdef class Loop:
     """Crawlers, servers and documents of one world, from its beginning on."""
 
     cdef const int64_t[::1] starts
-    cdef const double[::1] weight, rate, transfer_s, politeness_s
+    cdef const double[::1] transfer_s, politeness_s
+    cdef double[:, ::1] table
+    cdef Page* pages
     cdef double service_s, clock
     cdef bint sends
     cdef int64_t budget
     cdef Heap free, waiting, ready, documents
-    cdef double[::1] fresh, allowed, nominal, slot
+    cdef double[::1] allowed, nominal, slot
     cdef readonly object fresh_s, seen
     # the plan
     cdef int kind
     cdef double base, slots_per_s
     cdef int64_t made, slack
     cdef const int32_t[::1] table_page
-    cdef const double[::1] table_due, interval
+    cdef const double[::1] table_due
     cdef int64_t[::1] head, tail
-    cdef double[::1] due_keys
-    cdef int32_t[::1] due_pages
+    cdef Entries due
+    cdef int64_t[::1] first_due
     cdef Candidate* candidates
     cdef double[::1] scratch, block_end
     cdef int64_t[::1] block_left, chosen
@@ -185,16 +131,19 @@ cdef class Loop:
 
     def __init__(self, starts, weight, rate, age_s, transfer_s, politeness_s, int crawlers, double service_s):
         cdef int crawler
-        servers, pages = len(starts) - 1, len(rate)
-        self.starts, self.weight, self.rate = starts, weight, rate
+        servers = len(starts) - 1
+        self.starts = starts
+        table = np.empty((max(1, len(rate)), 4))
+        self.table = table
+        self.pages = <Page*>&self.table[0, 0]
+        table[: len(rate)] = np.stack((-np.asarray(age_s), np.full(len(rate), np.inf), rate, weight), axis=1)
+        self.fresh_s = table[: len(rate), 0]
         self.transfer_s, self.politeness_s, self.service_s = transfer_s, politeness_s, service_s
         self.sends = bool(np.any(transfer_s))
         self.free, self.waiting, self.ready = Heap(crawlers), Heap(servers), Heap(servers)
         self.documents = Heap(0)
         for crawler in range(crawlers):
             self.free.push(0.0, crawler)
-        self.fresh_s = -np.asarray(age_s)
-        self.fresh = self.fresh_s
         self.allowed = np.full(servers, -np.inf)
         self.clock, self.budget, self.draws = 0.0, 0, False
 
@@ -215,7 +164,7 @@ cdef class Loop:
         self.seen = np.zeros(len(process), dtype=np.int64)
         self.found = self.seen
         self.documents = Heap(len(process))
-        self.fresh_weight, self.fresh_area, self.counted_to = float(np.asarray(self.weight) @ fresh), 0.0, 0.0
+        self.fresh_weight, self.fresh_area, self.counted_to = float((np.asarray(self.table)[:, 3] * fresh).sum()), 0.0, 0.0
         for page in range(<int32_t>len(process)):
             if process[page] != STILL:
                 self.documents.push(self.gap(page), page)
@@ -229,21 +178,23 @@ cdef class Loop:
 
     def follow_intervals(self, double now, const double[::1] interval, due, slot, offset):
         """`due` counts from now; pages that are never due are left out."""
-        cdef Py_ssize_t server, a
-        cdef int32_t page
-        self.kind, self.interval = INTERVALS, interval
-        self.due_keys = np.empty(max(1, len(interval)))
-        self.due_pages = np.empty(max(1, len(interval)), dtype=np.int32)
+        cdef Py_ssize_t server, page, size
+        cdef Entry* heap
         cdef double[::1] first = now + np.asarray(due)
+        self.kind = INTERVALS
+        rooms = (np.diff(self.starts) + 2 * (CHILDREN - 1)) // CHILDREN * CHILDREN  # from line to line
+        self.first_due = np.concatenate(([0], np.cumsum(rooms))) + CHILDREN - 1
+        self.due = Entries(CHILDREN + int(rooms.sum()))
         self.tail = np.zeros(len(slot), dtype=np.int64)
         for server in range(self.tail.shape[0]):
-            a = self.starts[server]
-            for page in range(<int32_t>a, <int32_t>self.starts[server + 1]):
+            heap, size = self.due.at + self.first_due[server], 0
+            for page in range(self.starts[server], self.starts[server + 1]):
+                self.pages[page].interval = interval[page]
                 if interval[page] < INFINITY and first[page] < INFINITY:
-                    self.due_keys[a + self.tail[server]] = first[page]
-                    self.due_pages[a + self.tail[server]] = page
-                    self.tail[server] += 1
-            heapify(&self.due_keys[0] + a, &self.due_pages[0] + a, self.tail[server])
+                    heap[size].key, heap[size].number = first[page], <int32_t>page
+                    size += 1
+            heapify(heap, size)
+            self.tail[server] = size
         self.take_slots(now, slot, offset)
 
     def follow_values(self, double now, bint by_divergence, of_use, slot, offset):
@@ -252,7 +203,7 @@ cdef class Loop:
         self.kind = DIVERGENCE if by_divergence else FRESHNESS
         self.tail = np.array(of_use, dtype=np.int64)
         PyMem_Free(self.candidates)
-        self.candidates = <Candidate*>PyMem_Malloc(max(1, self.rate.shape[0]) * sizeof(Candidate))
+        self.candidates = <Candidate*>PyMem_Malloc(self.table.shape[0] * sizeof(Candidate))
         if self.candidates == NULL:
             raise MemoryError
         self.scratch = np.empty(max(1, widest))
@@ -305,16 +256,16 @@ cdef class Loop:
 
     cdef double next_assignment(self, double until) noexcept nogil:
         """When a crawler is free and a server's turn has come; servers that may be visited are then in `ready`."""
-        cdef double now = max(self.clock, self.free.keys[0]), turn
+        cdef double now = max(self.clock, self.free.heap[0].key), turn
         while self.budget > 0 and now < until:
             self.wake(now)
             turn = INFINITY
             if self.ready.size:
-                turn = max(now, min(self.ready.keys[0], self.behind_at()))
+                turn = max(now, min(self.ready.heap[0].key, self.behind_at()))
                 if turn == now:
                     return now
             if self.waiting.size:
-                turn = min(turn, self.waiting.keys[0])
+                turn = min(turn, self.waiting.heap[0].key)
             now = turn
         return INFINITY
 
@@ -324,8 +275,8 @@ cdef class Loop:
 
     cdef void wake(self, double now) noexcept nogil:
         cdef int32_t server
-        while self.waiting.size and self.waiting.keys[0] <= now:
-            server = self.waiting.numbers[0]
+        while self.waiting.size and self.waiting.heap[0].key <= now:
+            server = self.waiting.heap[0].number
             self.waiting.drop_first()
             if self.kind == TIMETABLE:
                 self.ready.push(self.base + self.table_due[self.head[server]], server)
@@ -344,8 +295,8 @@ cdef class Loop:
 
     cdef int32_t assign(self, double now, double* late, double* before) noexcept nogil:
         """The most overdue server gets a visit; -1 if none of its pages is worth one."""
-        cdef int32_t server = self.ready.numbers[0], row
-        cdef double due = self.ready.keys[0], transfer_s
+        cdef int32_t server = self.ready.heap[0].number, row
+        cdef double due = self.ready.heap[0].key, transfer_s
         self.ready.drop_first()
         if self.kind == TIMETABLE:
             row = self.table_page[self.head[server]]
@@ -360,7 +311,7 @@ cdef class Loop:
             transfer_s = self.transfer_s[row] if self.sends else 0.0
             self.free.first_becomes(now + max(self.service_s, transfer_s))
             self.allowed[server] = rested(now, max(self.politeness_s[server], transfer_s))
-            late[0], before[0] = max(0.0, now - due), self.fresh[row]
+            late[0], before[0] = max(0.0, now - due), self.pages[row].fresh
             self.budget -= 1
             self.made += 1
             self.refresh(row, now)
@@ -368,24 +319,29 @@ cdef class Loop:
         return row
 
     cdef int32_t due_first(self, int32_t server, double now, double* due) noexcept nogil:
-        """The page that is due first. Memory is asked ahead for the next servers' heaps, which are in no cache."""
-        cdef int64_t a = self.starts[server], place, then
-        cdef int32_t row = self.due_pages[a]
-        for place in range(min(3, self.ready.size)):
-            then = self.starts[self.ready.numbers[place]]
-            ask_for(&self.due_keys[then + 7])
-            if place == 0:
-                ask_for(&self.due_keys[then + 15])
-                ask_for(&self.due_pages[then + 7])
-                ask_for(&self.interval[self.due_pages[then]])
-                ask_for(&self.fresh[self.due_pages[then]])
-            else:
-                ask_for(&self.due_keys[then])
-                ask_for(&self.due_pages[then])
-        due[0] = self.due_keys[a]
-        self.due_keys[a] = now + self.interval[row]
-        sink(&self.due_keys[a], &self.due_pages[a], self.tail[server], 0)
+        """The page that is due first."""
+        cdef Entry* heap = self.due.at + self.first_due[server]
+        cdef int32_t row = heap[0].number
+        self.ask_ahead(self.ready.heap, self.ready.size)
+        self.ask_ahead(self.waiting.heap, self.waiting.size)
+        due[0] = heap[0].key
+        heap[0].key = now + self.pages[row].interval
+        sink(heap, self.tail[server], 0)
         return row
+
+    cdef inline void ask_ahead(self, Entry* servers, Py_ssize_t size) noexcept nogil:
+        """Ask memory for what the next servers' visits will look at first: most of it is in no cache."""
+        cdef Entry* heap
+        cdef Py_ssize_t place, child
+        for place in range(min(1 + CHILDREN, size)):
+            heap = self.due.at + self.first_due[servers[place].number]
+            if place == 0:
+                ask_for(&self.pages[heap[0].number])
+                for child in range(1, 1 + CHILDREN):
+                    ask_for(heap + CHILDREN * child + 1)
+            else:
+                ask_for(heap)
+                ask_for(heap + 1)
 
     # ---- by value: only pages that can become the most valuable within a block of slots are looked at
 
@@ -440,15 +396,15 @@ cdef class Loop:
         self.block_left[server], self.block_end[server] = length, end
         if pages > 2 * length:
             for row in range(a, a + pages):
-                self.scratch[row - a] = self.worth(self.weight[row], self.rate[row], now - self.fresh[row])
+                self.scratch[row - a] = self.worth(self.pages[row].weight, self.pages[row].rate, now - self.pages[row].fresh)
             threshold = kth_largest(&self.scratch[0], pages, length) * (1.0 - 1e-9)
         for row in range(a, a + pages):
-            most = self.worth(self.weight[row], self.rate[row], end - self.fresh[row])
+            most = self.worth(self.pages[row].weight, self.pages[row].rate, end - self.pages[row].fresh)
             if most >= threshold:
                 self.candidates[a + chosen].most = most * (1.0 + 1e-9)
-                self.candidates[a + chosen].weight = self.weight[row]
-                self.candidates[a + chosen].rate = self.rate[row]
-                self.candidates[a + chosen].fresh = self.fresh[row]
+                self.candidates[a + chosen].weight = self.pages[row].weight
+                self.candidates[a + chosen].rate = self.pages[row].rate
+                self.candidates[a + chosen].fresh = self.pages[row].fresh
                 self.candidates[a + chosen].row = <int32_t>row
                 chosen += 1
         self.chosen[server] = chosen
@@ -458,24 +414,24 @@ cdef class Loop:
     # ---- document modified
 
     cdef void refresh(self, int32_t row, double now) noexcept nogil:
-        self.fresh[row] = now
+        self.pages[row].fresh = now
         if self.draws and not self.is_fresh[row]:
             self.found[row] += 1
-            if self.rate[row] < INFINITY:
+            if self.pages[row].rate < INFINITY:
                 self.is_fresh[row] = 1
-                self.fresh_weight += self.weight[row]
+                self.fresh_weight += self.pages[row].weight
 
     cdef void modify(self, double until) noexcept nogil:
         cdef double when
         cdef int32_t row
         if not self.draws:
             return
-        while self.documents.size and self.documents.keys[0] <= until:
-            when, row = self.documents.keys[0], self.documents.numbers[0]
+        while self.documents.size and self.documents.heap[0].key <= until:
+            when, row = self.documents.heap[0].key, self.documents.heap[0].number
             self.count_to(when)
             if self.is_fresh[row]:
                 self.is_fresh[row] = 0
-                self.fresh_weight -= self.weight[row]
+                self.fresh_weight -= self.pages[row].weight
             self.documents.first_becomes(when + self.gap(row))
         self.count_to(until)
 
@@ -492,9 +448,9 @@ cdef class Loop:
         bits = mixed(bits + <uint64_t>self.drawn[row] * <uint64_t>0xD1B54A32D192ED03)
         chance = (<double>(bits >> 11) + 0.5) / 9007199254740992.0
         if self.process[row] == POISSON:
-            return -log(chance) / self.rate[row]
+            return -log(chance) / self.pages[row].rate
         if self.process[row] == PARETO:
-            return self.smallest * pow(chance, self.exponent) / self.rate[row]
+            return self.smallest * pow(chance, self.exponent) / self.pages[row].rate
         if self.drawn[row] == 1:
-            return chance / self.rate[row]
-        return (1.0 + self.jitter * (2.0 * chance - 1.0)) / self.rate[row]
+            return chance / self.pages[row].rate
+        return (1.0 + self.jitter * (2.0 * chance - 1.0)) / self.pages[row].rate

@@ -24,9 +24,10 @@ class Lateness:
     counts: Numbers = field(default_factory=lambda: np.zeros(CELLS_PER_DECADE * DECADES + 2, dtype=np.int64))
 
     def add(self, late_s: Floats) -> None:
-        cell = np.log10(np.maximum(late_s, FINEST_S / 10) / FINEST_S) * CELLS_PER_DECADE
-        cell = np.clip(np.floor(cell) + 1, 0, len(self.counts) - 1).astype(np.int64)
-        self.counts += np.bincount(cell, minlength=len(self.counts))
+        for part in blocks(len(late_s)):
+            cell = np.log10(np.maximum(late_s[part], FINEST_S / 10) / FINEST_S) * CELLS_PER_DECADE
+            cell = np.clip(np.floor(cell) + 1, 0, len(self.counts) - 1).astype(np.int64)
+            self.counts += np.bincount(cell, minlength=len(self.counts))
 
     def quantile_s(self, share: float) -> float:
         """So late, or less, was this share of the visits; 0 for less than a millisecond."""
