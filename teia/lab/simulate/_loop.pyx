@@ -164,7 +164,8 @@ cdef class Loop:
         self.seen = np.zeros(len(process), dtype=np.int64)
         self.found = self.seen
         self.documents = Heap(len(process))
-        self.fresh_weight, self.fresh_area, self.counted_to = float((np.asarray(self.table)[:, 3] * fresh).sum()), 0.0, 0.0
+        self.fresh_weight = float((np.asarray(self.table)[:, 3] * fresh).sum())
+        self.fresh_area, self.counted_to = 0.0, 0.0
         for page in range(<int32_t>len(process)):
             if process[page] != STILL:
                 self.documents.push(self.gap(page), page)
@@ -392,20 +393,22 @@ cdef class Loop:
         cdef int64_t row, a = self.starts[server], pages = self.starts[server + 1] - a, chosen = 0
         cdef int64_t length = max(<int64_t>SHORTEST_BLOCK, <int64_t>sqrt(<double>pages))
         cdef double threshold = -1.0, end, most
+        cdef Page* page
+        cdef Candidate* it
         end = now + length * self.slot[server]
         self.block_left[server], self.block_end[server] = length, end
         if pages > 2 * length:
             for row in range(a, a + pages):
-                self.scratch[row - a] = self.worth(self.pages[row].weight, self.pages[row].rate, now - self.pages[row].fresh)
+                page = &self.pages[row]
+                self.scratch[row - a] = self.worth(page.weight, page.rate, now - page.fresh)
             threshold = kth_largest(&self.scratch[0], pages, length) * (1.0 - 1e-9)
         for row in range(a, a + pages):
-            most = self.worth(self.pages[row].weight, self.pages[row].rate, end - self.pages[row].fresh)
+            page = &self.pages[row]
+            most = self.worth(page.weight, page.rate, end - page.fresh)
             if most >= threshold:
-                self.candidates[a + chosen].most = most * (1.0 + 1e-9)
-                self.candidates[a + chosen].weight = self.pages[row].weight
-                self.candidates[a + chosen].rate = self.pages[row].rate
-                self.candidates[a + chosen].fresh = self.pages[row].fresh
-                self.candidates[a + chosen].row = <int32_t>row
+                it = &self.candidates[a + chosen]
+                it.most = most * (1.0 + 1e-9)
+                it.weight, it.rate, it.fresh, it.row = page.weight, page.rate, page.fresh, <int32_t>row
                 chosen += 1
         self.chosen[server] = chosen
         if chosen > 1:
