@@ -39,14 +39,17 @@ def test_columns_are_wanted_whole_and_of_others_the_end(tmp_path: Path, monkeypa
     assert asked == expected
 
 
-def test_dictionaries_and_small_segments_are_wanted_from_the_smallest_as_far_as_they_may(
+def test_small_segments_are_wanted_from_the_smallest_as_far_as_they_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_for(monkeypatch)
     monkeypatch.setattr(paging, "SMALL_BYTES", 6)
-    files = files_of(tmp_path, {"a.term": 50, "b.term": 10, "c.term": 30, "c.idx": 5, "b.pos": 7, "a.store": 1})
+    files = files_of(tmp_path, {"a.term": 50, "b.term": 4, "c.term": 3, "c.idx": 5, "b.pos": 7, "a.store": 1})
     paging.read_words_ahead(files, most=50)
-    assert list(asked) == ["c.idx", "b.term", "c.term"]
+    assert list(asked) == ["c.term", "b.term", "c.idx"]
+    asked.clear()
+    paging.read_words_ahead(files, most=9)
+    assert list(asked) == ["c.term", "b.term"]
 
 
 def test_asking_brings_a_file_into_memory_and_a_missing_one_is_no_error(tmp_path: Path) -> None:
