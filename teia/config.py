@@ -16,8 +16,9 @@ import dataclasses
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
@@ -112,6 +113,8 @@ class CourtesySettings:
     cdn_nets: tuple[str, ...] = setting(
         (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s"
     )
+    delays: tuple[str, ...] = setting((), "hosts that rest longer than delay_s, like www.example.org=20, in seconds")
+    paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
     user_agent: str = setting(
         "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+"
@@ -372,10 +375,14 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+_hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
+"""The types of a section's fields. Finding them takes a while, and web pages read settings all the time."""
+
+
 def keys_of(tree: type[Any], prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
     """Every dotted key of a tree of sections, with its field, in the order they are declared."""
     keys: dict[str, dataclasses.Field[Any]] = {}
-    hints = get_type_hints(tree)
+    hints = _hints(tree)
     for each in fields(tree):
         if dataclasses.is_dataclass(hints[each.name]):
             keys.update(keys_of(hints[each.name], f"{prefix}{each.name}."))
@@ -394,7 +401,7 @@ def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:
 
 
 def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
-    hints = get_type_hints(tree)
+    hints = _hints(tree)
     arguments: dict[str, Any] = {}
     for each in fields(tree):  # type: ignore[arg-type]  # every caller passes a dataclass
         key = f"{prefix}{each.name}"
@@ -424,7 +431,7 @@ def from_text(tree: type[Any], key: str, text: str) -> Any:
 
 def _hint_of(tree: type[Any], key: str) -> Any:
     for name in key.split("."):
-        tree = get_type_hints(tree)[name]
+        tree = _hints(tree)[name]
     return tree
 
 

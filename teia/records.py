@@ -65,6 +65,7 @@ class Outcome(StrEnum):
     SOFT_404 = "soft_404"
     PARSE_FAILED = "parse_failed"
     GONE = "gone"
+    DROPPED = "dropped"
     SYSTEM = "system"
 
     @property

@@ -18,12 +18,17 @@ from teia.cli.output import progress_console
 from teia.clock import WallClock
 from teia.errors import StoreError
 from teia.lab.process import lab_process
-from teia.store.root import open_root
+from teia.store.root import Root, open_root
 
+NAME = "demo"
 DELAY_S = 0.2
 PAGES = 400
 HOSTS = 25
 NETWORK = "127.77.0.0/16"
+TIME_FACTOR = 5_000
+KEPT = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
+"""While somebody looks at it the web changes, a day's worth in a quarter of a minute, and is visited again, at leisure."""
+
 RETRY_WAIT_S = 0.5
 SLOW_S = 2.0
 """Failed answers are tried again soon and silent servers given up soon: a demonstration should not wait for them."""
@@ -62,6 +67,7 @@ def demo(
         spec = Path(plans) / "world.toml"
         spec.write_text(SPEC, "utf-8")
         size = ["--pages", str(pages), "--hosts", str(min(pages, HOSTS)), "--seed", str(seed)]
+        size += ["--time-factor", str(TIME_FACTOR)]
         place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
         with lab_process("--spec", str(spec), *size, *place) as lab:
             console.print(f"a web of {lab['pages']:,} pages on {lab['hosts']} servers, made up from seed {seed}")
@@ -70,8 +76,10 @@ def demo(
                 " (5 s by default; these are ours)",
                 soft_wrap=True,
             )
-            crawl_with(open_root(folder, create=True), "demo", None, _flags(lab), as_json)
+            root = open_root(folder, create=True)
+            crawl_with(root, NAME, None, _flags(lab), as_json)
             if not once:
+                _keep_fresh(root)
                 _say_what_next(lab, folder, kept=data is not None)
                 _serve(folder, web_port)
 
@@ -86,6 +94,22 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
         "fetch.dns": lab["dns"],
         "fetch.allow_nets": [NETWORK],
     }
+
+
+def _keep_fresh(root: Root) -> None:
+    """Let the crawler that serves the pages go on: what changes is seen, and every page says when it comes again."""
+    from teia.crawl.changing import change
+    from teia.crawl.control import Command
+    from teia.crawl.edits import Edit, Operator
+    from teia.crawl.ordering import order
+
+    clock = WallClock()
+    change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)
+    order(root, NAME, Command.RUN, clock)
+    progress_console().print(
+        f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones, and are now kept fresh; every server rests"
+        f" {KEPT['courtesy.delay_s']:g} s."
+    )
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from teia.cli.output import print_json, progress_console
+from teia.cli.output import print_json
+from teia.cli.supervised import Progress, Supervised
 from teia.clock import WallClock
 
 
@@ -27,6 +28,7 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")] = Path("lab-report"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same numbers.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on the last line.")] = False,
+    supervised: Supervised = False,
 ) -> None:
     """Run experiments of the papers: a REPORT.md with the published numbers beside ours, tables (CSV), figures (SVG).
 
@@ -34,8 +36,8 @@ def reproduce(
     """
     from teia.lab.reproduce import runner
 
-    console = progress_console()
-    done = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=console.print)
+    progress = Progress(supervised)
+    done = runner.reproduce(ids, seed=seed, quick=quick, out=out, clock=WallClock(), progress=progress.say)
     if as_json:
         print_json(runner.summary(done))
     else:

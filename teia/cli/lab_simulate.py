@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 from teia.cli.options import AsJson
-from teia.cli.output import print_json, progress_console, result_console
+from teia.cli.output import print_json, result_console
+from teia.cli.supervised import Progress, Supervised
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def simulate(
     visits: Annotated[Path | None, typer.Option(metavar="FILE", help="Write page,time of every visit.")] = None,
     sampled: Annotated[bool, typer.Option("--sampled", help="Draw changes too, beside what is expected.")] = False,
     as_json: AsJson = False,
+    supervised: Supervised = False,
 ) -> None:
     """Carry out policies in one world, event by event: staleness, visits and lateness of each, and the bounds.
 
@@ -68,7 +70,8 @@ def simulate(
     made_up = {"theta": theta, "rates": rates, "weights": weights, "rate_unit_s": UNIT_S[rate_unit]}
     world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
     names = names_of(world) if visits is not None else []
-    result = compare(world, names, asked, WallClock(), progress_console().print)
+    progress = Progress(supervised)
+    result = compare(world, names, asked, WallClock(), progress.say, progress.reached)
     result |= {"politeness_s": politeness_s} | ({} if scenario else {"rate_unit": rate_unit, "theta": theta})
     _print(result)
     if as_json:

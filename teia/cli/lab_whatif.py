@@ -10,6 +10,7 @@ import typer
 from teia.cli.grid import print_grid
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json
+from teia.cli.supervised import Progress, Supervised
 
 if TYPE_CHECKING:
     from teia.lab.whatif.answer import HostLoad, Side, WhatIf
@@ -28,6 +29,7 @@ def whatif(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="What chance is drawn from.")] = 1,
     top: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many hosts are listed.")] = 10,
     as_json: AsJson = False,
+    supervised: Supervised = False,
 ) -> None:
     """Predict how fresh a collection would be kept otherwise: beside it as it is, with what hosts would bear.
 
@@ -42,8 +44,9 @@ def whatif(
     asked = Asked(delay, budget, policy, nodes, days, seed, top)
     root = open_root(data)
     chosen = choose(root, collection)
+    progress = Progress(supervised)
     with looking(root, chosen) as source:
-        found = what_if(source, asked, WallClock())
+        found = what_if(source, asked, WallClock(), progress.reached)
     _print(chosen, found)
     if as_json:
         print_json({"collection": chosen, **_rounded(asdict(found))})

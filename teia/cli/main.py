@@ -26,6 +26,7 @@ from teia.cli.exits import RootGroup, exit_status
 CRAWLING = "Crawling"
 LOOKING = "Looking at what was crawled"
 LABORATORY = "Laboratory"
+MACHINES = "Many machines"
 SETTINGS = "Settings"
 
 COMMANDS = {
@@ -35,6 +36,7 @@ COMMANDS = {
     "block": ("teia.cli.change:block", CRAWLING),
     "unblock": ("teia.cli.change:unblock", CRAWLING),
     "set": ("teia.cli.change:set_settings", CRAWLING),
+    "queue": ("teia.cli.queue:queue", CRAWLING),
     "schedule": ("teia.cli.schedule:schedule", CRAWLING),
     "status": ("teia.cli.control:status", CRAWLING),
     "pause": ("teia.cli.control:pause", CRAWLING),
@@ -50,6 +52,8 @@ COMMANDS = {
     "import": ("teia.cli.import_:app", CRAWLING),
     "audit": ("teia.cli.audit:app", LOOKING),
     "rebuild": ("teia.cli.rebuild:app", CRAWLING),
+    "cluster": ("teia.cli.cluster:app", MACHINES),
+    "node": ("teia.cli.node:node", MACHINES),
     "lab": ("teia.cli.lab:app", LABORATORY),
     "bench": ("teia.cli.bench:app", LABORATORY),
     "config": ("teia.cli.config:config", SETTINGS),

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from teia.clock import Clock
 from teia.frontier.cell import FrontierCell
+from teia.frontier.journal import Journal
 from teia.frontier.order import Order
 from teia.frontier.reorder import put_in_order
 from teia.index.handover import Handover
@@ -23,10 +24,18 @@ from teia.store.root import CellFolder
 class Cell:
     """One cell, open for writing."""
 
-    def __init__(self, folder: CellFolder, collection: str, order: Order, file_bytes: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder: CellFolder,
+        collection: str,
+        order: Order,
+        file_bytes: int,
+        clock: Clock,
+        journal: Journal | None = None,
+    ) -> None:
         self.number = folder.number
         self.folder = folder
-        self.frontier = FrontierCell(folder.frontier, order)
+        self.frontier = FrontierCell(folder.frontier, order, journal=journal)
         put_in_order(self.frontier)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self.archive = self._open_archive()

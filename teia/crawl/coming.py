@@ -25,7 +25,7 @@ from teia.frontier.taking import of_lane, of_page
 from teia.urls import site_of, slot_of
 
 HOSTS_LOOKED_AT = 200
-MATCHED_AMONG = 5_000
+MATCHED_AMONG = 3_000
 """URLs that are looked through for a text, of all hosts that are looked at together."""
 
 OF_EACH_AT_LEAST = 20
@@ -129,8 +129,11 @@ class _Host:
 
     def _slots(self) -> Iterator[tuple[Queued, float]]:
         """One URL a slot, as refills would read them, each with when it goes; where none is ready the host waits."""
-        new, retries = self._lane(LANE_NEW), self._lane(LANE_DUE)
-        known = self._known() if self._settings.keep else iter(())
+        waits = self._line.waits
+        new = self._lane(LANE_NEW) if waits.new else iter(())
+        retries = self._lane(LANE_DUE) if waits.retry else iter(())
+        has_known = self._settings.keep and (waits.refresh_due or waits.refresh_later)
+        known = self._known() if has_known else iter(())
         url, again, page = next(new, None), next(retries, None), next(known, None)
         at_s, number = self._begins_s, self._line.requests
         while url is not None or again is not None or page is not None:
@@ -150,7 +153,7 @@ class _Host:
                 again = next(retries, None)
             else:
                 url = next(new, None)
-        for suspect in self._lane(LANE_LATER):
+        for suspect in self._lane(LANE_LATER) if waits.suspect else ():
             yield suspect, at_s
             at_s += self._line.slot_s
 

@@ -133,7 +133,7 @@ class Committer:
         self._clock = clock
         self._delivered: dict[int, int] = {}
         self._forget_at = clock.ticks_s() + FORGET_EVERY_S
-        self._order = cells[0].frontier.order
+        self._order = next(iter(cells)).frontier.order
         self._promised: dict[int, float] = {}
 
     def commit(self, group: Group) -> Committed:

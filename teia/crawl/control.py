@@ -38,6 +38,10 @@ KEPT_S = 86_400.0
 MAX_WISHES = 1_000
 """Of a collection, that wait at a time."""
 
+DEEDS_KEPT_S = 30 * 86_400.0
+"""How long a deed on many URLs is remembered when it is done."""
+
+_DEEDS = "SELECT id, mark, chosen, who, asked_s, number, done_s FROM deeds"
 _DDL = """
 CREATE TABLE IF NOT EXISTS commands (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, command TEXT NOT NULL,
@@ -51,6 +55,17 @@ CREATE TABLE IF NOT EXISTS wishes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, url TEXT NOT NULL, asked_s REAL NOT NULL,
     UNIQUE (collection, url)
 );
+CREATE TABLE IF NOT EXISTS deeds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, mark TEXT NOT NULL, chosen TEXT NOT NULL,
+    who TEXT NOT NULL, asked_s REAL NOT NULL, number INTEGER NOT NULL DEFAULT 0, done_s REAL
+);
+CREATE TABLE IF NOT EXISTS rereads (
+    collection TEXT NOT NULL, origin TEXT NOT NULL, asked_s REAL NOT NULL, PRIMARY KEY (collection, origin)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dismissed (
+    collection TEXT NOT NULL, kind TEXT NOT NULL, about TEXT NOT NULL, badness REAL NOT NULL, who TEXT NOT NULL,
+    time_s REAL NOT NULL, PRIMARY KEY (collection, kind, about)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
     collection TEXT PRIMARY KEY, pid INTEGER NOT NULL, started_s REAL NOT NULL, updated_s REAL NOT NULL,
     account TEXT NOT NULL
@@ -151,6 +166,46 @@ class Control:
         sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
         self._write(sql, (collection, url, now_s))
 
+    def ask_reread(self, collection: str, origin: str, now_s: float) -> None:
+        """Ask for a robots.txt to be read anew; waits for a crawl if none runs, for a day at most."""
+        self._write("DELETE FROM rereads WHERE asked_s < ?", (now_s - KEPT_S,))
+        self._write("INSERT OR REPLACE INTO rereads VALUES (?, ?, ?)", (collection, origin, now_s))
+
+    def rereads(self, collection: str) -> list[tuple[str, float]]:
+        """Return (origin, asked) of the robots.txt files that somebody wants read anew."""
+        sql = "SELECT origin, asked_s FROM rereads WHERE collection = ? LIMIT ?"
+        return self._db.execute(sql, (collection, MAX_WISHES)).fetchall()
+
+    def reread_done(self, collection: str, origin: str) -> None:
+        self._write("DELETE FROM rereads WHERE collection = ? AND origin = ?", (collection, origin))
+
+    def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
+        """Set a warning aside (dismissals.py)."""
+        row = (collection, kind, about, badness, who, now_s)
+        self._write("INSERT OR REPLACE INTO dismissed VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def restore(self, collection: str, kind: str, about: str) -> bool:
+        """Show a warning again; returns whether it was set aside."""
+        sql = "DELETE FROM dismissed WHERE collection = ? AND kind = ? AND about = ?"
+        with sqlite_errors(self.path):
+            return self._db.execute(sql, (collection, kind, about)).rowcount > 0
+
+    def dismissed(self, collection: str) -> list[tuple[Any, ...]]:
+        """Return (kind, about, badness, who, time) of the warnings that were set aside."""
+        sql = "SELECT kind, about, badness, who, time_s FROM dismissed WHERE collection = ? ORDER BY time_s DESC"
+        return self._db.execute(sql, (collection,)).fetchall()
+
+    def ask_deed(self, collection: str, mark: str, chosen: str, who: str, now_s: float) -> int:
+        """Write a deed on many URLs down (bulk.py); returns its number."""
+        self._write("DELETE FROM deeds WHERE done_s < ?", (now_s - DEEDS_KEPT_S,))
+        sql = "INSERT INTO deeds (collection, mark, chosen, who, asked_s) VALUES (?, ?, ?, ?, ?)"
+        return self._write(sql, (collection, mark, chosen, who, now_s))
+
+    def last_deeds(self, collection: str, limit: int) -> list[tuple[Any, ...]]:
+        """Return (number, mark, what, who, asked, URLs, done) of the last deeds, newest first."""
+        sql = f"{_DEEDS} WHERE collection = ? ORDER BY id DESC LIMIT ?"
+        return self._db.execute(sql, (collection, limit)).fetchall()
+
     # -- the crawler ---------------------------------------------------------------------------------------
 
     def last_change(self) -> int:
@@ -174,6 +229,24 @@ class Control:
     def grant(self, number: int) -> None:
         """Forget a wish: it is in the frontier."""
         self._write("DELETE FROM wishes WHERE id = ?", (number,))
+
+    def deeds(self, collection: str) -> list[tuple[Any, ...]]:
+        """The same of those that are not done, oldest first."""
+        sql = f"{_DEEDS} WHERE collection = ? AND done_s IS NULL ORDER BY id"
+        return self._db.execute(sql, (collection,)).fetchall()
+
+    def last_deed_done(self, collection: str) -> float | None:
+        """When the last deed on many URLs was done; None if there was none."""
+        sql = "SELECT max(done_s) FROM deeds WHERE collection = ?"
+        found: float | None = self._db.execute(sql, (collection,)).fetchone()[0]
+        return found
+
+    def note_deed(self, number: int, urls: int) -> None:
+        """Say how many URLs a deed was for so far."""
+        self._write("UPDATE deeds SET number = ? WHERE id = ?", (urls, number))
+
+    def deed_done(self, number: int, urls: int, now_s: float) -> None:
+        self._write("UPDATE deeds SET number = ?, done_s = ? WHERE id = ?", (urls, now_s, number))
 
     def begin(self, collection: str, now_s: float) -> None:
         """Announce a crawl; commands that an earlier one never saw are no longer meant."""

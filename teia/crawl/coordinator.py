@@ -20,6 +20,7 @@ from math import inf
 
 from teia.clock import Clock
 from teia.config import Config, ScheduleSettings, keys_of
+from teia.crawl.bulk import carry_out
 from teia.crawl.charges import Charge, config_for, schedule_in
 from teia.crawl.control import ACCOUNT_S, POLL_S, Command, Control
 from teia.crawl.crawl import Counts, State
@@ -320,8 +321,10 @@ class Coordinator:
         control, now_s = self._control, self._clock.now_s()
         for charge in list(self.charges.values()):
             self._obey(charge, control.take(charge.name, now_s))
-            if charge.crawl is not None:
-                hear(control, charge.crawl)
+            if charge.crawl is not None and self._crawler is not None:
+                hear(control, self._crawler, charge.crawl, self._clock)
+            elif control.deeds(charge.name):
+                await asyncio.to_thread(carry_out, self._root, charge.name, self._clock)
         last = control.last_change()
         if last > self._since:
             await self._take_changes()

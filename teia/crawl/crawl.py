@@ -24,6 +24,7 @@ from teia.crawl.naming import Names
 from teia.crawl.soft404 import PROBE, take_up
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Found
+from teia.frontier.hostrules import PAUSED, paused_hosts
 from teia.frontier.ledger import InForce, Rest
 from teia.frontier.order import order_named
 from teia.frontier.politeness import Place
@@ -121,6 +122,7 @@ class Crawl:
         self._oldest = 0.0
         self._restless = order_named(config.collection.order).restless
         self.keeps_fresh = config.refresh.keep
+        self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.names = Names(None)
         self.live = Live()
 
@@ -145,6 +147,7 @@ class Crawl:
         """Go by other settings from now on. What they let in again is found by the next commits."""
         self.add_seeds([seed for seed in meaning.seeds if seed not in self.meaning.seeds])
         self.config, self.meaning = config, meaning
+        self._paused_hosts = paused_hosts(config.courtesy.paused)
         self.reading = with_focus(meaning.reading, decode_reading(self.reading).focus)
         self._must_judge, self._courtesy = True, courtesy
         for queue in self.queues.values():
@@ -188,16 +191,28 @@ class Crawl:
 
     # -- visits --------------------------------------------------------------------------------------------
 
-    def may_start(self, item: Queued) -> bool:
-        """Whether another visit may begin: running, and not beyond the number of pages asked for."""
+    def may_start(self, queue: HostQueue, item: Queued) -> bool:
+        """Whether another visit may begin: running, of no paused host, and not beyond the pages asked for."""
         if self.state is not State.RUNNING:
+            return False
+        if queue.host in self._paused_hosts:
+            if not queue.parked:
+                self.park(queue, PAUSED)
             return False
         limit = self.config.limits.pages
         return not limit or item.purpose == "robots" or self.counts.pages + self._open_pages < limit
 
+    def reaches(self, url: str) -> bool:  # noqa: ARG002  # a node of a cluster reaches the hosts of its cells
+        """Whether this crawler may ask a URL's host at all."""
+        return True
+
     def hold(self, queue: HostQueue) -> None:
-        """Keep a host that may not start now; it is looked at again after the next commit, or on `resume`."""
-        self._held.append(queue)
+        """Keep a host that may not start now; it is looked at again after the next commit, or on `resume`.
+
+        One that is left alone is looked at when the settings are others.
+        """
+        if not queue.parked:
+            self._held.append(queue)
 
     def _release_held(self, schedule: Schedule) -> None:
         held, self._held = self._held, []
@@ -385,6 +400,8 @@ class Crawl:
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
             self._put_back(self.queues[name], patterns)
+        for name in self.committer.wishes.take_changed():
+            self._forget_buffer(name)
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
@@ -407,6 +424,13 @@ class Crawl:
         queue.buffer[:] = [item for item in queue.buffer if item.key not in shunned]
         queue.loaded -= shunned
         self._look_now(queue)
+
+    def _forget_buffer(self, name: str) -> None:
+        """Have a host's URLs read anew: what waits on disk, and in which order, is not what it was."""
+        queue = self.queues.get(name)
+        if queue is not None:
+            queue.loaded.difference_update(item.key for item in queue.buffer)
+            queue.buffer.clear()
 
     def _look_now(self, queue: HostQueue) -> None:
         queue.exhausted = False

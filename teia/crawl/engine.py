@@ -37,6 +37,7 @@ from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
+from teia.frontier.hostrules import courtesy_of_all
 from teia.frontier.ledger import InForce
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.metrics import Metrics
@@ -44,18 +45,13 @@ from teia.parse.pool import ChildPool, Lost
 from teia.records import Fetched, Outcome
 from teia.urls import Parts, split
 
-TICK_S = 0.01
-BRISK_TICK_S = 0.001
-BRISK_S = 0.1
+TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
 """A host that need not rest is asked again within a brisk tick; ticks are brisk so long after it has answered."""
 
-MAX_IN_FLIGHT = 2_000
-MAX_UNCOMMITTED = 2_048
-REFUSED_PER_TURN = 64
+MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TURN = 2_000, 2_048, 64
 GRACE_S = 5.0
 """How long a stop waits for requests that are under way."""
-DISK_RETRY_S = 5.0
-DISK_LOOK_S = 1.0
+DISK_RETRY_S, DISK_LOOK_S = 5.0, 1.0
 FORGET_EVERY_S = 60.0
 """How often hosts that have rested are dropped from memory; there may be 100,000 of them."""
 
@@ -174,7 +170,7 @@ class Crawler:
         shared = config if crawl.number == 0 else self.crawls[0].config
         courtesy = InForce(self._clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host)
         crawl.reconfigure(config, meaning, courtesy, self._schedule)
-        self._schedule.take(shared.courtesy)
+        self._schedule.take(courtesy_of_all([each.config for each in self.crawls]))
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
         for queue in crawl.queues.values():
@@ -212,7 +208,7 @@ class Crawler:
             if item.purpose == "robots" and not item.hops and crawl.spent(queue):
                 self._forgo_robots(queue)
                 continue
-            if not crawl.may_start(item):
+            if not crawl.may_start(queue, item):
                 crawl.hold(queue)
                 held = True
                 break
@@ -267,6 +263,13 @@ class Crawler:
         else:
             return Permission.GO
         return Permission.SETTLED
+
+    def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
+        """Ask for a robots.txt anew, ahead of its host's pages; returns whether it was read since then."""
+        errand = self._robots.again(origin, since_s)
+        if errand is not None:
+            crawl.run_errand(errand, self._schedule)
+        return errand is None and origin not in self._robots.awaited
 
     def _forgo_robots(self, queue: HostQueue) -> None:
         """Leave a robots.txt unasked: its host or site has had its share, so no page would follow it."""
@@ -382,6 +385,9 @@ class Crawler:
         to = visit.result.redirect_to
         if to and crawl.meaning.blocks(to):
             visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it is at {to}, which is excluded"
+            self._learn_robots(crawl, visit, 0, b"")
+        elif to and not crawl.reaches(to):
+            visit.outcome, visit.detail = Outcome.ROBOTS_UNREACHABLE, f"it is at {to}, which another node may ask"
             self._learn_robots(crawl, visit, 0, b"")
         elif to and visit.item.hops < crawl.config.limits.redirects:
             crawl.run_errand(self._robots.next_hop(visit.item, to), self._schedule)

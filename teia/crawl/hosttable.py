@@ -14,6 +14,7 @@ from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.reports.source import OpenCell, snapshot
 from teia.fetch.robots import parse_robots
+from teia.frontier.hostrules import PAUSED, host_delays, paused_hosts
 from teia.frontier.ledger import servers_now
 from teia.frontier.schema import (
     LANE_DUE,
@@ -138,12 +139,15 @@ def _lines(
     urls = {host_id: counts for host_id, *counts in cell.rows(_URLS)}
     waits = _waits(cell, now_s, keeps=config.refresh.keep)
     courtesy = config.courtesy
+    paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.delays)
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
         own_s = max(courtesy.delay_s, courtesy.response_factor * response_s) if courtesy.delay_s else 0.0
         ready_at_s, rest_s = rests.get(host, (None, own_s))
+        rest_s = max(rest_s, delays_s.get(host, 0.0))
+        why = PAUSED if host in paused else "" if parked == PAUSED else parked
         yield HostLine(
-            *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, parked),
+            *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
             response_s=response_s,
             rest_s=rest_s,
             ready_at_s=ready_at_s,

@@ -21,6 +21,7 @@ from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
+from teia.frontier.hostrules import host_delays
 from teia.frontier.order import focused, order_named
 from teia.frontier.reconsider import Judged
 from teia.frontier.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
@@ -192,4 +193,5 @@ def check(config: Config) -> None:
         check_focus(config)
     AddressGuard(config.fetch.allow_nets)
     Networks(config.courtesy.cdn_nets)
+    host_delays(config.courtesy.delays)
     Overrides.parse(config.fetch.resolve)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 
 from teia.clock import Clock
 from teia.config import Config
@@ -31,6 +31,7 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
+from teia.frontier.hostrules import courtesy_of_all
 from teia.frontier.ledger import InForce, Ledger, Rest
 from teia.frontier.order import focused, order_named, pagerank
 from teia.frontier.politeness import Politeness
@@ -158,6 +159,11 @@ def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
+Opened = Callable[
+    [Root, Sequence[Config], Ledger, Clock, Mapping[str, float] | None], AbstractContextManager[Sequence[Crawl]]
+]
+"""How collections are opened: all their cells, or those that this node keeps."""
+
 
 @asynccontextmanager
 async def open_crawler(
@@ -167,19 +173,21 @@ async def open_crawler(
     seed: int,
     zygote: ZygoteProcess | None = None,
     since_s: Mapping[str, float] | None = None,
+    opened: Opened = open_crawls,
 ) -> AsyncIterator[Crawler]:
     """Yield a crawler for collections of a root, which the caller has locked. They share courtesy and fetcher.
 
     What concerns the machine rather than a collection (resolver, networks, parse children, courtesy) is taken from the
-    first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`.
+    first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`, which
+    a node of a cluster has its own kind of (`opened`).
     """
     shared = configs[0]
     descriptors = raise_limit()
     ledger = Ledger(root.path / "ledger.sqlite")
     is_clean = False
     try:
-        with open_crawls(root, configs, ledger, clock, since_s) as crawls:
-            schedule = Schedule(Politeness(shared.courtesy), shared.courtesy.max_hosts)
+        with opened(root, configs, ledger, clock, since_s) as crawls:
+            schedule = Schedule(Politeness(courtesy_of_all(configs)), shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock)
             ledger.note_courtesy(InForce(clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host))
             guard = AddressGuard(shared.fetch.allow_nets)

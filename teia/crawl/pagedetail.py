@@ -12,15 +12,21 @@ from teia.crawl.freshness import freshness_of, rate_of_peers
 from teia.crawl.graph import targets
 from teia.crawl.lookup import Lookup, UrlEntry
 from teia.crawl.pageview import PageView, entry_of, page_view
+from teia.fetch.robots import rules_from_answer
 from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
+from teia.frontier.tails import url_from
 from teia.records import Link
-from teia.urls import from_user, site_of, slot_of
+from teia.urls import from_user, site_of, slot_of, split
 
 LINKS_AT_ONCE = 50
 ENOUGH_VISITS = 5
 """Before so many visits nothing much can be said of how often a page changes."""
 
 MAX_VISITS_SHOWN = 120
+NEAR_LOOKED_AT, NEAR_SHOWN, NEAR_BITS = 20_000, 10, 3
+"""Pages of a host that are compared with one, those that are named, and how many bits of 64 may differ."""
+
+MASK_64 = (1 << 64) - 1
 MAX_COUNTED = 1_000
 """Links of a page of which it is looked up whether they are known."""
 
@@ -48,6 +54,26 @@ class VisitMark:
     digest: str | None
     has_copy: bool
     is_version: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsWord:
+    """What the robots.txt of a page's server says of it, as it was last read; `line` is empty if none is about it."""
+
+    origin: str
+    read: str
+    outcome: str
+    line: str
+    allows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NearCopies:
+    """Pages of the same host that read alike, some by name; `looked_at` is how many were compared at most."""
+
+    number: int
+    urls: tuple[str, ...]
+    looked_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +119,8 @@ class PageDetail(PageView):
     out_nofollow: int = 0
     links_at_once: int = LINKS_AT_ONCE
     identity: Identity | None = None
+    near_copies: NearCopies | None = None
+    robots: RobotsWord | None = None
     asked: str = ""
 
 
@@ -125,6 +153,8 @@ def page_detail(
         out_known=sum(lookup.find(each) is not None for each in outward),
         out_nofollow=len({link.url for link in links if link.nofollow}),
         identity=_identity(lookup, entry),
+        near_copies=_near_copies(lookup, entry),
+        robots=_robots(lookup, entry, config),
     )
 
 
@@ -189,3 +219,37 @@ def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
         offset=page.offset if page.file else None,
         length=page.length if page.file else None,
     )
+
+
+def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
+    """Pages of the host whose texts are the same or whose fingerprints differ in a few bits; None without a text."""
+    db, place = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
+    sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+    own = db.execute(sql, (*place, entry.key)).fetchone()
+    if own is None or not own[0]:
+        return None
+    simhash, digest = own
+    sql = "SELECT key, simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND NOT is_gone LIMIT ?"
+    alike = [
+        key
+        for key, other, text_digest in db.execute(sql, (*place, NEAR_LOOKED_AT))
+        if key != entry.key
+        and other
+        and (text_digest == digest or ((simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
+    ]
+    sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    tails = [db.execute(sql, (*place, key)).fetchone()[0] for key in alike[:NEAR_SHOWN]]
+    return NearCopies(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
+
+
+def _robots(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsWord | None:
+    """What robots.txt says of a page; None where it was not read, or is not obeyed."""
+    parts = split(entry.url)
+    wanted = f"{parts.scheme}://{parts.authority}"
+    kept = lookup.cells[entry.cell].robots_of(entry.host_id, entry.host) if config.courtesy.robots else ()
+    for origin, read_s, outcome, status, body in kept:
+        if origin == wanted:
+            agent, limit = config.courtesy.user_agent, config.limits.robots_bytes
+            rules = rules_from_answer(outcome, status, body, agent, None, read_s, limit)
+            return RobotsWord(origin, iso_utc(read_s), outcome, rules.line_for(entry.url), rules.allows(entry.url))
+    return None

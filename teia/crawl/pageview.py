@@ -18,7 +18,7 @@ from teia.frontier.schema import LANE_DUE, LANE_REFRESH
 from teia.urls import from_user, split
 
 SUGGESTIONS = 3
-LOOKED_AT = 5_000
+LOOKED_AT = 2_000
 """URLs of a host, or names of hosts in a cell, among which something alike is looked for."""
 
 

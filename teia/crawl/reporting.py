@@ -44,7 +44,7 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         while True:
             for crawl in crawler.crawls:
                 crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
-                hear(control, crawl)
+                hear(control, crawler, crawl, clock)
                 for number, edits in control.changes(crawl.name, since):
                     answer = await take_up(crawler, crawl, root, edits)
                     with suppress(DiskFull):

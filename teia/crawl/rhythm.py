@@ -17,7 +17,7 @@ from teia.store.fetchlog import FetchRow, LogPart, log_files
 from teia.store.root import CellFolder
 
 ROWS_LOOKED_AT = 20_000
-KEPT = 5_000
+KEPT = 2_000
 TOLERANCE_S = 0.001
 _decode = msgspec.msgpack.Decoder(FetchRow).decode
 
@@ -57,7 +57,8 @@ def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[A
     import pyarrow.parquet as pq  # only where something was rolled out
 
     columns = ["started", "ended", "outcome", "bytes", "rest_s", "rested_s"]
-    table = pq.read_table(files[-1], columns=columns, filters=[("host", "=", host)]).slice(0, ROWS_LOOKED_AT)
+    table = pq.read_table(files[-1], columns=columns, filters=[("host", "=", host)])
+    table = table.slice(max(0, len(table) - KEPT))
     started, ended, *others = (table.column(name).to_pylist() for name in columns)
     times = zip((each.timestamp() for each in started), (each.timestamp() for each in ended), strict=True)
     rows = [asked(*when, *rest) for when, *rest in zip(times, *others, strict=True)]

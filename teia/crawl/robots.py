@@ -94,6 +94,15 @@ class RobotsBook:
         url = f"{origin}/robots.txt"
         return Queued(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
 
+    def again(self, origin: str, since_s: float) -> Queued | None:
+        """The request that reads a file anew; None if it was read since then, or is on its way."""
+        known = self._known.get(origin)
+        if origin in self.awaited or (known is not None and known.asked_s > since_s):
+            return None
+        self.awaited.add(origin)
+        url = f"{origin}/robots.txt"
+        return Queued(url, key_of(url), -1, 0, 0, 0.0, purpose="robots", origin=origin)
+
     @staticmethod
     def next_hop(item: Queued, redirect_to: str) -> Queued:
         """The same errand, one redirect further."""

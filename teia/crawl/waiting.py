@@ -13,6 +13,7 @@ from teia.crawl.lookup import Lookup, UrlEntry
 from teia.crawl.meaning import ASKED_FOR
 from teia.crawl.names import why_alias
 from teia.errors import ConfigError
+from teia.frontier.hostrules import PAUSED, paused_hosts
 from teia.frontier.retry import RETRY_RULES
 from teia.frontier.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.scope import why_out_of_scope
@@ -29,6 +30,7 @@ _EXCLUDED = {
     Outcome.ALIAS: "its host was taken for another name of a site; it is queued again",
     Outcome.BLOCKED_ADDRESS: "its host is at an address that may not be asked (--allow-net)",
     Outcome.FORBIDDEN_TYPE: "it is of a type that the collection does not keep",
+    Outcome.DROPPED: "somebody took it out of the queue",
 }
 
 
@@ -101,9 +103,11 @@ def _retry(entry: UrlEntry, now_s: float) -> str:
 
 
 def _parked(lookup: Lookup, entry: UrlEntry) -> str:
+    if entry.host in paused_hosts(saved(lookup.root, lookup.name).config.courtesy.paused):
+        return "its host is paused by an operator"
     sql = "SELECT parked FROM hosts WHERE host_id = ?"
     row = lookup.cells[entry.cell].db.execute(sql, (entry.host_id,)).fetchone()
-    return f"its host is parked: {row[0]}" if row and row[0] else ""
+    return f"its host is parked: {row[0]}" if row and row[0] and row[0] != PAUSED else ""
 
 
 def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Pages that people want visited now: *Check now* of a page's page.
+"""What people want of a crawl: pages visited now (*Check now* of a page's page), deeds on many URLs (bulk.py).
 
 A wish is a row of `control.sqlite` until the crawler has it in its frontier, whenever one runs; there it is a URL that
 is due like others. So it is asked for when its server may be asked next: courtesy is not shortened.
@@ -12,14 +12,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
+from teia.crawl.bulk import BulkWork, waiting
 from teia.crawl.cells import Cell
-from teia.crawl.control import Control
+from teia.crawl.control import KEPT_S, Control
 from teia.errors import DiskFull
 from teia.frontier.wanted import visit_soon
 from teia.urls import cell_of, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.crawl.crawl import Crawl
+    from teia.crawl.engine import Crawler
 
 AT_ONCE = 100
 """So many are taken up with one commit."""
@@ -33,10 +35,11 @@ class Wishes:
         self._waiting: deque[tuple[int, str]] = deque()
         self._granted: deque[int] = deque()
         self._known: set[int] = set()
+        self.bulk = BulkWork(cells, clock)
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting) or self.bulk.is_waiting
 
     def take(self, wishes: Sequence[tuple[int, str]]) -> list[int]:
         """Take wishes as (number, URL), each once; returns the numbers of those that are in the frontier by now."""
@@ -61,14 +64,27 @@ class Wishes:
                 touched.append((cell, [host]))
             self._waiting.popleft()
             self._granted.append(number)
-        return touched
+        return touched + self.bulk.work()
+
+    def take_changed(self) -> set[str]:
+        """Hosts whose queues on disk are not what they were; each once."""
+        changed = self.bulk.changed
+        return {changed.popleft() for _ in range(len(changed))}
 
 
-def hear(control: Control, crawl: Crawl) -> None:
-    """Let a crawl know what people want to have visited, and them that it does."""
+def hear(control: Control, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
+    """Let a crawl know what people want to have visited and done, and them that it does."""
     wishes = crawl.committer.wishes
     granted = wishes.take(control.wishes(crawl.name))
     for number in granted:
         with suppress(DiskFull):
             control.grant(number)
     wishes.forget(granted)
+    for number, urls in wishes.bulk.take(waiting(control, crawl.name)):
+        with suppress(DiskFull):
+            control.deed_done(number, urls, clock.now_s())
+        wishes.bulk.forget(number)
+    for origin, asked_s in control.rereads(crawl.name):
+        if crawler.reread_robots(crawl, origin, asked_s) or clock.now_s() > asked_s + KEPT_S:
+            with suppress(DiskFull):
+                control.reread_done(crawl.name, origin)

@@ -35,6 +35,9 @@ MAX_SITEMAPS = 500
 MAX_WILDCARD_BYTES = 64 * 1024
 """Patterns with `*` or `$` are tried one by one, so a file with more of them than this is obeyed by staying away."""
 
+MAX_LINES_TRIED = 500
+"""Lines among which the one is looked for that decides about a URL, to be shown; they are tried one by one."""
+
 MAX_DELAY_S = 10 * 365 * 86_400.0
 """`1e99` is a wish to be left alone, but must stay a time that can be added to a clock."""
 
@@ -77,6 +80,16 @@ class RobotsRules:
         # Only path and query are compared. The host is left out because urllib, which protego uses, is no judge of it.
         target = _escaped(url[url.index("/", len("https://")) :])
         return self._matcher.can_fetch(f"http://h{target}", "*")
+
+    def line_for(self, url: str) -> str:
+        """The line that decides about a URL: of those that match it the longest, `Allow` before `Disallow`; or none."""
+        found = [
+            (len(pattern.strip()), kind.strip().lower() == "allow", line)
+            for line in self.lines[:MAX_LINES_TRIED]
+            for kind, _, pattern in [line.partition(":")]
+            if pattern.strip() and not RobotsRules(Access.READ, (f"Disallow: {pattern.strip()}",)).allows(url)
+        ]
+        return max(found)[2] if found else ""
 
     def to_bytes(self) -> bytes:
         """Return the rules as they are stored; `from_bytes` reads them back."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teia.frontier import nearer, revisits, trails
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
+from teia.frontier.journal import Journal, RecordingConnection, forget, publish
 from teia.frontier.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
@@ -121,10 +122,15 @@ class Settled:
 class FrontierCell:
     """The database of one cell; see the module's text."""
 
-    def __init__(self, path: Path, order: Order = breadth, *, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, order: Order = breadth, *, read_only: bool = False, journal: Journal | None = None
+    ) -> None:
         self.path = path
         self.order = order
-        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS)
+        self.journal = journal
+        """Who publishes changes before they are committed, in a cluster; on one machine nobody does."""
+        kind = sqlite3.Connection if journal is None else RecordingConnection
+        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind)
         self._host_ids: dict[str, int] = {}
         self.watch: Watch | None = None
         """Who looks out for traps, where somebody does (watch.py)."""
@@ -140,10 +146,14 @@ class FrontierCell:
     def transaction(self) -> Iterator[FrontierCell]:
         """All or nothing; the counters go with it. A full disk surfaces as DiskFull with nothing changed."""
         counters = (self._sequence, self.known, self.queued)
+        published = 0
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield self
-            self._save_counters()
+            if self.journal is None:
+                self._save_counters()
+            else:
+                published = publish(self.db, self.journal, self._save_counters)
             self.db.execute("COMMIT")
         except BaseException as error:
             self._sequence, self.known, self.queued = counters
@@ -152,6 +162,8 @@ class FrontierCell:
                 self.watch.forget()
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
+            if self.journal is not None:
+                forget(self.db, self.journal, published)
             if isinstance(error, sqlite3.Error):
                 raise store_error(self.path, error) from error
             raise

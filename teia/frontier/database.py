@@ -20,10 +20,12 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
-def open_database(path: Path, ddl: str, version: int, pragmas: Sequence[str]) -> sqlite3.Connection:
+def open_database(
+    path: Path, ddl: str, version: int, pragmas: Sequence[str], factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     """Open a file for writing, and make its tables if it is new."""
     with sqlite_errors(path):
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
             for pragma in pragmas:
                 db.execute(pragma)

@@ -12,18 +12,36 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from teia.errors import CorruptFile
+from teia.errors import ClusterError, CorruptFile
 from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.order import Hint
+
+BULK_URLS = 1_000
+"""Links in one message between nodes."""
+
+THE_STREAM = -1
+"""The sender in a cluster: all links come numbered by one stream."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[str, int, str, int, int, int, int, Hint | None]]).decode
 
 
 def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
-    """Put links for another cell into the outbox; inside the sender's transaction."""
-    bulk = _encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in found])
-    cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, bulk))
+    """Put links for another cell into the outbox; inside the sender's transaction. In a cluster they go with it."""
+    rows = [(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in found]
+    if cell.journal is None:
+        cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, _encode(rows)))
+        return
+    for at in range(0, len(rows), BULK_URLS):
+        cell.journal.post(to_cell, _encode(rows[at : at + BULK_URLS]))
+
+
+def links_in(bulk: bytes) -> list[Found]:
+    """The links that another node's cell sent."""
+    try:
+        return [Found(*fields) for fields in _decode(bulk)]
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"links from another cell cannot be read: {error}") from error
 
 
 def waiting(cell: FrontierCell) -> Iterator[tuple[int, int, list[Found]]]:

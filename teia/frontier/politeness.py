@@ -5,9 +5,10 @@ places that rest: from the last byte of an answer (or from the error) to the nex
 
     max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
 
-seconds, and one request at a time is under way (`per_host` more, only for hosts that are yours). robots.txt, redirect
-hops and retries are requests like any other. With `delay_s = 0`, which a user sets for hosts of their own, neither
-delay nor factor apply; what the server itself asks for (Crawl-delay, Retry-After) still does.
+seconds, or longer where somebody wants it so of a host (hostrules.py), and one request at a time is under way
+(`per_host` more, only for hosts that are yours). robots.txt, redirect hops and retries are requests like any other.
+With `delay_s = 0`, which a user sets for hosts of their own, neither delay nor factor apply; what the server itself
+asks for (Crawl-delay, Retry-After) still does.
 
 Crawl-delay and Retry-After are the words of one server and rest it by name. The address rests for our own delay alone:
 where a thousand sites share an address, one of them in trouble must not silence the others for a day. And where that
@@ -20,10 +21,12 @@ never ready to be asked beyond `per_host`, and `ready_at` only moves later
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from teia.config import CourtesySettings
+from teia.frontier.hostrules import host_delays
 from teia.frontier.sharing import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
 from teia.urls import site_of
 
@@ -87,13 +90,17 @@ class Politeness:
     _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
     _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
 
+    _delays_s: Mapping[str, float] = field(init=False)
+
     def __post_init__(self) -> None:
         self.networks = Networks(self.courtesy.cdn_nets)
+        self._delays_s = host_delays(self.courtesy.delays)
 
     def take(self, courtesy: CourtesySettings) -> None:
         """Go by another courtesy. A longer delay holds for rests that are running, a shorter one from the next on."""
         self.courtesy = courtesy
         self.networks = Networks(courtesy.cdn_nets)
+        self._delays_s = host_delays(courtesy.delays)
         for server in self.servers.values():
             self._rest_from(server, server.last_end, self.rest_s(server))
         for address in self.addresses.values():
@@ -155,7 +162,7 @@ class Politeness:
 
     def rest_s(self, server: Place) -> float:
         """How long a server rests after an answer, by its last response time and the Crawl-delay it asked for."""
-        return max(self._own_rest_s(server), server.crawl_delay_s)
+        return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
     def _own_rest_s(self, server: Place) -> float:
         if self.courtesy.delay_s == 0:

@@ -49,6 +49,7 @@ EXCLUDING = frozenset(
         Outcome.ALIAS,
         Outcome.BLOCKED_ADDRESS,
         Outcome.FORBIDDEN_TYPE,
+        Outcome.DROPPED,
     }
 )
 

@@ -6,6 +6,7 @@
     gate      who is asking, and whether they may
     accounts  users, sessions, tokens and the log of what they did
     supervisor  the crawler that a server looks after
+    laboratory/  runs of the lab: child processes, one at a time, and what is kept of them
     drafts    a collection that somebody is drafting; fields has the fields of its form
     pages/    one module per page: its record, how it is made, its address
     rendering templates in two languages; words has numbers and times as people write them

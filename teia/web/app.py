@@ -12,6 +12,8 @@ from starlette.staticfiles import StaticFiles
 from teia import __version__
 from teia.web import events, problems
 from teia.web.pages import (
+    bulk,
+    cluster,
     collections,
     copy,
     diff,
@@ -20,6 +22,7 @@ from teia.web.pages import (
     freshness,
     frontier,
     hosts,
+    lab,
     metrics,
     monitor,
     page,
@@ -43,6 +46,7 @@ MODULES = (
     monitor,
     hosts,
     frontier,
+    bulk,
     freshness,
     settings,
     signing_in,
@@ -51,6 +55,8 @@ MODULES = (
     diff,
     feeds,
     reports,
+    cluster,
+    lab,
     metrics,
     events,
 )

@@ -20,6 +20,10 @@ from teia.web.words import DAY, Locale
 LABEL = 24
 """Half as wide as a time beneath an axis."""
 
+NAME_STEP = 15.0
+NAME_CHARS = 12
+"""Longer names do not fit beside the ends of lines; they are listed beneath."""
+
 TABLE_ROWS = 100
 """Longer tables are thinned; the CSV and the JSON have all rows."""
 
@@ -51,12 +55,16 @@ FRAMES = (Frame("wide", 720, 220, 56, 96, 30, 6), Frame("narrow", 360, 220, 48, 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series; `look` is the class that gives it colour and dash. A value of None is a gap."""
+    """One series; `look` is the class that gives it colour and dash. A value of None is a gap.
+
+    `squares`: points that others published, hollow and without a line.
+    """
 
     name: str
     points: Sequence[Point]
     look: str = "s1"
     marked: bool = False
+    squares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,18 @@ class Part:
     name: str
     value: float
     look: str = "s1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of several bars: a value, the interval it may lie in, and a mark that it is measured by."""
+
+    name: str
+    value: float
+    look: str = "s1"
+    low: float | None = None
+    high: float | None = None
+    mark: float | None = None
 
 
 class Charts:
@@ -104,6 +124,69 @@ class Charts:
         rows = [[each, *values] for each, *values in _by_time(series)]
         table = self._table([self.gettext("time"), *(line.name for line in series)], rows, show)
         return self._figure(name, title, finding, draw, table)
+
+    def curves(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        series: Sequence[Line],
+        unit: str = "",
+        across: str = "",
+        *,
+        log: tuple[bool, bool] = (False, False),
+    ) -> Markup:
+        """Series over a number; `log` says which of the two axes, across and up, are logarithmic."""
+        xs = [x for line in series for x, _ in line.points] or [0.0]
+        ys = [y for line in series for _, y in line.points if y is not None] or [1.0]
+        along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs))
+        up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), top_of(ys), unit)
+        show = self._short if log[1] else self._shower(up, None)
+        is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
+        height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, along, up)
+            parts = [self._grid(frame, along, up, show)]
+            parts += [_squares(line, place) if line.squares else _polyline(line, place, frame) for line in series]
+            parts += _key(frame, series) if is_long else _names(frame, series, place)
+            return Markup("").join([*parts, _text(frame.x1, frame.height + 10, across, "end")])
+
+        rows = [[self._short(each or 0.0), *values] for each, *values in _by_time(series)]
+        table = self._table([across or "x", *(line.name for line in series)], rows, self._short)
+        return self._figure(name, title, finding, draw, table, height)
+
+    def bars(
+        self, name: str, title: str, finding: str, bars: Sequence[Bar], mark: str = "", *, share: bool = False
+    ) -> Markup:
+        """Values side by side, from 0, each named above its bar; `mark` says what the mark of each is."""
+        ends = [each for bar in bars for each in (bar.value, bar.high, bar.mark) if each is not None]
+        across = Axis(0.0, top_of(ends))
+        show = self._shower(across, 1, share=True) if share else self._short
+
+        def draw(frame: Frame) -> Markup:
+            drawn, end = [], frame.width - 2
+            for row, bar in enumerate(bars):
+                y = 14 + 38 * row
+                told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
+                drawn.append(_text(1, y, told, "name"))
+                drawn.append(_rect(1, y + 6, across.place(bar.value, 1, end) - 1, 12, f"fill {bar.look}"))
+                if bar.low is not None and bar.high is not None:
+                    x, x2 = across.place(bar.low, 1, end), across.place(bar.high, 1, end)
+                    drawn.append(_stroke("whisker", x, y + 12, x2, y + 12))
+                if bar.mark is not None:
+                    x = across.place(bar.mark, 1, end)
+                    drawn.append(_stroke("mark", x, y + 3, x, y + 21))
+            return Markup("").join(drawn)
+
+        has_span, has_mark = any(bar.low is not None for bar in bars), any(bar.mark is not None for bar in bars)
+        spans = [self.gettext("at least"), self.gettext("at most")] if has_span else []
+        head = [self.gettext("what"), self.gettext("amount"), *spans, *([mark] if has_mark else [])]
+        rows: list[list[object]] = [
+            [bar.name, bar.value, *([bar.low, bar.high] if has_span else []), *([bar.mark] if has_mark else [])]
+            for bar in bars
+        ]
+        return self._figure(name, title, finding, draw, self._table(head, rows, show), height=8 + 38 * len(bars))
 
     def parts(self, name: str, title: str, finding: str, parts: Sequence[Part], digits: int | None = None) -> Markup:
         """One bar of labelled parts that add up."""
@@ -266,12 +349,13 @@ class Charts:
             if across.kind == "time":
                 parts.append(_time_text(x, frame.height - 8, value, across))
             else:
-                parts.append(_text(x, frame.height - 8, self._plain(value), "middle"))
+                parts.append(_text(x, frame.height - 8, self._short(value), "middle"))
         unit = up.label or across.label
-        if up.low > 0:
+        if up.low > 0 and up.kind != "log":
             unit = " · ".join(filter(None, (unit, self.gettext("not from 0"))))
         if unit:
-            parts.append(_text(frame.left, frame.top - 3, unit, "unit"))
+            shown = unit if len(unit) <= frame.width // 8 else f"{unit[: frame.width // 8 - 1]}…"
+            parts.append(_text(frame.left, frame.top - 3, shown, "unit"))
         return Markup("").join(parts)
 
     def _shower(self, axis: Axis, digits: int | None, *, share: bool = False) -> Callable[[float], str]:
@@ -283,6 +367,12 @@ class Charts:
             if share
             else lambda value: self._locale.number(value, wanted)
         )
+
+    def _short(self, value: float) -> str:
+        """Four figures, as far as they say something."""
+        if abs(value) >= 1_000:
+            return self._locale.number(value)
+        return f"{value:.4g}".replace(".", self._locale.decimal)
 
     def _plain(self, value: float) -> str:
         return self._locale.number(value, 0 if value >= 1 else min(6, -floor(log10(value or 1.0))))
@@ -314,14 +404,47 @@ def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], 
     return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
 
 
+def _key(frame: Frame, series: Sequence[Line]) -> list[Markup]:
+    """Names with how their lines look, beneath the plot."""
+    drawn = []
+    for row, line in enumerate(series):
+        y = frame.height + 26 + 18 * row
+        if line.squares:
+            drawn.append(_rect(frame.left + 8, y - 8, 7, 7, f"hollow {line.look}"))
+        else:
+            drawn.append(_stroke(f"line {line.look}", frame.left, y - 4, frame.left + 24, y - 4))
+        drawn.append(_text(frame.left + 32, y, line.name, "name"))
+    return drawn
+
+
+def _squares(line: Line, place: Callable[[float, float], tuple[float, float]]) -> Markup:
+    at = (place(x, y) for x, y in line.points if y is not None)
+    return Markup("").join(_rect(x - 3.5, y - 3.5, 7, 7, f"hollow {line.look}") for x, y in at)
+
+
+def _stroke(look: str, x: float, y: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(look, x, y, x2, y2)
+
+
+def _span(values: Sequence[float], *, log: bool) -> tuple[float, float]:
+    """From the least to the most; of what can lie on a logarithmic axis."""
+    found = [value for value in values if value > 0] if log else list(values)
+    return (min(found), max(found)) if found else (1.0, 10.0)
+
+
 def _names(frame: Frame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]) -> list[Markup]:
     """Each name beside its line's end, moved apart where they would overlap."""
     ends = [(place(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
-    names, below = [], frame.top - 4.0
-    for y, line in sorted(ends, key=lambda each: each[0]):
-        below = max(y + 4, below + 15)
-        names.append(_text(frame.x1 + 6, below, line.name, f"name {line.look}"))
-    return names
+    ends.sort(key=lambda each: each[0])
+    ys, below = [], frame.top - 4.0
+    for y, _ in ends:
+        below = max(y + 4, below + NAME_STEP)
+        ys.append(below)
+    above = frame.height + 10.0
+    for at in reversed(range(len(ys))):  # back up where there is no room below
+        ys[at] = above = min(ys[at], above - NAME_STEP)
+    shown = zip(ys, ends, strict=True)
+    return [_text(frame.x1 + 6, y, line.name, f"name {line.look}") for y, (_, line) in shown]
 
 
 def _by_time(series: Sequence[Line]) -> list[list[float | None]]:

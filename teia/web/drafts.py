@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from teia.config import Config, ScheduleSettings, to_toml, toml_value
@@ -82,6 +83,27 @@ class DraftView:
 
     def problem(self, field: str) -> str:
         return next((each.message for each in self.problems if each.field == field), "")
+
+
+def told(view: DraftView, say: Callable[[str], str]) -> DraftView:
+    """The same with its sentences in the reader's language: what a form shows while it is filled in."""
+    preview = replace(view.preview, words=say(view.preview.words), shown=tuple(map(say, view.preview.shown)))
+    return replace(
+        view,
+        problems=[replace(each, message=say(each.message)) for each in view.problems],
+        rules=[replace(each, problem=say(each.problem), remark=say(each.remark)) for each in view.rules],
+        preview=preview,
+        warning=say(view.warning),
+        tried=[
+            replace(
+                each,
+                why=say(each.why),
+                steps=tuple(replace(step, detail=say(step.detail or step.name)) for step in each.steps),
+            )
+            for each in view.tried
+        ],
+        needs=[replace(each, what=say(each.what)) for each in view.needs],
+    )
 
 
 @dataclass(frozen=True, slots=True)

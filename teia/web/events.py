@@ -25,7 +25,9 @@ from teia.crawl.waiting import why_waiting
 from teia.errors import TeiaError, UsageError
 from teia.web import limits
 from teia.web.gate import COOKIE, Refused, Visitor
-from teia.web.pages import collections, freshness, frontier, hosts, monitor
+from teia.web.pages import cluster, collections, freshness, frontier, hosts, lab, monitor
+from teia.web.phrases import Phrases
+from teia.web.rendering import language_of, phrases_for
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import OfSite, OfVisitor, Pages
@@ -52,8 +54,15 @@ TOPICS: dict[str, Topic] = {
     "host": Topic(lambda site, c, host: hosts.live_host(site, c, host)),
     "frontier": Topic(lambda site, c, _: frontier.counts(site, c), 5.0),
     "freshness": Topic(lambda site, c, _: freshness.pair(site, c), 10.0),
+    "cluster": Topic(lambda site, _, c: cluster.moment(site, c)),
+    "lab": Topic(lambda site, _, number: lab.moment(site, number)),
     "page": Topic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
 }
+SENTENCES = ("why_waiting",)
+"""What records of topics hold that people read."""
+
+OF_ALL = frozenset({"collections", "cluster", "lab"})
+"""Topics that are not of one collection."""
 
 
 def live_page(site: Site, collection: str, url: str) -> dict[str, Any]:
@@ -153,7 +162,7 @@ def wanted(
     least = max(TOPICS[name].role for name in names)
     if not visitor.may(least):
         raise Refused(403 if visitor.name else 401, f"this needs the role {least.word}", "sign in")
-    if c or names != ["collections"]:
+    if c or not OF_ALL.issuperset(names):
         site.check(c)
     return names
 
@@ -170,7 +179,8 @@ async def events(
     hub: Hub = request.app.state.hub
     stream = hub.enter(_session(request, visitor))
     try:
-        async for event in _told(hub, stream, site, names, c, of):
+        phrases = phrases_for(language_of(request).tag)
+        async for event in _told(hub, stream, site, names, c, of, phrases):
             yield event
         yield ServerSentEvent(event="yield", data=None, raw_data="")
     finally:
@@ -178,7 +188,7 @@ async def events(
 
 
 async def _told(
-    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str
+    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str, phrases: Phrases | None
 ) -> AsyncIterator[ServerSentEvent]:
     said: dict[str, _Said] = {}
     while not stream.is_over.is_set():
@@ -193,12 +203,19 @@ async def _told(
                 text = json.dumps({"error": str(error)})
             if before is None or text != before.text or now - before.at >= REPEAT_S:
                 said[name] = _Said(now, text)
-                yield ServerSentEvent(event=name, raw_data=text)
+                yield ServerSentEvent(event=name, raw_data=text if phrases is None else _in_words(text, phrases))
         try:
             async with asyncio.timeout(limits.EVENT_S):
                 await stream.is_over.wait()
         except TimeoutError:
             continue
+
+
+def _in_words(text: str, phrases: Phrases) -> str:
+    """A record with its sentences as the reader's language has them, under `said`; the record itself is as in JSON."""
+    record = json.loads(text)
+    told = {key: phrases.said(record[key]) for key in SENTENCES if record.get(key)}
+    return json.dumps(record | {"said": {key: said for key, said in told.items() if said is not None}})
 
 
 def _session(request: Request, visitor: Visitor) -> str:

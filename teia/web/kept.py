@@ -99,12 +99,27 @@ class Kept:
         assert found is not None
         return found
 
-    def peek(self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float) -> Found[T] | None:
+    def peek(
+        self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float, stamp: object = None
+    ) -> Found[T] | None:
         """The same, without insisting: None while there is no answer."""
         try:
-            return self.get(key, make, fresh_s, patience_s)
+            return self.get(key, make, fresh_s, patience_s, stamp)
         except TeiaError:
             return None
+
+    def remember(self, key: Hashable, value: object, time_s: float) -> None:
+        """Take an answer that was found before this server was; it stands until another is found."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            if entry.found is None:
+                entry.found = Found(value, time_s)
+
+    def forget(self, key: Hashable) -> None:
+        """Find an answer anew when it is next asked for; the last one stands until then."""
+        with self._lock:
+            if key in self._entries:
+                self._entries[key].again_at, self._entries[key].stamp = 0.0, object()
 
     def last(self, key: Hashable) -> Found[Any] | None:
         """What was found last, if anything; nothing is begun for it."""

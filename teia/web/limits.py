@@ -44,3 +44,12 @@ SQL_S = 5.0
 SQL_ROWS = 10_000
 SQL_AT_ONCE = 2
 """A question in SQL: how long it may take, how many rows it may have, how many are answered at a time."""
+
+LAB_S = 3_600.0
+LAB_MEMORY_BYTES = 4 << 30
+LAB_QUEUE = 8
+"""A run of the lab: how long it may take, how much memory it may have, how many may wait."""
+LAB_KEPT = 100
+LAB_KEPT_S = 180 * 86_400.0
+LAB_REPORT_BYTES = 8 << 20
+"""Of runs that have ended: how many are kept and for how long, and how large a file of theirs may be."""

@@ -14,14 +14,19 @@ from starlette.exceptions import HTTPException
 from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
 from teia.web.gate import NOBODY, Refused, Visitor, visitor_of
 from teia.web.kept import NotReady
+from teia.web.laboratory.runs import UnknownRun
 from teia.web.rendering import Renderer, link
 from teia.web.site import ClosedCopies, UnknownCollection, UnknownPage, site_of
 from teia.web.twins import API, Elsewhere
 
 logger = logging.getLogger(__name__)
 
+NOT_READY, AGAIN_S = "not_ready", 2
+"""A page that is still being counted comes again by itself after so many seconds."""
+
 STATUS: tuple[tuple[type[TeiaError], int], ...] = (
     (UnknownCollection, 404),
+    (UnknownRun, 404),
     (ClosedCopies, 403),
     (NotReady, 503),
     (QueryError, 400),
@@ -49,10 +54,14 @@ def install(app: FastAPI, renderer: Renderer) -> None:
     async def answer(request: Request, problem: Problem) -> Response:
         if request.url.path.startswith(API):
             shown = {"error": problem.error, "message": problem.message, "next": problem.next}
-            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status)
+            again = {"retry-after": str(AGAIN_S)} if problem.error == NOT_READY else None
+            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse(link("/login", to=request.url.path), 303)
-        return renderer.response(request, await _asker(request), "problem.html", problem, problem.status)
+        page = renderer.response(request, await _asker(request), "problem.html", problem, problem.status)
+        if problem.error == NOT_READY:
+            page.headers["retry-after"] = page.headers["refresh"] = str(AGAIN_S)
+        return page
 
     @app.exception_handler(TeiaError)
     async def of_teia(request: Request, error: TeiaError) -> Response:

@@ -11,7 +11,7 @@ import gettext
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -24,13 +24,14 @@ from markupsafe import Markup, escape
 from teia import __version__
 from teia.clock import Clock
 from teia.crawl.reports.catalogue import unit_of
-from teia.web.charts import Charts, Line, Part
+from teia.web.charts import Bar, Charts, Line, Part
 from teia.web.gate import Visitor
+from teia.web.phrases import Phrases
 from teia.web.roles import Role
-from teia.web.words import LOCALES, Locale, preferred
+from teia.web.words import ENGLISH, LOCALES, Locale, preferred
 
 HERE = Path(__file__).parent
-LANGUAGE_COOKIE, THEME_COOKIE = "teia_language", "teia_theme"
+LANGUAGE_COOKIE, THEME_COOKIE, KEYS_COOKIE = "teia_language", "teia_theme", "teia_keys"
 THEMES = ("auto", "light", "dark")
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
@@ -63,15 +64,16 @@ class Renderer:
             "breakable": breakable,
             "shown_url": shown_url,
             "said": lambda text: translations.gettext(text) if text else "",
+            "told": partial(_told, phrases_for(locale.tag)),
         }
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
-        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part}
+        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
         environment.globals |= {"unit_of": unit_of}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
         """Answer with a page."""
-        locale = preferred(request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", ""))
+        locale = language_of(request)
         theme = request.cookies.get(THEME_COOKIE, THEMES[0])
         query = request.url.query
         context = {
@@ -81,6 +83,7 @@ class Renderer:
             "here": request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "theme": theme if theme in THEMES else THEMES[0],
+            "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
             "version": __version__,
         }
         text = self._environments[locale.tag].get_template(template).render(context)
@@ -91,6 +94,18 @@ def translations_for(locale: Locale) -> gettext.NullTranslations:
     """What English sentences are in a language; themselves in English."""
     name = locale.tag.replace("-", "_")
     return gettext.translation("teia", HERE / "locale", [name], fallback=True)
+
+
+@lru_cache
+def phrases_for(tag: str) -> Phrases | None:
+    """Says English sentences in a language; None for English itself."""
+    locale = LOCALES[tag]
+    return None if locale is ENGLISH else Phrases(translations_for(locale).gettext, locale)
+
+
+def language_of(request: Request) -> Locale:
+    """The language in which whoever asks wants to be answered."""
+    return preferred(request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", ""))
 
 
 def link(path: str, **query: object) -> str:
@@ -109,6 +124,16 @@ def shown_url(url: str) -> Markup:
     rest = url.partition("://")[2].rstrip("/")
     parts = [part for part in rest.split("/") if part]
     return Markup(" › ").join(breakable(part) for part in parts)
+
+
+def _told(phrases: Phrases | None, text: str | None, marked: bool = True) -> str:
+    """A sentence that another module wrote; marked as English where nobody knows it in the reader's language."""
+    if not text or phrases is None:
+        return text or ""
+    said = phrases.said(text)
+    if said is not None:
+        return said
+    return Markup('<span lang="en">{}</span>').format(text) if marked else text
 
 
 def _seconds(moment: str | float | None) -> float | None:

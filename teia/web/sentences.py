@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 def sentences(_: Callable[[str], str]) -> tuple[str, ...]:
     """All of them."""
-    return (*_words(_), *_notes(_))
+    return (*_words(_), *_notes(_), *_lab(_))
 
 
 def _words(_: Callable[[str], str]) -> tuple[str, ...]:
@@ -35,6 +35,7 @@ def _words(_: Callable[[str], str]) -> tuple[str, ...]:
         _("says 200 and shows what the host shows for pages that cannot exist"),
         _("stored, but could not be read"),
         _("no longer there"),
+        _("taken out of the queue by a person"),
         _("trouble of our own"),
         # why a pattern is watched (frontier/suspicion.py, frontier/traps.py)
         _("pages that say nothing new"),
@@ -106,4 +107,19 @@ def _notes(_: Callable[[str], str]) -> tuple[str, ...]:
             " refused: links that were not even kept. A pattern stands for URLs that differ in numbers (0),"
             " words (w) or tokens (*) only."
         ),
+    )
+
+
+def _lab(_: Callable[[str], str]) -> tuple[str, ...]:
+    """Experiments (lab/reproduce), whose numbers stand beside ours, and what limits visits (lab/whatif/answer.py)."""
+    return (
+        _("PSP beside MP2, M-Wolf and what nobody can beat"),
+        _("Wolf's mix of change processes"),
+        _("CoBWeb's session statistics"),
+        _("Tarântula's statuses, servers and documents over time"),
+        _("Periodic against incremental crawling"),
+        _("FURB's tables of types, space and times"),
+        _("FURB's search times"),
+        *(_("published"), _("theory"), _("another program")),
+        *(_("budget"), _("machine"), _("servers at the same time"), _("least_s"), _("rests of hosts")),
     )

@@ -11,18 +11,20 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import uvicorn
 
 from teia.clock import Clock
 from teia.crawl.removing import remove_trash
-from teia.errors import UsageError
+from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.accounts import Accounts
 from teia.web.app import LOOPBACK_NAMES, make_app
+from teia.web.pages import collections
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.supervisor import Supervisor
@@ -65,7 +67,8 @@ def serve(
         say("  makes the first account; it works once, within 10 minutes")
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
-    app = make_app(Site(root, clock, accounts, supervisor), own | LOOPBACK_NAMES if is_local else own)
+    site = Site(root, clock, accounts, supervisor)
+    app = make_app(site, own | LOOPBACK_NAMES if is_local else own)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -81,9 +84,17 @@ def serve(
     if supervisor is not None:
         remove_trash(root)
         supervisor.start()
+    Thread(target=warm, args=(site,), name="warm", daemon=True).start()
     server = _Server(config)
     server.run(sockets=[bound])
     return server.ended_by
+
+
+def warm(site: Site) -> None:
+    """Open what the first visitor would wait for, and go on with what was left undone; beside the requests."""
+    for look in (site.hands.look, site.warm, lambda: collections.collections(site)):
+        with suppress(TeiaError):
+            look()
 
 
 class _Server(uvicorn.Server):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock
@@ -12,6 +12,8 @@ from typing import cast
 from fastapi import Request
 
 from teia.clock import Clock
+from teia.cluster.telling import cluster_of
+from teia.cluster.view import ClusterSource
 from teia.config import Config, PublicSettings
 from teia.crawl.collections import saved
 from teia.crawl.copyreader import CopyReader
@@ -22,12 +24,17 @@ from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.accounts import Accounts
+from teia.web.hands import Hands
 from teia.web.kept import Kept
+from teia.web.laboratory.benchwork import Workbench
 from teia.web.shelf import Shelf
 from teia.web.supervisor import Supervisor
 
 EXAMPLES_S = 600.0
 """How long the examples of the front page stay the same."""
+
+MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
+"""A page waits for what has to be counted first; with so many URLs it says instead that it is being counted."""
 
 
 @dataclass(slots=True)
@@ -46,16 +53,22 @@ class Site:
     _lock: Lock = field(default_factory=Lock)
     _searches: dict[tuple[str, ...], CollectionSearch] = field(default_factory=dict)
     _examples: dict[CollectionSearch, tuple[float, list[str]]] = field(default_factory=dict)
-    _publics: dict[str, tuple[int, PublicSettings]] = field(default_factory=dict)
+    _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
     _shelf: Shelf = field(init=False)
     copies: CopyReader = field(init=False)
     kept: Kept = field(init=False)
+    cluster: ClusterSource = field(init=False)
+    hands: Hands = field(init=False)
+    lab: Workbench = field(init=False)
     sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
 
     def __post_init__(self) -> None:
         self._shelf = Shelf(self.root, self.clock)
         self.copies = CopyReader(self.clock)
         self.kept = Kept(self.clock)
+        self.cluster = cluster_of(self.root, self.clock)
+        self.hands = Hands(self.root, self.clock)
+        self.lab = Workbench(self.root, self.clock)
 
     def names(self) -> list[str]:
         """The collections there are, in order."""
@@ -74,14 +87,19 @@ class Site:
 
     def _public(self, name: str) -> PublicSettings:
         """What everybody may see of a collection; nothing of one whose settings make no sense."""
-        path = self.root.path / name / "teia.toml"
         try:
-            stamp = path.stat().st_mtime_ns
-            known = self._publics.get(name)
-            if known is None or known[0] != stamp:
-                known = self._publics[name] = (stamp, saved(self.root, name).config.public)
+            return self._config(name).public
         except (OSError, TeiaError):
             return PublicSettings(search=False, copies=False)
+
+    def _config(self, name: str) -> Config:
+        """A collection's settings, read again when its file is another; it is only ever replaced as a whole."""
+        path = self.root.path / name / "teia.toml"
+        found = path.stat()
+        stamp = (found.st_mtime_ns, found.st_ino)
+        known = self._configs.get(name)
+        if known is None or known[0] != stamp:
+            known = self._configs[name] = (stamp, saved(self.root, name).config)
         return known[1]
 
     def check_copies(self, name: str) -> None:
@@ -92,7 +110,10 @@ class Site:
     def config(self, name: str) -> Config:
         """A collection's settings; StoreError if there is none."""
         self.check(name)
-        return saved(self.root, name).config
+        try:
+            return self._config(name)
+        except FileNotFoundError:
+            return saved(self.root, name).config  # says what is wrong
 
     def check(self, name: str) -> str:
         """A name that came in a request, if there is such a collection."""
@@ -105,6 +126,19 @@ class Site:
         """A collection's frontier and archive, for one request."""
         with self._shelf.borrowed(self.check(name)) as lookup:
             yield lookup
+
+    def patience_s(self, name: str) -> float:
+        """How long a page may wait for a walk over all URLs of a collection."""
+        try:
+            with self.lookup(name) as lookup:
+                return PATIENCE_S if sum(cell.known for cell in lookup.cells) < MANY_URLS else LITTLE_PATIENCE_S
+        except StoreError:  # it was never crawled
+            return PATIENCE_S
+
+    def warm(self) -> None:
+        """Open what the first visitor would wait for; beside the requests."""
+        with suppress(TeiaError):
+            self.examples(self.search(None))
 
     def search(self, name: str | None) -> CollectionSearch:
         """A collection opened to be searched, or all that have an index."""
@@ -132,6 +166,7 @@ class Site:
     def forget(self, name: str) -> None:
         """Let go of what is kept open of a collection that is gone."""
         self._shelf.forget(name)
+        self._configs.pop(name, None)
         with self._lock:
             for names in [names for names in self._searches if name in names]:
                 self._examples.pop(self._searches.pop(names), None)
@@ -139,11 +174,13 @@ class Site:
     def close(self) -> None:
         if self.supervisor is not None:
             self.supervisor.stop()
+        self.lab.close()
         with self._lock:
             for opened in self._searches.values():
                 opened.close()
             self._searches.clear()
         self.kept.close()
+        self.hands.close()
         self._shelf.close()
         self.copies.close()
         self.accounts.close()

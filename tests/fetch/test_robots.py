@@ -371,3 +371,20 @@ def test_a_file_cut_at_the_limit_of_the_fetcher_still_binds() -> None:
 
 def test_a_partial_file_after_a_time_out_does_not_count() -> None:
     assert answer(Outcome.TIMEOUT, 200, b"User-agent: *\nAllow: /").unreachable
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("http://h.test/", ""),
+        ("http://h.test/a", "Disallow: /a"),
+        ("http://h.test/a/b", "Allow: /a/b"),
+        ("http://h.test/x.pdf", "Disallow: /*.pdf$"),
+        ("http://h.test/same", "Allow: /same"),
+    ],
+)
+def test_the_line_that_decides_is_named(url: str, line: str) -> None:
+    body = b"User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /*.pdf$\nDisallow: /same\nAllow: /same\nDisallow:\n"
+    rules = parse_robots(body, "teia")
+    assert rules.line_for(url) == line
+    assert rules.allows(url) == (not line.startswith("Disallow"))

@@ -70,7 +70,8 @@ def pages(own: str, live: str, version: int) -> dict[str, Page]:
     words = "O mercado abre às nove." if version == 1 else "O mercado fecha às nove, e a feira não."
     marked = "<p>A mesma coisa.</p>" if version == 1 else "<div><b>A MÊSMA</b> coisa.</div>"
     return {
-        "/": html("/perigo", "/other", "/changing", "/markup", "/svg", "/doc.pdf", "/xss", "/plain.txt"),
+        "/": html("/perigo", "/other", "/changing", "/markup", "/svg", "/doc.pdf", "/xss", "/plain.txt", "/moved",
+                  "/odd", "/feed.xml", "/gone", "/no?x"),
         "/perigo": answer(breaking_out(own, live)),
         "/other": html("/", text="A outra página, com um perigo também."),
         "/changing": html("/", *([] if version == 1 else ["/new-link"]), text=words),
@@ -79,6 +80,21 @@ def pages(own: str, live: str, version: int) -> dict[str, Page]:
         "/ours.css": answer(f"#ours {{ width: 37px }} b {{ background: url(ours.gif), url({live}/x) }}", "text/css"),
         "/svg": answer(SVG, "image/svg+xml"),
         "/doc.pdf": Answer(200, b"Content-Type: application/pdf\r\n", PDF),
+        "/robots.txt": answer(
+            f"User-agent: *\nDisallow: /no?\nDisallow: /{XSS}\nSitemap: {own}/sitemap.xml\n", "text/plain"
+        ),
+        "/sitemap.xml": answer(f"<urlset><url><loc>{own}/map?{_escaped(XSS)}</loc></url></urlset>", "text/xml"),
+        "/feed.xml": answer(
+            f"<rss version='2.0'><channel><title>{_escaped(XSS)}</title><item><title>{_escaped(XSS)}</title>"
+            f"<link>{own}/fed?{_escaped(XSS)}</link></item></channel></rss>", "application/rss+xml",
+        ),
+        "/moved": Answer(302, f"Location: {own}/target?{XSS}\r\nX-Why: {XSS}\r\n".encode(), b""),
+        "/gone": Answer(404, f"X-Why: {XSS}\r\nContent-Type: text/html; charset={XSS}\r\n".encode(), XSS.encode()),
+        "/odd": answer(
+            f"<html lang='{_escaped(XSS)}'><head><title>perigo estranho</title><link rel=canonical href='/c?{XSS}'>"
+            f"<meta name=robots content='{_escaped(XSS)}'></head><body><p>perigo estranho</p></body></html>",
+            f"text/html; charset={XSS}", head=f"Last-Modified: {XSS}\r\nContent-Language: {XSS}\r\nServer: {XSS}\r\n",
+        ),
         "/plain.txt": answer(f"apenas texto {XSS}", "text/plain; charset=utf-8"),
         "/xss": answer(
             f"<html lang='\"><script>alert(1)</script>'><head><title>perigo {_escaped(XSS)}</title>"
@@ -101,7 +117,8 @@ PDF = b"""%PDF-1.4
 BT /F1 12 Tf 20 100 Td (Um edital velho) Tj ET
 endstream endobj
 5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj
-trailer<</Root 1 0 R>>
+6 0 obj<</Title(perigo <img src=x onerror="document.title=1">)/Author(<script>alert\\(1\\)</script>)>>endobj
+trailer<</Root 1 0 R/Info 6 0 R>>
 """
 
 

@@ -1,4 +1,4 @@
-"""Every page in Debian's Chromium: its policy holds, axe finds nothing, nothing scrolls sideways (UX 5, 6, 21, 23)."""
+"""Debian's Chromium, and somebody who is signed in with it (every page: acceptance/test_every_page.py)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.store.root import open_root
 from teia.web.accounts import Accounts
-from teia.web.app import gates_of, make_app
+from teia.web.app import make_app
 from teia.web.roles import Role
 from teia.web.site import Site
 from tests.conftest import missing
 
 from .conftest import PASSWORD, QUICK, Web
-from .test_gate import address_of
 
 CHROMIUM = "/usr/bin/chromium"
 NOT_PAGES = ("/api/", "/raw/", "/metrics", "/health", "/events", "/logout")
@@ -83,57 +81,12 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def addresses(live: Live) -> list[str]:
-    """Every page there is: the route table's, with something to show in each."""
-    url, client = live.web.some_url(), live.web.client(Role.ADMIN)
-    gates = [gate for gate in gates_of(live.web.app) if gate.method == "GET" and not gate.path.startswith(NOT_PAGES)]
-    found = []
-    for address in (f"{address_of(gate, live.web)}?url={url}&q=renda" for gate in gates):
-        answer = client.get(address)
-        assert answer.status_code < 500, address
-        if answer.status_code == 200 and answer.headers["content-type"].startswith("text/html"):
-            found.append(address)
-    assert len(found) >= 10
-    return found
-
-
 def watched(page: Page) -> list[str]:
     """What the browser complains of, from now on."""
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))
     return said
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(("scheme", "language"), [("light", "en"), ("dark", "pt-BR")])
-def test_every_page_is_sound_and_can_be_used_by_all(live: Live, browser: Browser, scheme: str, language: str) -> None:
-    context = live.context(browser, color_scheme=scheme, locale=language, viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    said = watched(page)
-    problems: dict[str, list[str]] = {}
-    for address in addresses(live):
-        page.goto(address)
-        found = Axe().run(page).response["violations"]
-        problems[address] = [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in found] + said
-        said.clear()
-    assert {address: each for address, each in problems.items() if each} == {}
-    context.close()
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("width", [320, 360, 720, 1440])
-def test_no_page_scrolls_sideways(live: Live, browser: Browser, width: int) -> None:
-    context = live.context(browser, viewport={"width": width, "height": 700})
-    page = context.new_page()
-    wide = {}
-    for address in addresses(live):
-        page.goto(address)
-        overhang = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        if overhang > 0:
-            wide[address] = overhang
-    assert wide == {}
-    context.close()
 
 
 def test_an_invitation_is_taken_from_the_address_and_leaves_it(live: Live, browser: Browser) -> None:

@@ -10,6 +10,8 @@ from teia.crawl.control import Control
 from teia.crawl.reports.freshness import Freshness, HostRow
 from teia.crawl.series import COARSE_S, FINE_S
 from teia.crawl.standing import Lost
+from teia.web.kept import Kept
+from teia.web.pages.freshness import _recall
 from teia.web.roles import Role
 
 from .conftest import Web
@@ -60,3 +62,21 @@ def test_how_it_went_has_gaps_and_stays_below_its_bound(web: Web) -> None:
     assert client.get("/api/v1/c/main/freshness?window=24h").json()["series"] == [], "nothing is known of it"
     page = client.get("/c/main/freshness?window=15min").text
     assert page.count('<svg class="wide"') == 1
+
+
+def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None:
+    """It may take long to find; until there is a new one the last is shown, with its age."""
+    client = web.client(Role.VIEWER)
+    first = client.get("/api/v1/c/main/freshness").json()
+    stored = web.site.root.path / "main" / "freshness.json"
+    assert stored.exists()
+    again = Kept(web.site.clock)
+    web.site.kept.close()
+    web.site.kept = again
+    _recall(web.site, "main")
+    found = again.last(("freshness", "main"))
+    assert found is not None
+    assert (found.value.pages, found.value.hosts) == (first["pages"], first["hosts"])
+    stored.write_bytes(b'{"no": "report"}')
+    web.site.kept = Kept(web.site.clock)
+    assert client.get("/api/v1/c/main/freshness").json()["pages"] == first["pages"], "what makes no sense is not used"

@@ -14,12 +14,16 @@ from teia.web.roles import Role
 from teia.web.twins import Gate
 
 from .conftest import PASSWORD, Web
+from .labs import some_run
 
 
-def address_of(gate: Gate, web: Web) -> str:
-    """An address a gate stands at, with something there for every part of its path."""
-    parts = {"collection": "main", "host": "x.test", "name": "outcomes"}
-    return re.sub(r"{(\w+)(:path)?}", lambda part: parts.get(part[1], "x"), gate.path)
+def address_of(gate: Gate, web: Web, **here: str) -> str:
+    """An address a gate stands at, with something there for every part of its path; `here` are other parts."""
+    node = web.site.cluster.view().here
+    parts = {"collection": "main", "host": "x.test", "name": "outcomes", "node": node}
+    if "{number}" in gate.path:
+        parts["number"] = str(some_run(web))
+    return re.sub(r"{(\w+)(:path)?}", lambda part: (parts | here).get(part[1], "x"), gate.path)
 
 
 def ask(web: Web, gate: Gate, client: Any, **how: Any) -> Response:

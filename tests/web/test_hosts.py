@@ -7,6 +7,8 @@ import io
 
 import pytest
 
+from teia.crawl.changing import change
+from teia.crawl.edits import Edit, Operator
 from teia.web.roles import Role
 
 from .conftest import Web
@@ -66,3 +68,47 @@ def test_a_host_nobody_knows_is_said_to_be_unknown(web: Web) -> None:
         assert "<script>" not in answer.text
     for query in ("delay_s=-1", "delay_s=nan", "pages=0", "delay_s=x"):
         assert client.get(f"/api/v1/c/main/hosts/x.test?{query}").status_code == 400, query
+
+
+def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
+    """C2, T5: paused, blocked, given a longer rest, robots.txt read anew; each can be taken back."""
+    client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
+
+    def do(deed: str, **more: str) -> dict[str, object]:
+        answer = client.post(to, data={"deed": deed, "csrf": web.csrf(client), **more})
+        assert (answer.status_code, answer.headers.get("location")) == (303, to), answer.text
+        twin: dict[str, object] = client.get(f"/api/v1{to}").json()
+        return twin
+
+    assert do("pause")["is_paused"] is True
+    assert web.site.config("main").courtesy.paused == ("x.test",)
+    assert "left alone" in client.get("/c/main/hosts").text
+    assert do("resume")["is_paused"] is False
+    assert do("block")["is_blocked"] is True
+    assert web.site.config("main").scope.exclude == ("host:x.test",)
+    assert do("unblock")["is_blocked"] is False
+    twin = do("delay", delay_s="20")
+    assert twin["own_delay_s"] == 20
+    assert twin["now"]["delay_s"] == 20, "a pass takes longer"  # type: ignore[index]
+    assert do("delay", delay_s="")["own_delay_s"] is None
+    assert do("robots")["rereads"]
+    page = client.get(to).text
+    assert "read anew as soon as a crawl may ask it" in page
+    noted = [each.what for _, each in web.site.accounts.noted(10)]
+    deeds = ["robots", "delay", "delay", "unblock", "block", "resume", "pause"]
+    assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
+
+
+@pytest.mark.parametrize("delay_s", ["x", "-1", "1e9", "nan", "0.01"])
+def test_a_rest_that_cannot_be_is_refused_with_its_field(web: Web, delay_s: str) -> None:
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    sent = {"deed": "delay", "delay_s": delay_s}
+    answer = web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
+    assert (answer.status_code, answer.json()["field"]) == (400, "delay_s")
+    assert web.site.config("main").courtesy.delays == ()
+
+
+def test_a_viewer_sees_no_buttons(web: Web) -> None:
+    assert "Pause this host" not in web.client(Role.VIEWER).get("/c/main/hosts/x.test").text
+    nobody = web.client().post("/api/v1/c/main/hosts/n.test", json={"deed": "pause"}, headers=web.token(Role.OPERATOR))
+    assert nobody.status_code == 404

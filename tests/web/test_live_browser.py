@@ -238,73 +238,97 @@ def test_a_hidden_tab_closes_its_stream(running: Running, browser: Browser) -> N
     page.context.close()
 
 
-@pytest.mark.slow
 def test_ten_tabs_have_four_streams_and_all_of_them_change(running: Running, browser: Browser) -> None:
     """UX acceptance 17: browsers open six connections to a site."""
     context = Live(running.web, running.base).context(browser)
-    pages = [context.new_page() for _ in range(10)]
-    most = 0
+    pages, loads, most = [context.new_page() for _ in range(10)], [], 0
     for page in pages:
         page.goto("/c/main", timeout=PATIENCE_MS)
+        loads.append(page.evaluate("performance.getEntriesByType('navigation')[0].duration") / 1000)
         most = max(most, len(running.hub.streams))
-    assert within(20, lambda: len(running.hub.streams) == 4)
     assert most <= 4
+    assert loads[-1] <= max(2.0, 3 * loads[0]), "the tenth is not kept waiting"
+    assert within(20, lambda: len(running.hub.streams) == 4)
     before = [page.text_content(PAGES) for page in pages]
-    pages[0].wait_for_timeout(15_000)
-    assert all(page.text_content(PAGES) != text for page, text in zip(pages, before, strict=True))
+    waiting = dict(enumerate(pages))
+
+    def have_changed() -> bool:
+        for number, page in list(waiting.items()):
+            if page.text_content(PAGES) != before[number]:
+                waiting.pop(number)
+        return not waiting
+
+    assert within(15, have_changed), "tabs that yielded ask now and then"
     context.close()
     assert within(15, lambda: not running.hub.streams)
 
 
-@pytest.mark.slow
 def test_a_stopped_server_is_noticed_and_a_started_one_too(running: Running, browser: Browser) -> None:
-    """UX acceptance 18."""
+    """UX acceptance 18: within 20 s, and without loading the page again."""
     page = opened(running, browser)
     changes(page)
+    page.evaluate("window.isTheSame = true")
     assert not page.is_visible("[data-stale]")
     running.stop()
-    page.wait_for_selector("[data-stale]:not([hidden])", timeout=PATIENCE_MS)
+    page.wait_for_selector("[data-stale]:not([hidden])", timeout=20_000)
     assert ":" in (page.text_content("[data-stale] time") or ""), "since when"
     running.start()
     page.wait_for_selector("[data-stale]", state="hidden", timeout=PATIENCE_MS)
     changes(page)
+    assert page.evaluate("window.isTheSame")
     page.context.close()
 
 
-@pytest.mark.slow
+REST_S = 2.5
+
+
 def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -> None:
-    """UX acceptance 9: from waiting to fetched, on its page, without loading it again."""
-    words = ["casa", "rio", "lua", "mar", "sol", "pedra"]
+    """UX acceptance 9: from "rests until" to fetched, on its page, without loading it again, within rest + 2 s."""
+    words = ["casa", "rio", "lua", "mar", "sol"]
     pages = {f"/{word}": html(text=text_of(n)) for n, word in enumerate(words)}
     pages["/"] = html(*(f"/{word}" for word in words))
     is_over, roots = threading.Event(), Queue[Root]()
 
     def meanwhile(root: Root) -> None:
         roots.put(root)
-        is_over.wait(60)
+        is_over.wait(90)
 
     def crawl() -> None:
-        crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", meanwhile=meanwhile, courtesy__delay_s=3.0)
+        crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", meanwhile=meanwhile, courtesy__delay_s=REST_S)
 
     thread = threading.Thread(target=crawl)
     thread.start()
     root = roots.get(timeout=30)
-    url = f"{saved(root, 'main').config.collection.seeds[0]}pedra"
+    home = saved(root, "main").config.collection.seeds[0]
     try:
         with serving(root.path) as served:
             page = Live(served.web, served.base).context(browser).new_page()
-            shown = f"/c/main/page?url={quote(url, safe='')}"
-            assert within(30, lambda: page.goto(shown) is not None and page.url.endswith(shown)), "it was found"
-            state = '[data-live="shown_state"]'
-            assert page.inner_text(state) == "waiting"
-            assert page.is_visible('[data-live-if="why_waiting"]')
-            page.evaluate("window.isTheSame = true")
-            page.wait_for_function(
-                "(state) => document.querySelector(state).textContent === '200'", arg=state, timeout=60_000
-            )
-            assert not page.is_visible('[data-live-if="why_waiting"]')
-            assert page.evaluate("window.isTheSame")
+            took = (_seen_to_be_fetched(page, home + word) for word in words[1:])
+            assert any(each is not None and each <= REST_S + 2 for each in took)
             page.context.close()
     finally:
         is_over.set()
         thread.join(60)
+
+
+def _seen_to_be_fetched(page: Page, url: str) -> float | None:
+    """How long a page of which it is the turn was seen to wait; None where it was fetched before one could look."""
+    shown = f"/c/main/page?url={quote(url, safe='')}"
+    assert within(30, lambda: page.goto(shown) is not None and page.url.endswith(shown)), "it was found"
+    page.evaluate("window.isTheSame = true")
+    read = "() => [document.querySelector('[data-live=shown_state]').textContent,"
+    read += " document.querySelector('[data-live=why_waiting]').textContent]"
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        state, why = page.evaluate(read)
+        if state == "200":
+            return None
+        if state == "waiting" and "rests until" in why and "behind" not in why:
+            break
+        time.sleep(0.05)
+    began = time.monotonic()
+    page.wait_for_function(f"{read}[0] === '200'", timeout=PATIENCE_MS)
+    took = time.monotonic() - began
+    assert not page.is_visible('[data-live-if="why_waiting"]')
+    assert page.evaluate("window.isTheSame")
+    return took

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from teia.crawl.control import Control
+from teia.crawl.needs import Disk
 from teia.crawl.series import FINE_S
 from teia.web.roles import Role
 
@@ -105,3 +106,32 @@ def test_no_such_collection_is_said_so(web: Web) -> None:
         answer = client.get(f"/c/none{path}")
         assert answer.status_code == 404, path
         assert "none" in answer.text
+
+
+def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UX 2.6: who set it aside, and when, stays on the page."""
+    monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
+    client = web.client(Role.OPERATOR)
+    (need,) = client.get("/api/v1/c/main/status").json()["needs"]
+    assert need["kind"] == "disk"
+
+    def send(deed: str, kind: str = "disk") -> int:
+        sent = {"kind": kind, "about": "", "deed": deed, "csrf": web.csrf(client)}
+        return client.post("/c/main/needs", data=sent).status_code
+
+    assert send("dismiss", "early") == 404, "what is not there cannot be set aside"
+    assert send("dismiss") == 303
+    status, page = client.get("/api/v1/c/main/status").json(), client.get("/c/main").text
+    assert status["needs"] == []
+    (aside,) = status["dismissed"]
+    assert aside["who"].startswith("operator")
+    assert "1 dismissed" in page
+    assert "dismissed by operator" in page
+    assert client.get("/api/v1/c").json()["collections"][0]["needs"] == []
+    monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.02, 0.05))
+    assert client.get("/api/v1/c/main/status").json()["needs"], "it is three times as bad"
+    monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
+    assert (send("restore"), send("restore")) == (303, 404)
+    assert client.get("/api/v1/c/main/status").json()["needs"]
+    assert [each.what for _, each in web.site.accounts.noted(2)] == ["warning: restore", "warning: dismiss"]
+    assert "Dismiss" not in web.client(Role.VIEWER).get("/c/main").text

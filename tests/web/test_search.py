@@ -129,3 +129,32 @@ def test_the_results_of_a_query_are_a_feed(web: Web, query: str) -> None:
     hits = web.client().get("/api/v1/search", params={"q": query.encode("utf-8", "replace")}).json()["hits"]
     assert [each.findtext("link") for each in channel.findall("item")] == [hit["url"] for hit in hits]
     assert [each.findtext("title") for each in channel.findall("item")] == [hit["title"] for hit in hits]
+
+
+def test_language_type_and_date_are_chosen_beside_the_query(web: Web) -> None:
+    """UX 2.1: the same as filters in the query, which stays as it was typed."""
+    client = web.client()
+
+    def found(query: str, q: str = "renda") -> tuple[str, list[str]]:
+        answer = client.get(
+            f"/api/v1/search?{query}", params={"q": q, **dict(part.split("=") for part in query.split("&"))}
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()["query"], [hit["url"] for hit in answer.json()["hits"]]
+
+    query, urls = found("type=html&dated=7d")
+    assert query == "renda"
+    assert urls == [hit["url"] for hit in client.get("/api/v1/search?q=renda").json()["hits"]]
+    assert found("type=pdf")[1] == []
+    assert found("type=pdf", '"renda')[1] == [], "a quote that is not closed takes no filter with it"
+    page = client.get("/search?q=renda&type=html&explain=false").text
+    assert '<option value="html" selected>' in page
+    assert "type=html" in re.findall(r'href="([^"]*)"[^>]*>Why here', page)[0]
+    for bad in ("language=xx", "type=exe", "dated=9z"):
+        assert client.get(f"/search?q=renda&{bad}").status_code == 400
+
+
+def test_the_front_page_says_how_new_its_newest_page_is(web: Web) -> None:
+    page = web.client().get("/").text
+    assert "newest <time" in page
+    assert "likely current" not in page, "nothing was visited again, so nothing is said"

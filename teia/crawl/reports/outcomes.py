@@ -28,6 +28,7 @@ MEANINGS = {
     Outcome.SOFT_404: "says 200 and shows what the host shows for pages that cannot exist",
     Outcome.PARSE_FAILED: "stored, but could not be read",
     Outcome.GONE: "no longer there",
+    Outcome.DROPPED: "taken out of the queue by a person",
     Outcome.SYSTEM: "trouble of our own",
 }
 

@@ -5,6 +5,7 @@ What the command prints with `--json` is made here too, from the same results as
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from teia.clock import Clock, iso_utc
 from teia.lab.reproduce.catalogue import choose
-from teia.lab.reproduce.registry import Experiment, Run, Table
+from teia.lab.reproduce.registry import Experiment, Figure, Run, Table
 from teia.lab.reproduce.report import Finished, Heading, write_report
 
 
@@ -69,11 +70,37 @@ def _summary_of(finished: Finished) -> dict[str, Any]:
     return {
         "id": finished.experiment.id,
         "title": finished.experiment.title,
+        "paper": finished.experiment.paper,
         "seconds": round(finished.seconds, 3),
         "digest": finished.digest,
         "files": [finished.file_of(result) for result in finished.results],
         "tables": {result.name: _rows(result) for result in finished.results if isinstance(result, Table)},
+        "about": {result.name: _about(result) for result in finished.results if isinstance(result, Table)},
+        "figures": {result.name: _lines(result) for result in finished.results if isinstance(result, Figure)},
     }
+
+
+def _about(table: Table) -> dict[str, Any]:
+    return {
+        "title": table.title,
+        "labels": list(table.label_names),
+        "beside": table.beside,
+        "note": table.note,
+        "varies": table.varies,
+    }
+
+
+def _lines(figure: Figure) -> dict[str, Any]:
+    series = [
+        {"label": each.label, "ours": each.ours, "x": _numbers(each.x), "y": _numbers(each.y)} for each in figure.series
+    ]
+    names = ("title", "x_label", "y_label", "log_x", "log_y", "note", "varies")
+    return {**{name: getattr(figure, name) for name in names}, "series": series}
+
+
+def _numbers(values: Sequence[float]) -> list[float | None]:
+    """Plain numbers, and None where there is none."""
+    return [float(value) if math.isfinite(value) else None for value in values]
 
 
 def _rows(table: Table) -> list[dict[str, Any]]:

@@ -62,19 +62,29 @@ def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
 
 
 def compare(
-    world: World, names: Sequence[str], asked: Asked, clock: Clock, progress: Callable[[str], None]
+    world: World,
+    names: Sequence[str],
+    asked: Asked,
+    clock: Clock,
+    progress: Callable[[str], None],
+    reached: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Carry out every policy and return what is printed as JSON; `names` are the pages', if visits are written."""
+    """Carry out every policy and return what is printed as JSON; `names` are the pages', if visits are written.
+
+    `progress` is told what is done, `reached` which share of it all.
+    """
     policies, world = asked.chosen(), with_budget(world)
     setting = asked.setting(world)
     if not IS_COMPILED:
         progress("nothing was compiled when teia was installed: a million visits take some ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
-    for policy in policies:
+    for at, policy in enumerate(policies):
         progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
         with _written(asked, policy, names, several=len(policies) > 1) as take:
-            outcome = simulate(world, policy, setting, clock, take=take)
+            outcome = simulate(
+                world, policy, setting, clock, take=take, reached=_part_of(reached, at, len(policies) + 1)
+            )
         results[policy.name] = _result(outcome, setting)
         plan_s += outcome.plan_s
         simulate_s += outcome.simulate_s
@@ -98,6 +108,11 @@ def compare(
         "process": setting.process,
         "seed": setting.seed,
     }
+
+
+def _part_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[[float], None]:
+    """Tell of one of some parts, counted from 0, as a share of them all."""
+    return lambda share: reached((at + share) / parts)
 
 
 def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:

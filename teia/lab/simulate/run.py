@@ -32,6 +32,8 @@ WITHOUT_LIMIT = 1 << 62
 
 MakeTimeline = Callable[[World, Modifications | None], Timeline]
 TakeVisits = Callable[[Visits], None]
+Reached = Callable[[float], None]
+"""Is told which share of a simulation is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,14 @@ def simulate(
     clock: Clock,
     *,
     take: TakeVisits = lambda _: None,
+    reached: Reached = lambda _: None,
     timeline: MakeTimeline = timeline_of,
 ) -> Outcome:
     """Carry a policy out; `take` gets the visits, in their order. A policy that learns has changes drawn for it."""
     learns = policy.renew_s is not None
     drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
     begun = timeline(world, drawn if learns or setting.sampled else None)
-    return _Simulation(world, policy, setting, clock, begun).go(take)
+    return _Simulation(world, policy, setting, clock, begun).go(take, reached)
 
 
 class _Simulation:
@@ -131,7 +134,7 @@ class _Simulation:
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
         self._looks_s = set(_multiples(setting.look_s, setting.length_s))
 
-    def go(self, take: TakeVisits) -> Outcome:
+    def go(self, take: TakeVisits, reached: Reached) -> Outcome:
         if self._looks_s:
             self._look(0.0)
         for begin_s, end_s in self._pieces():
@@ -141,6 +144,7 @@ class _Simulation:
             if self._ends_now(begin_s):
                 self._plan_anew(begin_s)
             take(self._go_on(begin_s, end_s))
+            reached(end_s / self._setting.length_s)
             if end_s in self._looks_s:
                 self._look(end_s)
         if self._setting.sampled:

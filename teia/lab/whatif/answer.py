@@ -8,6 +8,7 @@ their difference is surer than either. What a policy would learn meanwhile is no
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -142,8 +143,8 @@ class WhatIf:
     notes: tuple[str, ...]
 
 
-def what_if(source: Source, asked: Asked, clock: Clock) -> WhatIf:
-    """Answer from what a collection's visits saw; LabError if they saw nothing yet."""
+def what_if(source: Source, asked: Asked, clock: Clock, reached: Callable[[float], None] = lambda _: None) -> WhatIf:
+    """Answer from what a collection's visits saw; LabError if they saw nothing yet. `reached`: which share is done."""
     past, config = remembered(source, clock.now_s()), source.config
     manners = manners_of(source, past)
     now = Terms(config.courtesy.delay_s, config.refresh.policy)
@@ -153,7 +154,11 @@ def what_if(source: Source, asked: Asked, clock: Clock) -> WhatIf:
     worlds = _worlds(past, futures, settling_s + asked.days * DAY_S)
     tested = backtest(past)
     rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(asked.seed))
-    judged = [_judged(future, rates, settling_s, asked, clock) for future in futures]
+    judged = []
+    for at, future in enumerate(futures):
+        reached((0.5 + at) / (1 + len(futures)))
+        judged.append(_judged(future, rates, settling_s, asked, clock))
+    reached(1.0)
     busiest = np.argsort(-np.max([each.requests for each in judged], axis=0), kind="stable").tolist()[: asked.top]
     sides = [_side(each, busiest) for each in judged]
     share = np.concatenate([part.prior_share for part in past.parts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
@@ -21,6 +21,7 @@ from teia.web.drafts import (
     DraftView,
     TriedView,
     changes_between,
+    told,
     tried_by,
     view_of,
     warning_of,
@@ -28,6 +29,7 @@ from teia.web.drafts import (
 from teia.web.fields import Fields, fields_of, settings_of
 from teia.web.gate import Refused, Visitor
 from teia.web.pages.collections import start
+from teia.web.rendering import language_of, phrases_for
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
@@ -96,6 +98,7 @@ def add_to(pages: Pages) -> None:
         return _by_form(pages, request, site, visitor, fields, site.check(collection))
 
     pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
+    pages.add("POST", "/draft", Role.OPERATOR, look_in_words, include_in_schema=False, response_model=DraftView)
     pages.add("POST", "/c/{collection}/edit", Role.OPERATOR, edit_by_form, **hidden)
     api: tuple[tuple[str, Any, Any, str], ...] = (
         ("/c", make, Done, "make_collection"),
@@ -115,6 +118,7 @@ def fields_sent(fields: Annotated[Fields, Form()]) -> Fields:
 
 
 OfFields = Annotated[Fields, Depends(fields_sent)]
+Wanted = Annotated[float | Literal[""], Query()]
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
@@ -126,9 +130,15 @@ def new(site: OfSite) -> DraftView:
     return view_of(site, fields, "", with_faults=False)
 
 
-def edit(site: OfSite, collection: str) -> DraftView:
-    """The form of a collection that is there."""
-    return view_of(site, fields_of(site.config(collection)), collection, samples=True)
+def edit(
+    site: OfSite, collection: str, delay_s: Wanted = "", policy: Annotated[str, Query(max_length=50)] = ""
+) -> DraftView:
+    """The form of a collection that is there; with a delay or a policy filled in, where somebody comes to set one."""
+    config = site.config(collection)
+    wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
+    values = {key: value for key, value in wanted.items() if value != ""}
+    shown = _good(drafted(values, config)) if values else config
+    return view_of(site, fields_of(shown), collection, samples=True)
 
 
 def clone(site: OfSite, collection: str) -> DraftView:
@@ -180,6 +190,12 @@ def _change_from(site: Site, visitor: Visitor, fields: Fields, collection: str) 
 def look(site: OfSite, visitor: OfVisitor, fields: OfFields, c: str = "") -> DraftView:
     """Say what a form that is being filled in means: what is wrong, dates, what the rules do; nothing is changed."""
     return view_of(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
+
+
+def look_in_words(request: Request, view: Annotated[DraftView, Depends(look)]) -> DraftView:
+    """The same for our own pages, with its sentences in the reader's language."""
+    phrases = phrases_for(language_of(request).tag)
+    return view if phrases is None else told(view, lambda text: phrases.said(text) or text)
 
 
 # ---- the API --------------------------------------------------------------------------------------------------------

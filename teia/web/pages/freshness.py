@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from teia.clock import iso_utc
 from teia.crawl.control import Control
 from teia.crawl.reports.source import looking
 from teia.crawl.series import COARSE_S, FINE_S, points_of
 from teia.crawl.series import ENOUGH_AGAIN as ENOUGH
+from teia.durable import write_atomically
+from teia.errors import TeiaError
 from teia.web.pages.monitor import account_of
 from teia.web.roles import Role
 from teia.web.scales import Point, around
@@ -111,14 +117,35 @@ def add_to(pages: Pages) -> None:
 def report_of(site: Site, collection: str) -> Any:
     """The report of a collection's freshness, as it was a while ago."""
     site.check(collection)
+    key = ("freshness", collection)
 
     def make() -> Any:
         from teia.crawl.reports.freshness import freshness as report  # brings what plans are made with
 
+        now_s = site.clock.now_s()
         with looking(site.root, collection) as source:
-            return report(source, HOSTS, site.clock)
+            found = report(source, HOSTS, site.clock)
+        with suppress(TeiaError):
+            write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
+        return found
 
-    return site.kept.get(("freshness", collection), make, FRESH_S)
+    if site.kept.last(key) is None:
+        _recall(site, collection)
+    return site.kept.get(key, make, FRESH_S, site.patience_s(collection))
+
+
+def _stored(site: Site, collection: str) -> Path:
+    """Where the last report lies: it takes long to find, and a server that starts again has it at once."""
+    return site.root.collection(collection).path / "freshness.json"
+
+
+def _recall(site: Site, collection: str) -> None:
+    from teia.crawl.reports.freshness import Freshness
+
+    with suppress(OSError, msgspec.DecodeError):
+        text = _stored(site, collection).read_bytes()
+        time_s, found = msgspec.json.decode(text, type=tuple[float, Freshness])
+        site.kept.remember(("freshness", collection), found, time_s)
 
 
 def by_host(site: Site, collection: str) -> dict[str, tuple[float | None, float | None]]:

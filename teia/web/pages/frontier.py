@@ -10,6 +10,7 @@ from fastapi import Query
 from teia.clock import iso_utc
 from teia.crawl.coming import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming
 from teia.crawl.hosttable import Whys, whys_of
+from teia.web.pages.bulk import DeedRow, deeds_of
 from teia.web.pages.monitor import table_of
 from teia.web.roles import Role
 from teia.web.site import Site
@@ -39,7 +40,8 @@ class ComingRow:
 class FrontierView:
     """How many URLs wait and for what, as counted then; and the first of them in the order they would be taken in.
 
-    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more.
+    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more. `deeds` are the
+    last ones on many URLs at once.
     """
 
     counted: str
@@ -55,6 +57,7 @@ class FrontierView:
     hosts_looked_at: int
     urls_looked_at: int
     rows: list[ComingRow]
+    deeds: list[DeedRow]
 
 
 def add_to(pages: Pages) -> None:
@@ -95,6 +98,7 @@ def frontier(
         hosts_looked_at=HOSTS_LOOKED_AT,
         urls_looked_at=MATCHED_AMONG,
         rows=[_row(each, now_s) for each in shown],
+        deeds=deeds_of(site, collection),
     )
 
 

@@ -5,27 +5,36 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
+from teia.config import Config, CourtesySettings
+from teia.crawl.changing import change
+from teia.crawl.control import Control
+from teia.crawl.edits import Edit, Operator, form_of
 from teia.crawl.feasibility import Feasibility, feasibility_of
 from teia.crawl.hosttable import HostLine, HostTable
 from teia.crawl.hostview import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at, state_of
 from teia.crawl.standing import WEEK_S
-from teia.errors import StoreError
+from teia.errors import StoreError, UsageError
+from teia.frontier.hostrules import MAX_DELAY_S, host_delays, paused_hosts, with_delay
+from teia.urls import split
 from teia.web.pages.freshness import by_host
 from teia.web.pages.monitor import table_of
+from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
-from teia.web.twins import API, OfSite, Pages
+from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
 
 PER_PAGE = 50
-STANDING_S, STANDING_PATIENCE_S = 60.0, 0.1
+STANDING_S, STANDING_PATIENCE_S = 60.0, 0.05
 CSV_ROWS = 100_000
 Sort = Literal["waiting", "urls", "pass", "errors", "host"]
 State = Literal["", "ready", "resting", "idle", "parked", "slow"]
@@ -68,7 +77,11 @@ class HostsView:
 
 @dataclass(frozen=True, slots=True)
 class HostPage:
-    """One host at a time, and how fresh it is and could be: as it is treated now, and as was asked."""
+    """One host at a time, and how fresh it is and could be: as it is treated now, and as was asked.
+
+    `is_paused`, `is_blocked` and `own_delay_s` are what somebody decided about it; `rereads` are those whose robots.txt
+    is to be read anew.
+    """
 
     time: str
     about: HostView
@@ -76,6 +89,10 @@ class HostPage:
     is_asked: bool
     possible: Possible | None
     possible_asked: Possible | None
+    is_paused: bool
+    is_blocked: bool
+    own_delay_s: float | None
+    rereads: list[str]
 
     def ticks(self) -> list[tuple[float, str]]:
         """The rhythm for a chart: when, and how it looks."""
@@ -96,6 +113,7 @@ def add_to(pages: Pages) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
     pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
+    pages.deed("/c/{collection}/hosts/{host}", Role.OPERATOR)(treat)
 
 
 _KEYS: dict[str, Callable[[HostLine], Any]] = {
@@ -217,7 +235,21 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
         is_asked=is_asked,
         possible=_possible(site, collection, line, line.slot_s),
         possible_asked=_possible(site, collection, line, asked_slot_s) if is_asked else None,
+        **_decided(site, collection, line.host),
     )
+
+
+def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
+    """What people decided about a host."""
+    config = site.config(collection)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        wanted = [origin for origin, _ in control.rereads(collection)]
+    return {
+        "is_paused": host in paused_hosts(config.courtesy.paused),
+        "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
+        "own_delay_s": host_delays(config.courtesy.delays).get(host),
+        "rereads": [origin for origin in wanted if split(f"{origin}/").host == host],
+    }
 
 
 def _possible(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
@@ -241,3 +273,86 @@ def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
         about = host_view(lookup, table, line_of(table, host).host, site.clock.now_s(), None, None)
     wanted = ("state", "ready_at", "last_asked", "requests_seen", "waiting", "early", "rest_s", "response_s")
     return {name: getattr(about, name) for name in wanted}
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.delays"
+
+
+class Treatment(BaseModel):
+    """What is to be done with a host; `delay_s` is for `delay`: its own rest in seconds, empty for everybody's."""
+
+    deed: Literal["pause", "resume", "block", "unblock", "delay", "robots"]
+    delay_s: str = Field(default="", max_length=12)
+
+
+def rule_of(host: str) -> str:
+    """The scope rule that means this host alone."""
+    return f"host:{host}"
+
+
+def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: Treatment) -> Done:
+    """Pause, resume, block or unblock a host, give it a longer rest, or have its robots.txt read anew."""
+    line = line_of(_table(site, collection), host)
+    to = link(f"/c/{collection}/hosts/{line.host}")
+    if asked.deed == "robots":
+        said = _reread(site, collection, line)
+    else:
+        edit, said = _edit(site.config(collection), line.host, asked)
+        changed = change(site.root, collection, [edit], site.clock)
+        said += " at once" if changed.running and changed.now else ""
+    detail = {"delay_s": asked.delay_s} if asked.deed == "delay" else {}
+    site.accounts.note(visitor.name, f"treat host: {asked.deed}", collection=collection, host=line.host, **detail)
+    site.kept.forget(("hosts", collection))
+    return Done(said, to)
+
+
+def _edit(config: Config, host: str, asked: Treatment) -> tuple[Edit, str]:
+    courtesy = config.courtesy
+    match asked.deed:
+        case "pause":
+            return Edit(PAUSED_KEY, Operator.ADD, host), f"{host} is not asked for anything"
+        case "resume":
+            left = [text for text in courtesy.paused if text.strip().lower() != host]
+            return Edit(PAUSED_KEY, Operator.SET, left), f"{host} is asked again"
+        case "block":
+            return Edit(EXCLUDE, Operator.ADD, rule_of(host)), f"{host} is left out"
+        case "unblock":
+            return Edit(EXCLUDE, Operator.REMOVE, rule_of(host)), f"{host} is let in again"
+        case _:
+            delay_s = _delay(asked.delay_s, courtesy)
+            edit = Edit(DELAYS, Operator.SET, with_delay(courtesy.delays, host, delay_s))
+            return edit, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+
+
+class WrongDelay(UsageError):
+    """A rest that a host cannot be given."""
+
+    field = "delay_s"
+
+
+def _delay(text: str, courtesy: CourtesySettings) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        delay_s = float(text.strip().replace(",", "."))
+    except ValueError:
+        delay_s = -1.0
+    if not courtesy.delay_s <= delay_s <= MAX_DELAY_S:
+        least = f"{courtesy.delay_s:g} (what all hosts rest; less is a setting of the whole collection)"
+        raise WrongDelay(f"delay_s: {text!r} must be a number of seconds from {least} to {MAX_DELAY_S:,.0f}")
+    return delay_s
+
+
+def _reread(site: Site, collection: str, line: HostLine) -> str:
+    with site.lookup(collection) as lookup:
+        origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
+    if not origins:
+        raise UsageError(f"no robots.txt of {line.host} was read yet; it is read before its first page")
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        for origin in origins:
+            control.ask_reread(collection, origin, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    when = f"at the next free moment of {line.host}" if is_running else "when a crawl of the collection runs"
+    return f"robots.txt is read anew {when}"

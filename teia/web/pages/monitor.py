@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
 from teia.crawl.control import Control, Run
+from teia.crawl.dismissals import MAX_ABOUT_CHARS, Dismissed, about, badness, dismissed, sort_out
 from teia.crawl.hosttable import HostTable, host_table
 from teia.crawl.needs import Need, disk_of, needs_of
 from teia.crawl.ordering import order_of, state_at_rest
@@ -15,13 +19,14 @@ from teia.crawl.reading import account_at_rest
 from teia.crawl.series import COARSE_S, ENOUGH_AGAIN, FINE_S, Point, meeting_of, points_of, rates_of
 from teia.crawl.summary import nothing_yet
 from teia.errors import StoreError
+from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
-from teia.web.twins import API, OfSite, Pages
+from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
 
 AT_REST_S = 5.0
 TABLE_S = 20.0
-TABLE_PATIENCE_S = 0.4
+TABLE_PATIENCE_S = 0.1
 WINDOW_S, DAY_S = 900.0, 86_400.0
 NOW_POINTS = 4
 """The rate of this moment is that of the last so many points."""
@@ -35,6 +40,7 @@ def add_to(pages: Pages) -> None:
     pages.page("/c/{collection}", "monitor.html", Role.VIEWER, twin=False)(status)
     pages.add("GET", API + "/c/{collection}/status", Role.VIEWER, status)
     pages.add("GET", f"{API}/status", Role.VIEWER, first_status)
+    pages.deed("/c/{collection}/needs", Role.OPERATOR)(set_aside)
 
 
 def account_of(site: Site, collection: str) -> tuple[dict[str, Any], Run | None]:
@@ -75,9 +81,11 @@ def table_of(site: Site, collection: str, patience_s: float | None = None) -> Ho
         return host_table(site.root, collection, site.clock.now_s())
 
     key = ("hosts", collection)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        stamp = control.last_deed_done(collection)
     if patience_s is None:
-        return site.kept.get(key, make, TABLE_S).value
-    found = site.kept.peek(key, make, TABLE_S, patience_s)
+        return site.kept.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
+    found = site.kept.peek(key, make, TABLE_S, patience_s, stamp)
     return None if found is None else found.value
 
 
@@ -92,7 +100,7 @@ def moment(site: Site, collection: str) -> dict[str, Any]:
     table = table_of(site, collection, TABLE_PATIENCE_S)
     points = _points(site, collection)
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
-    needs = needs_of(account, table, disk)
+    needs, aside = _sorted_out(site, collection, needs_of(account, table, disk))
     return {
         "freshness": None,
         "live": None,
@@ -103,7 +111,10 @@ def moment(site: Site, collection: str) -> dict[str, Any]:
         "pages_per_s_now": _rate_now(points) if run is not None else 0.0,
         "finish": _finish(account, table, points, is_running=run is not None),
         "disk": {"free": round(disk.free, 4), "low": round(disk.low, 4)},
-        "needs": [asdict(need) for need in needs],
+        "needs": [{**asdict(need), "about": about(need)} for need in needs],
+        "dismissed": [
+            {**asdict(need), "about": each.about, "who": each.who, "time": iso_utc(each.time_s)} for need, each in aside
+        ],
     }
 
 
@@ -116,7 +127,41 @@ def needs_now(site: Site, collection: str, account: Mapping[str, Any]) -> list[N
     """What needs a person, by what is known already: no host is counted for it."""
     found = site.kept.last(("hosts", collection))
     low_bytes = site.config(collection).limits.disk_free_bytes
-    return needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
+    needs = needs_of(account, None if found is None else found.value, disk_of(site.root.path, low_bytes))
+    return _sorted_out(site, collection, needs)[0]
+
+
+def _sorted_out(site: Site, collection: str, needs: list[Need]) -> tuple[list[Need], list[tuple[Need, Dismissed]]]:
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        return sort_out(needs, dismissed(control, collection))
+
+
+class Warned(BaseModel):
+    """A warning by its kind and what it is about, and whether to set it aside or to show it again."""
+
+    kind: str = Field(max_length=40)
+    about: str = Field(default="", max_length=MAX_ABOUT_CHARS)
+    deed: Literal["dismiss", "restore"] = "dismiss"
+
+
+def set_aside(site: OfSite, visitor: OfVisitor, collection: str, asked: Warned) -> Done:
+    """Set a warning aside until it is twice as bad, or show it again."""
+    account, _ = account_of(site, collection)
+    disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
+    needs = needs_of(account, table_of(site, collection, TABLE_PATIENCE_S), disk)
+    need = next((each for each in needs if (each.kind, about(each)) == (asked.kind, asked.about)), None)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        if asked.deed == "restore":
+            is_known = control.restore(collection, asked.kind, asked.about)
+        elif is_known := need is not None:
+            now_s = site.clock.now_s()
+            control.dismiss(collection, asked.kind, asked.about, badness(need), visitor.name, now_s)
+    if not is_known:
+        raise StoreError("there is no such warning now")
+    what = {"kind": asked.kind, "about": asked.about}
+    site.accounts.note(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
+    said = "it is set aside until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
+    return Done(said, link(f"/c/{collection}"))
 
 
 def last_day(site: Site, collection: str) -> list[tuple[float, float | None]]:

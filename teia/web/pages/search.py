@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 
 from teia.clock import iso_utc
+from teia.crawl.control import Control
 from teia.crawl.pageview import next_due
+from teia.crawl.series import ENOUGH_AGAIN
 from teia.search.messages import Message
 from teia.search.notes import Note
 from teia.search.results import Expansion, Explanation, Hit, Results
 from teia.search.searching import Options
 from teia.search.spelling import Suggestion
+from teia.web.pages.monitor import is_known
 from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
@@ -58,6 +62,32 @@ class Shards:
     answered: int
 
 
+Language = Literal["", "pt", "en", "es", "fr", "de", "it"]
+Type = Literal["", "html", "pdf", "text", "feed", "word", "sheet", "slides"]
+Dated = Literal["", "1d", "7d", "30d", "365d"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen beside the query: a language, a type, how old a page is at most; the same as filters in it."""
+
+    language: str = ""
+    type: str = ""
+    dated: str = ""
+
+    def added_to(self, query: str) -> str:
+        """The query with what was chosen as its filters; these come first, for a quote may never be closed."""
+        words = (("lang", self.language), ("type", self.type), ("after", self.dated))
+        return " ".join([*(f"{name}:{value}" for name, value in words if value), query]).strip()
+
+    def is_any(self) -> bool:
+        return bool(self.language or self.type or self.dated)
+
+    def links(self) -> dict[str, str]:
+        """As parameters of an address."""
+        return {"language": self.language, "type": self.type, "dated": self.dated}
+
+
 @dataclass(frozen=True, slots=True)
 class SearchView:
     """An answer, under the keys of `teia search --json`. `next_offset` is where its next page begins, if it has one."""
@@ -80,6 +110,7 @@ class SearchView:
     languages: dict[str, float]
     shards: Shards
     collections: list[str]
+    chosen: Chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +125,16 @@ class Answer(SearchView):
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """What can be searched: how many pages, in which collections; and queries that find something."""
+    """What can be searched: how many pages, in which collections; and queries that find something.
+
+    `newest` is when a page was last seen to be new or other than before, `fresh` how likely a copy is current.
+    """
 
     collections: list[str]
     pages: int
     examples: list[str]
+    newest: str | None = None
+    fresh: float | None = None
 
 
 def add_to(pages: Pages) -> None:
@@ -113,7 +149,36 @@ def home(site: OfSite, q: str = "") -> HomeView:
         raise Elsewhere(link("/search", q=q))
     names = site.searchable()
     opened = site.search(None) if names else None
-    return HomeView(names, opened.pages if opened else 0, site.examples(opened) if opened else [])
+    if opened is None:
+        return HomeView(names, 0, [])
+    newest_s = max((at_s for name in names if (at_s := _newest_s(site, name)) is not None), default=None)
+    newest = None if newest_s is None else iso_utc(newest_s)
+    return HomeView(names, opened.pages, site.examples(opened), newest, _fresh(site, names))
+
+
+def _newest_s(site: Site, name: str) -> float | None:
+    """When a collection last saw a page that was new or other than before."""
+    with site.lookup(name) as lookup:
+        sql = "SELECT last_change_s FROM pages ORDER BY change DESC LIMIT 1"
+        rows = [cell.db.execute(sql).fetchone() for cell in lookup.cells]
+    return max((row[0] for row in rows if row is not None), default=None)
+
+
+def _fresh(site: Site, names: list[str]) -> float | None:
+    """How likely a copy is current, over all collections that know; None if none does."""
+    known = []
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        for name in names:
+            run = control.run(name)
+            account = {} if run is None else run.account
+            if is_known(account):
+                known.append((account["freshness"]["fresh"], max(1, account["pages"])))
+            elif (
+                found := site.kept.last(("freshness", name))
+            ) is not None and found.value.visited_again >= ENOUGH_AGAIN:
+                known.append((found.value.fresh, max(1, found.value.pages)))
+    whole = sum(pages for _, pages in known)
+    return sum(fresh * pages for fresh, pages in known) / whole if whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +201,22 @@ def search(
     facets: bool = True,
     lang: Annotated[str, Query(max_length=20)] = "",
     expand: bool | None = None,
+    language: Language = "",
+    type: Type = "",  # noqa: A002  # the name of a field of the form
+    dated: Dated = "",
 ) -> SearchView:
     """Search the pages of one collection, or of all."""
     options = Options(explain=explain, facets=facets, language=lang or None, expand=expand)
-    found = site.search(c or None).search(q, n, offset, options)
+    chosen = Chosen(language, type, dated)
+    found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
     names = site.searchable()
     hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
-    return _answer(found, hits, c, n, names)
+    return replace(_answer(found, hits, c, n, names), query=q, chosen=chosen)
 
 
 def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list[HitView]:
     """Say of results that are probably not current when their pages are visited next."""
-    doubtful = [hit.url for hit in hits if (hit.fresh_probability or 1.0) < DOUBTFUL]
+    doubtful = [hit.url for hit in hits if hit.fresh_probability is not None and hit.fresh_probability < DOUBTFUL]
     due: dict[str, str | None] = {}
     for name in names if doubtful else ():
         with site.lookup(name) as lookup:
@@ -178,6 +247,7 @@ def _answer(found: Results, hits: list[HitView], collection: str, n: int, collec
         languages={language: round(share, 4) for language, share in found.languages.items()},
         shards=Shards(found.shards_asked, found.shards_answered),
         collections=collections,
+        chosen=Chosen(),
         notes=found.notes,
     )
 

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from teia.errors import UsageError
 from teia.web import limits
 from teia.web.gate import COOKIE, Buckets, Refused
-from teia.web.rendering import LANGUAGE_COOKIE, THEME_COOKIE
+from teia.web.rendering import KEYS_COOKIE, LANGUAGE_COOKIE, THEME_COOKIE
 from teia.web.roles import Role
 from teia.web.twins import OfSite, OfVisitor, Pages
 
@@ -95,10 +95,11 @@ def choose(
     to: Annotated[str, Form(max_length=2_000)] = "/",
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
     theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",
+    keys: Annotated[Literal["on", "off", ""], Form()] = "",
 ) -> Response:
-    """Choose a language or a theme."""
+    """Choose a language, a theme, or whether keys do anything."""
     answer = RedirectResponse(_ours(to), 303)
-    for cookie, value in ((LANGUAGE_COOKIE, language), (THEME_COOKIE, theme)):
+    for cookie, value in ((LANGUAGE_COOKIE, language), (THEME_COOKIE, theme), (KEYS_COOKIE, keys)):
         if value:
             secure = request.url.scheme == "https"
             answer.set_cookie(cookie, value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)

@@ -1,5 +1,7 @@
 // Charts: instants in the reader's own zone. The charts themselves are drawn by the server.
 
+import { meant } from "./keys.js";
+
 const lang = document.documentElement.lang;
 const forms = {
   time: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
@@ -11,8 +13,7 @@ for (const text of document.querySelectorAll("text[data-time]")) {
 
 // t opens and closes the tables beneath all charts.
 document.addEventListener("keydown", (event) => {
-  const inField = event.target.closest("input, textarea, select, [contenteditable]");
-  if (inField || event.ctrlKey || event.metaKey || event.altKey || event.key !== "t") return;
+  if (!meant(event) || event.key !== "t") return;
   const tables = [...document.querySelectorAll("details.as-table")];
   const open = !tables.some((each) => each.open);
   for (const each of tables) each.open = open;

@@ -12,7 +12,7 @@ async function look() {
   sent.set("step", "look");
   const csrf = sent.get("csrf");
   const collection = form.dataset.collection;
-  const to = "/api/v1/draft" + (collection ? "?c=" + encodeURIComponent(collection) : "");
+  const to = "/draft" + (collection ? "?c=" + encodeURIComponent(collection) : "");
   const answer = await fetch(to, { method: "POST", body: sent, headers: { "x-csrf-token": csrf } }).catch(() => null);
   if (!answer || !answer.ok || mine !== asked) return;
   show(await answer.json());

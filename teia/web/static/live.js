@@ -2,6 +2,9 @@
 // then. Nothing is asked while the tab is hidden or updates are paused. Only text and attributes are set, and rows are
 // cloned from templates: no markup is ever made from text.
 
+import { moment } from "./dates.js";
+import { meant } from "./keys.js";
+
 const POLL_MS = 10_000;
 const AGAIN_MS = 3_000;
 const STALE_MS = 15_000;
@@ -37,7 +40,6 @@ function span(seconds) {
 }
 
 const clock = new Intl.DateTimeFormat(lang, { timeStyle: "medium", hourCycle: "h23" });
-const moment = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "short" });
 const FORMS = {
   text: (value) => String(value),
   number: (value, digits) => number(value, digits),
@@ -45,7 +47,7 @@ const FORMS = {
   size,
   span,
   clock: (value) => clock.format(new Date(value)),
-  moment: (value) => moment.format(new Date(value)),
+  moment: (value) => moment(new Date(value)),
   until: (value) => span(Math.max(0, Math.round((new Date(value) - Date.now()) / 1000))),
 };
 
@@ -59,6 +61,11 @@ function shown(element, value) {
 // ---- a record put into the page -------------------------------------------------------------------------------------
 
 const at = (record, path) => path.split(".").reduce((value, key) => value?.[key], record);
+
+// A sentence: in English as the record has it, else as the stream says it. The twin of a page has no other language.
+function sentence(record, element, value) {
+  return lang === "en" ? value : (record.said?.[element.dataset.live] ?? element.textContent);
+}
 
 function put(element, value) {
   const text = shown(element, value);
@@ -96,7 +103,13 @@ function grow(list, rows) {
 function apply(record) {
   for (const element of document.querySelectorAll("[data-live]")) {
     const value = at(record, element.dataset.live);
-    if (value !== undefined) put(element, value);
+    if (value && "said" in element.dataset) put(element, sentence(record, element, value));
+    else if (value !== undefined) put(element, value);
+  }
+  for (const element of document.querySelectorAll("[data-live-value]")) {
+    const value = at(record, element.dataset.liveValue);
+    if (value === null) element.removeAttribute("value");
+    else if (value !== undefined) element.setAttribute("value", value);
   }
   for (const element of document.querySelectorAll("[data-live-if]")) {
     element.hidden = !at(record, element.dataset.liveIf);
@@ -130,9 +143,7 @@ class Live {
   }
 
   key(event) {
-    const inField = event.target.closest("input, textarea, select, [contenteditable]");
-    if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "p") this.pause(!this.paused);
+    if (meant(event) && event.key === "p") this.pause(!this.paused);
   }
 
   pause(wanted) {

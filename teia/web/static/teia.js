@@ -1,11 +1,13 @@
 // What makes pages nicer where scripts run; nothing here is needed. No markup is ever made from text.
 
+import { moment } from "./dates.js";
+import { meant } from "./keys.js";
+
 // Instants in the reader's own zone.
-const format = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
 for (const time of document.querySelectorAll("time[datetime]")) {
-  const moment = format.format(new Date(time.dateTime));
-  if (time.title) time.title = moment;
-  else time.textContent = moment;
+  const shown = moment(new Date(time.dateTime));
+  if (time.title) time.title = shown;
+  else time.textContent = shown;
 }
 
 // An invitation's code comes behind the # of its address, so that no server ever logs it.
@@ -15,24 +17,49 @@ if (field && location.hash.length > 1) {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-// Keys: / goes to the search field.
+// ---- keys -----------------------------------------------------------------------------------------------------------
+
+const list = document.getElementById("keys");
+const opener = document.querySelector("[data-show-keys]");
+opener.hidden = false;
+opener.addEventListener("click", () => list.showModal());
+
+// The first link of every row and result: what j and k go through.
+const rows = () => [...document.querySelectorAll("main .hits h2 a, main tbody tr, main ul.links li")]
+  .map((row) => (row.matches("a") ? row : row.querySelector("a")))
+  .filter((link) => link?.checkVisibility());
+
+function step(by) {
+  const links = rows();
+  const next = links[links.indexOf(document.activeElement) + by] ?? (by > 0 ? links[0] : links.at(-1));
+  next?.focus();
+}
+
+function versions() {
+  const row = document.activeElement.closest("main li, main tr") ?? document.querySelector("main .hits > li");
+  const link = row?.querySelector("[data-versions]");
+  if (link) link.click();
+  else if (document.getElementById("versions")) location.hash = "versions";
+}
+
+const KEYS = {
+  "/": () => document.querySelector("input[type=search]")?.focus(),
+  "?": () => list.showModal(),
+  j: () => step(1),
+  k: () => step(-1),
+  v: versions,
+};
+let goes = 0;
+
 document.addEventListener("keydown", (event) => {
-  const inField = event.target.closest("input, textarea, select, [contenteditable]");
-  if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") {
-    const search = document.querySelector("input[type=search]");
-    if (search) {
-      search.focus();
-      event.preventDefault();
-    }
-    return;
-  }
-  // What a page marks with a key: older and newer versions, say.
-  for (const marked of document.querySelectorAll("[data-key]")) {
-    if (marked.dataset.key === event.key) {
-      marked.click();
-      event.preventDefault();
-      return;
-    }
-  }
+  if (!meant(event) || list.open) return;
+  // g, then where to: within a second and a half.
+  const way = Date.now() < goes && document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+  goes = event.key === "g" ? Date.now() + 1500 : 0;
+  const marked = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === event.key);
+  if (way) way.click();
+  else if (marked) marked.click();
+  else if (KEYS[event.key]) KEYS[event.key]();
+  else return;
+  event.preventDefault();
 });

@@ -1,0 +1,375 @@
+"""Whether the web interface stays quick: its pages with a million known URLs, many people searching, the live monitor.
+
+    python -m bench.web [pages] [search] [monitor] [--urls 1000000] [--seconds 30] [--write]
+
+    pages    every page of the route table and its JSON twin, five times each, by `teia serve` on the folder of
+             bench.webroot: once while nothing is crawled, once beside a crawl of a lab web in the same folder. `ms` is
+             the median from request to last byte, `cpu_ms` the processor time of the server meanwhile (with what it
+             counts beside), `first_ms` the very first request, `kb` the size. The bar: 200 ms and 100 KB
+    search   50 people, each asking something new five seconds after reading the last answer, on an index of 100,000
+             pages: the median and 95th percentile of whole result pages. The bar: 250 ms
+    monitor  processor time that a crawl takes for a page, with the monitor open in four streams and without, in turns
+             within one run: what both processes take more, as a share. The bar: 3%
+
+Without a name, all three. What takes a walk over all URLs is counted beside the requests and kept (web/kept.py);
+`--write` keeps the figures in results/web.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from bench.search import CELLS
+from bench.webroot import INDEXED, NAME, SEED, URLS, made
+from teia.clock import WallClock
+from teia.crawl.reports.catalogue import REPORTS
+from teia.lab.corpus.pages import Corpus
+from teia.lab.corpus.questions import Asker
+from teia.lab.process import lab_process
+from teia.store.root import Root, open_root
+
+RESULTS = Path(__file__).parent / "results" / "web.json"
+EACH = 5
+PAGE_MS, PAGE_KB, SEARCH_MS, MONITOR_SHARE = 200.0, 100.0, 250.0, 0.03
+PEOPLE, THINK_S = 50, 5.0
+STREAMS, TURNS, WARM_S = 4, 8, 5.0
+HOST = "www.site0.test"
+PAGE = f"http://{HOST}/secao-0/artigo-sobre-alguma-coisa-0.html"
+NOT_TIMED = ("/raw", "/events", "/health", "/static")
+"""What is no page: a frame of a copy, a stream, a sign of life."""
+
+LAB_NET = "127.78.0.0/16"
+Say = Callable[[str], None]
+
+
+# ---- a server -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running `teia serve`, and an admin's token for it."""
+
+    port: int
+    token: str
+    pid: int
+
+    def get(self, path: str) -> tuple[int, float, int]:
+        """Ask for a path; returns its status, how long it took in milliseconds, and its size."""
+        while True:
+            began = time.perf_counter()
+            status, size = self._ask(path)
+            if status != 429:
+                return status, (time.perf_counter() - began) * 1e3, size
+            time.sleep(1.0)
+
+    def _ask(self, path: str) -> tuple[int, int]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+            answer = connection.getresponse()
+            return answer.status, len(answer.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def served(root: Root) -> Iterator[Server]:
+    """Serve a folder by a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="teia-bench-web-") as folder:
+        token = Path(folder) / "token"
+        command = [sys.executable, "-m", "teia", "serve", "--data", str(root.path), "--port", "0", "--no-crawler"]
+        process = subprocess.Popen([*command, "--token-out", str(token)], stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            port = urlsplit(line.strip()).port
+            assert port, line
+            server = Server(port, token.read_text("ascii").strip(), process.pid)
+            _until(lambda: server.get("/health")[0] == 200)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        try:
+            if is_so():
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise SystemExit("what was waited for did not come")
+
+
+@contextmanager
+def crawling(root: Root) -> Iterator[str]:
+    """Crawl a lab web in the same folder, for as long as it is wanted; yields the collection's name."""
+    name = "lab"
+    shutil.rmtree(root.path / name, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="teia-bench-lab-") as folder:
+        spec = Path(folder) / "world.toml"
+        spec.write_text("[errors]\nscale = 0\n", "utf-8")
+        size = ["--pages", "60000", "--hosts", "200", "--seed", "1", "--address", "127.78.0.1"]
+        place = ["--port", "0", "--dns-address", "127.78.255.53:0", "--control-address", "127.78.255.80"]
+        with lab_process("--spec", str(spec), *size, *place) as lab:
+            command = [sys.executable, "-m", "teia", "crawl", lab["seeds"][0], "--data", str(root.path), "--name", name]
+            command += ["--scope", "suffix:.test", "--dns", lab["dns"], "--allow-net", LAB_NET, "--delay", "0.2"]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                yield name
+            finally:
+                process.terminate()
+                process.wait(180)
+                shutil.rmtree(root.path / name, ignore_errors=True)
+
+
+# ---- pages ----------------------------------------------------------------------------------------------------------
+
+
+def addresses(root: Root) -> list[str]:
+    """An address of every page, from the route table."""
+    from teia.web.accounts import Accounts
+    from teia.web.app import gates_of, make_app
+    from teia.web.site import Site
+
+    with tempfile.TemporaryDirectory() as folder:
+        clock = WallClock()
+        site = Site(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
+        gates = gates_of(make_app(site))
+        site.close()
+    found = []
+    for gate in gates:
+        bare = gate.path.removeprefix("/api/v1")
+        if gate.method != "GET" or bare.startswith(NOT_TIMED):
+            continue
+        names = list(REPORTS) if "/reports/{name}" in gate.path else [""]
+        found += [_address(gate.path, name) for name in names]
+    return found
+
+
+def _address(path: str, name: str) -> str:
+    parts = {"collection": NAME, "host": HOST, "name": name or "x"}
+    query = {}
+    if re.search(r"/(page|pages|copy|unknown|diff)$", path):
+        query["url"] = PAGE if not path.endswith("unknown") else f"http://{HOST}/nie-gesehen"
+    if "search" in path:
+        query["q"] = "lei do imposto"
+    if path.endswith(("/sql", "/sql.csv")):
+        query["q"] = "SELECT outcome, count(*) FROM fetches GROUP BY 1"
+    if path.endswith("preview"):
+        query |= {"start": "2027-01-01T02:00", "every": "7 days"}
+    filled = re.sub(r"{(\w+)(:path)?}", lambda part: quote(parts.get(part[1], "x")), path)
+    return filled + (f"?{urlencode(query)}" if query else "")
+
+
+def time_pages(server: Server, paths: list[str], say: Say) -> list[dict[str, Any]]:
+    """Ask for every address; what is counted in the background is waited for between the first and the other times."""
+    rows = []
+    for path in paths:
+        status, first_ms, size = server.get(path)
+        until = time.monotonic() + 120
+        while status == 503 and time.monotonic() < until:
+            time.sleep(0.5)
+            status, _, size = server.get(path)
+        before_s = cpu_s(server.pid)
+        times = [server.get(path)[1] for _ in range(EACH)]
+        used_ms = (cpu_s(server.pid) - before_s) / EACH * 1e3
+        row = {"path": path, "status": status, "ms": round(statistics.median(times), 1), "cpu_ms": round(used_ms, 1)}
+        row |= {"first_ms": round(first_ms, 1), "kb": round(size / 1000, 1)}
+        rows.append(row)
+        mark = "" if row["ms"] <= PAGE_MS and first_ms <= PAGE_MS and row["kb"] <= PAGE_KB else "  <- over"
+        took = f"{row['ms']:8.1f} ms {row['cpu_ms']:7.1f} cpu {row['first_ms']:8.1f} first"
+        say(f"{took} {row['kb']:7.1f} KB  {status}  {path[:90]}{mark}")
+    return rows
+
+
+def pages(urls: int, say: Say) -> dict[str, Any]:
+    """Time all pages, without a crawl and beside one."""
+    root = made(urls)
+    paths = addresses(root)
+    found: dict[str, Any] = {"urls": urls, "bar_ms": PAGE_MS, "bar_kb": PAGE_KB}
+    with served(root) as server:
+        say("nothing is crawled")
+        found["at_rest"] = time_pages(server, paths, say)
+        with crawling(root) as name:
+            _until(lambda: server.get(f"/api/v1/c/{name}/status")[0] == 200)
+            time.sleep(5.0)
+            say("beside a crawl")
+            own = [f"/c/{name}", f"/api/v1/c/{name}/status", f"/c/{name}/hosts", f"/c/{name}/frontier"]
+            found["beside_a_crawl"] = time_pages(server, paths + own, say)
+    for part in ("at_rest", "beside_a_crawl"):
+        good = [row for row in found[part] if row["status"] < 400]
+        found[f"{part}_slowest_ms"] = max(row["ms"] for row in good)
+        found[f"{part}_largest_kb"] = max(row["kb"] for row in good if "/api/v1" not in row["path"])
+    return found
+
+
+# ---- people who search ----------------------------------------------------------------------------------------------
+
+
+def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
+    """Let people search side by side; every question is new to the server."""
+    questions = [each.text for each in Asker(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
+    step = 7919  # a prime: kinds of questions come mixed
+    asked = iter([questions[(number * step) % len(questions)] for number in range(len(questions))])
+    took_ms: list[float] = []
+    refused: list[int] = []
+    lock = threading.Lock()
+    with served(made(urls)) as server:
+        until = time.monotonic() + seconds
+
+        def person(number: int) -> None:
+            time.sleep(number * THINK_S / PEOPLE)
+            while time.monotonic() < until:
+                with lock:
+                    text = next(asked, None)
+                if text is None:
+                    return
+                status, ms, _ = server.get(f"/search?{urlencode({'q': text})}")
+                with lock:
+                    (took_ms if status == 200 else refused).append(ms if status == 200 else status)
+                time.sleep(THINK_S)
+
+        people = [threading.Thread(target=person, args=(number,)) for number in range(PEOPLE)]
+        for each in people:
+            each.start()
+        for each in people:
+            each.join()
+    took_ms.sort()
+    found = {
+        "people": PEOPLE, "think_s": THINK_S, "pages": INDEXED, "searches": len(took_ms), "refused": len(refused),
+        "median_ms": round(statistics.median(took_ms), 1), "p95_ms": round(took_ms[int(len(took_ms) * 0.95)], 1),
+        "longest_ms": round(took_ms[-1], 1), "bar_ms": SEARCH_MS,
+    }  # fmt: skip
+    say(f"{PEOPLE} people: {found['searches']} searches, p95 {found['p95_ms']} ms, median {found['median_ms']} ms")
+    return found
+
+
+# ---- the live monitor -----------------------------------------------------------------------------------------------
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process and those it waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Turn:
+    """A stretch of a crawl, with or without somebody who looks."""
+
+    is_watched: bool
+    seconds: float
+    pages: int
+    crawler_s: float
+    server_s: float
+
+
+def monitor(seconds: float, say: Say) -> dict[str, Any]:
+    """Compare turns of one crawl, with the monitor open in four streams and without."""
+    turns: list[Turn] = []
+    with tempfile.TemporaryDirectory(prefix="teia-bench-monitor-") as folder:
+        root = open_root(Path(folder), create=True)
+        with served(root) as server, crawling(root) as name:
+            _until(lambda: _status(server, name).get("pages", 0) > 50)
+            pid = _pid(root, name)
+            time.sleep(WARM_S)
+            turns += [_turn(server, name, pid, number % 4 in {1, 2}, seconds / TURNS) for number in range(TURNS)]
+    cost = {
+        watched: sum(each.crawler_s + each.server_s for each in turns if each.is_watched is watched)
+        / max(1, sum(each.pages for each in turns if each.is_watched is watched))
+        for watched in (False, True)
+    }
+    share = cost[True] / cost[False] - 1
+    say(f"monitor in {STREAMS} streams: {share:+.1%} processor time a page")
+    rows = [{key: round(value, 3) for key, value in asdict(each).items()} for each in turns]
+    return {"streams": STREAMS, "more": round(share, 4), "bar": MONITOR_SHARE, "turns": rows}
+
+
+def _turn(server: Server, name: str, pid: int, is_watched: bool, seconds: float) -> Turn:
+    ended = threading.Event()
+    streams = [threading.Thread(target=_listen, args=(server, name, ended)) for _ in range(STREAMS * is_watched)]
+    for each in streams:
+        each.start()
+    began, before = time.monotonic(), (_status(server, name)["pages"], cpu_s(pid), cpu_s(server.pid))
+    time.sleep(seconds)
+    after = (_status(server, name)["pages"], cpu_s(pid), cpu_s(server.pid))
+    ended.set()
+    for each in streams:
+        each.join()
+    return Turn(is_watched, time.monotonic() - began, *(b - a for a, b in zip(before, after, strict=True)))
+
+
+def _listen(server: Server, name: str, ended: threading.Event) -> None:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection.request("GET", f"/events?topics=status&c={name}", headers={"Authorization": f"Bearer {server.token}"})
+    answer = connection.getresponse()
+    while not ended.is_set() and answer.readline():
+        pass
+    connection.close()
+
+
+def _status(server: Server, name: str) -> dict[str, Any]:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request("GET", f"/api/v1/c/{name}/status", headers={"Authorization": f"Bearer {server.token}"})
+        answer = connection.getresponse()
+        return dict(json.loads(answer.read())) if answer.status == 200 else {}
+    finally:
+        connection.close()
+
+
+def _pid(root: Root, name: str) -> int:
+    from teia.crawl.control import Control
+
+    control = Control(root.path / "control.sqlite")
+    try:
+        run = control.run(name)
+        assert run is not None
+        return run.pid
+    finally:
+        control.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=["pages", "search", "monitor", []])
+    parser.add_argument("--urls", type=int, default=URLS)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long people search, and how long is watched")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    wanted = options.parts or ["pages", "search", "monitor"]
+    found = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    found |= {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+    if "pages" in wanted:
+        found["pages"] = pages(options.urls, print)
+    if "search" in wanted:
+        found["search"] = search(options.urls, options.seconds, print)
+    if "monitor" in wanted:
+        found["monitor"] = monitor(options.seconds, print)
+    if options.write:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

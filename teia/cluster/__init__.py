@@ -1,0 +1,19 @@
+"""Many machines: who keeps which cell, and how they agree on it (docs/cluster.md).
+
+node.py            a node: joins, keeps cells, crawls them in shifts, leaves (begin here)
+session.py         that it lives, for all to see; who may declare it dead
+keeper.py          which cells it keeps: taken, given up, lost
+journal.py         a cell's log in NATS: conditional records, atomic batches, outcomes that are unknown
+publishing.py      what a cell's transactions wrote, on its way to that log (teia/frontier/journal.py is the other end)
+cells.py           the files of kept cells, brought up to their logs
+crawling.py        the crawl of one machine over those cells; links from others
+agreement.py       what all nodes agree on; quiet.py: when nothing is left to do anywhere
+wire.py            the connection to NATS; thread.py: the loop it lives in; servers.py: NATS servers of our own
+local.py           a whole cluster on this machine; status.py: how one stands
+chord.py           the circle (A2): SHA-1 points, successors, the order in which nodes would keep a point
+chord_placing.py   host -> site -> slot -> cell -> point -> node: the mapping that the cluster goes by
+chord_fingers.py   finger tables, and the way of a look-up over them
+chord_node.py      one point of the circle among others: join, leave, stabilisation, routed look-up
+chord_where.py     where a host lives, for people: its cells, their keepers, the way there
+view.py            a cluster as people see it; alone.py is that of one machine, telling.py that of a node's sessions
+"""

@@ -1,0 +1,99 @@
+"""What all nodes of a cluster agree on of a collection: its settings, into how many cells it is split, its identity.
+
+One key in the bucket `collections`, written by the first node that knows the collection and never changed; and one
+for the pace of sessions, because a node that is more impatient than another would take its cells too early. The
+identity is drawn then: a data folder remembers whose log it is a copy of, so one that comes from another cluster, or
+whose NATS was set up anew, is refused and not mixed with this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tomllib
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.session import Pace, open_bucket
+from teia.cluster.wire import Wire
+from teia.config import Config, flatten, read_tree, to_toml
+from teia.errors import ClusterError
+from teia.store.root import Root
+
+VERSION = 1
+BUCKET = "collections"
+TRIES, TRY_AGAIN_S = 50, 0.1
+PACE = "_pace"
+"""No collection can have this name."""
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """A collection as its cluster knows it; `settings` are its teia.toml."""
+
+    identity: str
+    settings: str
+    replicas: int
+    version: int = VERSION
+
+    @property
+    def config(self) -> Config:
+        return read_tree(Config, flatten(tomllib.loads(self.settings)))
+
+
+async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: int) -> Pace:
+    """The pace of this cluster's sessions; `session_s` is its T if this is the first node."""
+    value = await _first_word(wire, clock, PACE, msgspec.json.encode(Pace.of(session_s)), replicas)
+    try:
+        return msgspec.json.decode(value, type=Pace)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"the pace of this cluster's sessions cannot be read: {error}") from error
+
+
+async def agree(wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int) -> Agreement:
+    """What the cluster says of a collection; `ours` is what it will say if this is the first node to say anything."""
+    word = None
+    if ours is not None:
+        word = msgspec.json.encode(Agreement(secrets.token_hex(16), to_toml(ours), replicas))
+    return _read(name, await _first_word(wire, clock, name, word, replicas))
+
+
+async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
+    """What was written under a key first: by another node, or now by us."""
+    from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    for _ in range(TRIES):
+        with contextlib.suppress(KeyNotFoundError):
+            entry = await wire.insist(lambda: bucket.get(key), clock)
+            return entry.value or b""
+        if ours is None:
+            raise ClusterError(
+                f"this cluster knows no collection {key!r}; the first node needs its settings, see --config"
+            )
+        try:
+            await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
+        except KeyWrongLastSequenceError:
+            await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
+    raise ClusterError(f"NATS neither has {key!r} nor takes it; is it well?")
+
+
+def _read(name: str, value: bytes) -> Agreement:
+    try:
+        agreement = msgspec.json.decode(value, type=Agreement)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"what the cluster says of {name!r} cannot be read: {error}") from error
+    if agreement.version != VERSION:
+        raise ClusterError(f"{name!r} was begun by another teia; run the same one on all nodes")
+    return agreement
+
+
+def write_down(root: Root, agreement: Agreement) -> Config:
+    """Give the data folder the collection with the settings agreed on, for all who read it there."""
+    config = agreement.config
+    name = config.collection.name
+    if name not in root.collections():
+        root.create_collection(name, agreement.settings, config.collection.cells)
+    else:
+        root.collection(name).write_config(agreement.settings)
+    return config

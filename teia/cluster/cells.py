@@ -1,0 +1,173 @@
+"""The cells that a node keeps, opened: their files brought up to their logs first.
+
+A file is always a prefix of its cell's log. So whoever becomes keeper does the records that its own copy has not yet
+seen, be it an empty file, yesterday's, or one a single record behind because of a crash between the log and the file.
+
+Bodies do not travel with the log: they lie in the archive of the node that fetched them. A node that takes a cell over
+begins a new archive file. Where its own last one holds more than the log knows of, that is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import overload
+
+from teia.clock import Clock
+from teia.cluster.journal import CellLog, Entry
+from teia.cluster.publishing import LogJournal, unpacked
+from teia.cluster.thread import LoopThread
+from teia.config import Config
+from teia.crawl.cells import Cell, committed_position
+from teia.crawl.logrows import ROLL_OUT_AT_END, roll_out
+from teia.durable import disk_errors
+from teia.errors import ClusterError
+from teia.frontier.cell import FrontierCell
+from teia.frontier.journal import RecordingConnection, applied_seq, apply, note_seq
+from teia.frontier.order import order_named
+from teia.frontier.watch import Watch
+from teia.store.archive import ArchiveWriter, Position
+from teia.store.root import CellFolder, CollectionFolder
+
+AT_ONCE_BYTES = 8 << 20
+CLUSTER = "cluster"
+"""The row of `meta` that says which cluster's log the file is a copy of."""
+
+
+class KeptCell(Cell):
+    """A cell in a cluster: what the archive's committed position names may lie on another node's disk."""
+
+    def _open_archive(self) -> ArchiveWriter:
+        start = committed_position(self.frontier)
+        is_elsewhere = start is not None and not (self.folder.archive / start.file).exists()
+        return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
+
+
+class KeptCells(Sequence[Cell]):
+    """Some cells of a collection: gone through one after another, found by their number in the collection."""
+
+    def __init__(self, cells: Mapping[int, Cell]) -> None:
+        self._cells = dict(cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(list(self._cells.values()))
+
+    def keeps(self, number: int) -> bool:
+        return number in self._cells
+
+    @overload
+    def __getitem__(self, at: int) -> Cell: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Cell]: ...
+    def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
+        if isinstance(at, slice):
+            raise TypeError("cells have numbers, not places")
+        return self._cells[at]
+
+    def drop(self, number: int) -> None:
+        """Forget a cell that was lost; whoever opened it closes it."""
+        self._cells.pop(number, None)
+
+
+def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
+    """Make the files of all cells, and refuse those of another cluster or of a crawl on one machine."""
+    for each in folder.create_cells(count):
+        frontier = FrontierCell(each.frontier)
+        try:
+            row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone()
+            if row is None and frontier.known:
+                raise ClusterError(
+                    f"{folder.path} was crawled on one machine; export its URLs and import them into a new collection"
+                )
+            if row is not None and row[0] != cluster:
+                raise ClusterError(f"{folder.path} belongs to another cluster; choose another --data")
+            if row is None:
+                frontier.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, cluster))
+        finally:
+            frontier.close()
+
+
+async def catch_up(folder: CellFolder, journal: LogJournal) -> int:
+    """Do to a cell's file what its log says, up to the last record of ours; returns how many commits it was behind."""
+    log = journal.log
+    frontier = FrontierCell(folder.frontier, journal=journal)
+    try:
+        assert isinstance(frontier.db, RecordingConnection)
+        have = applied_seq(frontier.db)
+        if have > log.last:
+            raise ClusterError(
+                f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
+                " the log was lost or begun anew; nothing was changed"
+            )
+        records, ours = 0, OwnTail(frontier, folder)
+        if have < log.last:
+            async for some in _gathered(log.replay(have, log.last)):
+                await asyncio.to_thread(apply, frontier.db, some, ours.look)
+                records += len(some)
+        note_seq(frontier.db, log.last)
+        ours.cut()
+        return records
+    finally:
+        frontier.close()
+
+
+async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:
+    """The changes of commits, many at a time: a transaction for each would wait for the disk each time."""
+    some: list[tuple[int, bytes]] = []
+    size = 0
+    async for entry in entries:
+        if entry.record.kind == "commit":
+            some.append((entry.seq, unpacked(entry.body)))
+            size += len(some[-1][1])
+            if size >= AT_ONCE_BYTES:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
+
+
+class OwnTail:
+    """Where our own part of a cell's archive ends by the log; a dead keeper may have written more than it could record.
+
+    The files of other keepers are not on this disk, so what counts is the last position in a file that is.
+    """
+
+    def __init__(self, frontier: FrontierCell, folder: CellFolder) -> None:
+        self._frontier, self._folder = frontier, folder
+        self._end: Position | None = None
+        self.look()
+
+    def look(self) -> None:
+        position = committed_position(self._frontier)
+        if position is not None and (self._folder.archive / position.file).exists():
+            self._end = position
+
+    def cut(self) -> None:
+        if self._end is None:
+            return
+        path = self._folder.archive / self._end.file
+        with disk_errors(path, "cut"):
+            if path.stat().st_size > self._end.offset:
+                os.truncate(path, self._end.offset)
+
+
+@contextmanager
+def opened_cell(
+    folder: CellFolder, collection: str, config: Config, clock: Clock, log: CellLog, thread: LoopThread
+) -> Iterator[Cell]:
+    """Open a cell that is kept here for writing."""
+    order = order_named(config.collection.order, config.sydney)
+    cell = KeptCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
+    if config.sites.traps and config.parse.text:
+        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+    try:
+        yield cell
+        with suppress(ClusterError):  # it may not be ours any more
+            roll_out(cell.frontier, cell.folder.log, at_least=ROLL_OUT_AT_END)
+    finally:
+        cell.close()

@@ -1,0 +1,347 @@
+"""One point of the circle among others, by messages: join, leave, stabilisation, routed look-up (A2).
+
+    Distributor    what a point knows (predecessor, successors, fingers), what it answers, how it looks a key up
+    Stabilizer     keeps that up to date, a little every few seconds
+
+The agents of the paper have these names. Nothing here knows what carries the messages: a `Transport` asks another point
+and brings its answer or raises `Unreachable`, and a Distributor answers at once from what it knows. The paper's circle
+breaks when a node leaves; this one has a list of successors, so it holds as long as no list dies as a whole between two
+rounds. Look-ups are iterative: whoever wants to know asks point after point, and where one is silent it asks another
+that the last one named. A look-up that ends has been answered by the owner itself.
+
+As in Zave's corrected Chord ("How to make Chord correct", 2015) a successor is taken only when it has answered, and a
+predecessor that is silent is forgotten before another is believed. Two circles that have lost sight of each other do
+not find together again: that is for whoever knows the members, which in our cluster is the session (docs/cluster.md).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from teia.clock import Clock
+from teia.cluster.chord import BITS, SIZE, Point, distance, is_between, is_within
+from teia.errors import ClusterError
+
+SUCCESSORS = 8
+NEARER = 3
+"""How many points an answer names, in case the first is gone."""
+
+TRIES = 3
+"""A message may be lost; a point is silent after so many."""
+
+HOPS_MOST = 2 * BITS
+
+
+class Unreachable(ClusterError):
+    """A point does not answer."""
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Who has this key, as far as you know?"""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """I may be your predecessor."""
+
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Greet:
+    """Are you there, and who is beside you?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """I am going; these were beside me."""
+
+    point: Point
+    predecessor: Point | None
+    successors: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The neighbours of who answers; `nearer` are the last points before the key that was asked for, the best first."""
+
+    predecessor: Point | None
+    successors: tuple[Point, ...]
+    nearer: tuple[Point, ...] = ()
+
+
+Question = Look | Notify | Greet | Leave
+
+
+class Transport(Protocol):
+    """What carries questions; the seam between this protocol and a network."""
+
+    async def ask(self, to: Point, question: Question) -> Beside:
+        """Bring the answer of a point; Unreachable if none comes in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The end of a look-up: the owner, and who was asked on the way to it."""
+
+    owner: Point
+    path: tuple[Point, ...]
+
+    @property
+    def hops(self) -> int:
+        return len(self.path)
+
+
+# ---- one point ------------------------------------------------------------------------------------------------------
+
+
+class Distributor:
+    """A point and what it knows of the others. Alone, it is its own successor."""
+
+    def __init__(self, point: Point, transport: Transport) -> None:
+        self.point = point
+        self.predecessor: Point | None = None
+        self.successors: list[Point] = [point]
+        self._transport = transport
+        self._fingers: dict[int, Point] = {}
+        self._next_finger = BITS - 1
+        self._known: tuple[list[int], list[Point]] | None = None
+
+    @property
+    def successor(self) -> Point:
+        return self.successors[0]
+
+    @property
+    def fingers(self) -> dict[int, Point]:
+        """Finger by exponent; those that lead no further than the successor are left out."""
+        return dict(self._fingers)
+
+    def keeps(self, key: int) -> bool:
+        """Whether a key is this point's, as far as it knows."""
+        return self.predecessor is not None and is_within(key, self.predecessor.id, self.point.id)
+
+    # -- what it answers -----------------------------------------------------------------------------------
+
+    def answer(self, question: Question) -> Beside:
+        """Answer another point, from what is known here."""
+        if isinstance(question, Notify):
+            self._rectify(question.point)
+        elif isinstance(question, Leave):
+            self._let_go(question)
+        nearer = self._nearer(question.key) if isinstance(question, Look) else ()
+        return Beside(self.predecessor, tuple(self.successors), nearer)
+
+    def _rectify(self, point: Point) -> None:
+        before = self.predecessor
+        if point != self.point and (before is None or is_between(point.id, before.id, self.point.id)):
+            self.predecessor = point
+
+    def _let_go(self, gone: Leave) -> None:
+        if self.predecessor == gone.point:
+            self.predecessor = None if gone.predecessor == self.point else gone.predecessor
+        if gone.point in self.successors:
+            at = self.successors.index(gone.point)
+            self._succeed([*self.successors[:at], *gone.successors])
+        self.forget(gone.point)
+
+    def _nearer(self, key: int) -> tuple[Point, ...]:
+        if self._known is None:
+            known = {*self._fingers.values(), *self.successors} - {self.point}
+            placed = sorted((distance(self.point.id, each.id), each) for each in known)
+            self._known = ([gone for gone, _ in placed], [each for _, each in placed])
+        gone, points = self._known
+        end = bisect_left(gone, distance(self.point.id, key) or SIZE)
+        return tuple(points[max(0, end - NEARER) : end][::-1])
+
+    # -- what it learns ------------------------------------------------------------------------------------
+
+    def forget(self, point: Point) -> None:
+        """Take a silent point out of everything."""
+        if self.predecessor == point:
+            self.predecessor = None
+        self._fingers = {exponent: each for exponent, each in self._fingers.items() if each != point}
+        self._succeed([each for each in self.successors if each != point])
+
+    def _succeed(self, points: Iterable[Point]) -> None:
+        """Have other successors: in order, without oneself and what lies behind oneself, as many as are kept."""
+        kept: list[Point] = []
+        gone = 0
+        for point in points:
+            way = distance(self.point.id, point.id)
+            if way <= gone:  # once round
+                break
+            gone = way
+            kept.append(point)
+        self.successors = kept[:SUCCESSORS] or self._last_resort()
+        self._known = None
+
+    def _last_resort(self) -> list[Point]:
+        """All successors are gone: the nearest other point that is known of, or nobody."""
+        others = {*self._fingers.values(), *((self.predecessor,) if self.predecessor else ())} - {self.point}
+        return [min(others, key=lambda each: distance(self.point.id, each.id), default=self.point)]
+
+    def know(self, predecessor: Point, successors: Iterable[Point], fingers: dict[int, Point]) -> None:
+        """Begin with what somebody who knows all nodes knows, instead of by joining."""
+        self.predecessor = predecessor
+        self._fingers = dict(fingers)
+        self._succeed(successors)
+
+    # -- what it asks --------------------------------------------------------------------------------------
+
+    async def _ask(self, to: Point, question: Question) -> Beside:
+        if to == self.point:
+            return self.answer(question)
+        for _ in range(TRIES - 1):
+            with suppress(Unreachable):
+                return await self._transport.ask(to, question)
+        return await self._transport.ask(to, question)
+
+    async def join(self, via: Point) -> None:
+        """Enter the circle that a point belongs to. The others learn of it as they stabilise."""
+        found = await self.look_up((self.point.id + 1) % SIZE, via)
+        self.predecessor = None
+        self._succeed([found.owner])
+        await self.stabilise()
+
+    async def leave(self) -> None:
+        """Tell both neighbours that this point goes, so that nobody has to find out."""
+        word = Leave(self.point, self.predecessor, tuple(self.successors))
+        for each in {self.successor, self.predecessor or self.successor} - {self.point}:
+            with suppress(Unreachable):
+                await self._ask(each, word)
+
+    async def stabilise(self) -> None:
+        """Be sure of the successor, and let it know."""
+        said = await self._first_answer()
+        between = said.predecessor
+        while between is not None and is_between(between.id, self.point.id, self.successor.id):
+            try:
+                said = await self._ask(between, Notify(self.point))
+            except Unreachable:  # the successor will find out too
+                break
+            self._succeed([between, *said.successors])
+            between = said.predecessor
+
+    async def _first_answer(self) -> Beside:
+        """Greet the successors until one answers; those before it are forgotten."""
+        while True:
+            first = self.successor
+            try:
+                said = await self._ask(first, Notify(self.point))
+            except Unreachable:
+                self.forget(first)
+                continue
+            self._succeed([first, *said.successors])
+            return said
+
+    async def check_predecessor(self) -> None:
+        """Forget a predecessor that is silent."""
+        if self.predecessor is not None:
+            try:
+                await self._ask(self.predecessor, Greet())
+            except Unreachable:
+                self.predecessor = None
+
+    async def fix_finger(self) -> None:
+        """Look one finger up again, the next in turn; those that lead no further than the successor are not needed."""
+        exponent = self._next_finger
+        if self.successor == self.point or distance(self.point.id, self.successor.id) >= 1 << exponent:
+            self._fingers = {each: to for each, to in self._fingers.items() if each > exponent}
+            self._next_finger, self._known = BITS - 1, None
+            return
+        self._next_finger -= 1
+        found = await self.look_up((self.point.id + (1 << exponent)) % SIZE)
+        if self._fingers.get(exponent) != found.owner:
+            self._fingers[exponent], self._known = found.owner, None
+
+    async def look_up(self, key: int, via: Point | None = None) -> Found:
+        """Find the owner of a key, from here or from another point on; the owner has answered."""
+        path: list[Point] = []
+        useless = set[Point]() if via is None else {self.point}  # who enters may still be remembered from before
+        trail: list[tuple[Point, Beside]] = []
+        at = via or self.point
+        for _ in range(HOPS_MOST):
+            answer = await self._heard(at, Look(key), path, useless)
+            if answer is not None:
+                trail.append((at, answer))
+            owner, nearer = await self._weighed(key, trail, path, useless)
+            if owner is not None:
+                return Found(owner, tuple(path))
+            if nearer is None:
+                break
+            at = nearer
+        raise Unreachable(f"nobody answers who would know the owner of {key:040x}")
+
+    async def _heard(self, at: Point, question: Question, path: list[Point], useless: set[Point]) -> Beside | None:
+        """Ask somebody on the way of a look-up; None from one who is silent, and will not be asked again."""
+        try:
+            answer = await self._ask(at, question)
+        except Unreachable:
+            useless.add(at)
+            self.forget(at)
+            return None
+        if at != self.point and at not in path:
+            path.append(at)
+        return answer
+
+    async def _weighed(
+        self, key: int, trail: list[tuple[Point, Beside]], path: list[Point], useless: set[Point]
+    ) -> tuple[Point | None, Point | None]:
+        """What follows from the answers so far: the owner, or whom to ask next; neither if all are silent."""
+        while trail:
+            at, answer = trail[-1]
+            heir = next((each for each in answer.successors if each not in useless), None)
+            if heir is not None and is_within(key, at.id, heir.id):
+                owner = await self._confirmed(key, heir, path, useless)
+                if owner is not None:
+                    return owner, None
+                continue
+            nearer = next((each for each in answer.nearer if each not in useless), heir)
+            if nearer is not None:
+                return None, nearer
+            useless.add(at)
+            trail.pop()
+        return None, None
+
+    async def _confirmed(self, key: int, owner: Point, path: list[Point], useless: set[Point]) -> Point | None:
+        """Who has a key that is said to be `owner`'s: it, or one that came in between; None if that is silent."""
+        while True:
+            answer = await self._heard(owner, Greet(), path, useless)
+            if answer is None:
+                return None
+            between = answer.predecessor
+            if between is None or between in useless or distance(key, between.id) >= distance(key, owner.id):
+                return owner
+            owner = between
+
+
+class Stabilizer:
+    """Lets a Distributor look after itself: one small round every few seconds, never all points at once."""
+
+    def __init__(self, distributor: Distributor, clock: Clock, chance: Random, every_s: float = 5.0) -> None:
+        self._distributor, self._clock, self._chance, self._every_s = distributor, clock, chance, every_s
+        self.is_stopped = False
+
+    async def run(self) -> None:
+        """Go on until `is_stopped`, which is looked at after every round."""
+        while not self.is_stopped:
+            await self._clock.sleep(self._every_s * self._chance.uniform(0.5, 1.5))
+            if not self.is_stopped:
+                await self.round()
+
+    async def round(self) -> None:
+        """Once through everything that may have changed, and one finger."""
+        for step in (self._distributor.stabilise, self._distributor.check_predecessor, self._distributor.fix_finger):
+            with suppress(Unreachable):
+                await step()

@@ -1,0 +1,155 @@
+"""Which cells this node keeps: taking those that nobody keeps, giving up those that are another's.
+
+The truth is the last record of each cell's log. A cell is *free* when it has none, when that says `release`, or when
+the session that wrote it is over: declared dead, left, or followed by another instance of the same name. Of the nodes
+that live, the first in the cell's order takes a free cell at once; the next ones wait a while each, in case it cannot.
+Two that take at the same time are told apart by NATS: one becomes keeper, the other is refused.
+
+A keeper looks at the clock before every request that it sends to the web (`may_ask`). What it had not committed when it
+lost a cell is dropped, and the requests under way then are the only ones that anybody repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from teia.clock import Clock
+from teia.cluster.journal import CellLog, CellLost, Entry
+from teia.cluster.session import NodeState, Session
+from teia.cluster.wire import NoAnswer, Wire
+
+RANK_WAIT_S = 2.0
+"""How much longer each node waits for a free cell than the one before it in the cell's order."""
+
+Order = Callable[[int, Mapping[str, NodeState]], Sequence[str]]
+"""The nodes that might keep a cell, the first one first, given those that live."""
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """The cells of one collection that one node keeps; see the module's text."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        clock: Clock,
+        session: Session,
+        collection: str,
+        cells: Iterable[int],
+        order: Order,
+        rank_wait_s: float = RANK_WAIT_S,
+    ) -> None:
+        self.kept: dict[int, CellLog] = {}
+        self.collection = collection
+        self.cells = tuple(cells)
+        self.is_leaving = False
+        self._wire = wire
+        self._clock = clock
+        self._session = session
+        self._order = order
+        self._rank_wait_s = rank_wait_s
+        self._free_since: dict[int, float] = {}
+        self._releasing: set[int] = set()
+        self._since = clock.ticks_s()
+
+    def may_ask(self, cell: int) -> bool:
+        """Whether a request for a host of this cell may be sent now."""
+        log = self.kept.get(cell)
+        return log is not None and log.instance == self._session.instance and self._session.may_work
+
+    def drop_all(self) -> None:
+        """Keep nothing any more; the session's end calls this."""
+        self.kept.clear()
+        self._free_since.clear()
+
+    def log_of(self, cell: int) -> CellLog:
+        """The log of a cell as this session would write it."""
+        session, instance = self._session, self._session.instance
+        return CellLog(
+            self._wire, self._clock, self.collection, cell, session.node.name, instance,
+            is_over=lambda: session.is_lost or session.instance != instance,
+        )  # fmt: skip
+
+    async def look(self) -> list[int]:
+        """Look at every cell once and take those that are free and ours to take; returns them. NoAnswer while away."""
+        taken = []
+        for cell in self.cells:
+            if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
+                continue
+            log = self.log_of(cell)
+            head = await log.head()
+            if self._is_ripe(cell, head):
+                try:
+                    await log.take(head)
+                except CellLost:
+                    self._free_since.pop(cell, None)  # another was quicker
+                    continue
+                self._free_since.pop(cell, None)
+                self.kept[cell] = log
+                taken.append(cell)
+                _log.info("cell=%d taken epoch=%d", cell, log.epoch)
+        return taken
+
+    def _is_ripe(self, cell: int, head: Entry | None) -> bool:
+        """Whether a cell is free and our turn to take it has come."""
+        now = self._clock.ticks_s()
+        if not self._is_free(head, now):
+            self._free_since.pop(cell, None)
+            return False
+        since = self._free_since.setdefault(cell, now)
+        order = list(self._order(cell, self._session.alive()))
+        if head is not None and head.record.kind == "release" and head.record.to in order:
+            order.remove(head.record.to)
+            order.insert(0, head.record.to)
+        name = self._session.node.name
+        return name in order and now - since >= order.index(name) * self._rank_wait_s
+
+    def _is_free(self, head: Entry | None, now: float) -> bool:
+        if head is None or head.record.kind == "release":
+            return True
+        if head.record.instance == self._session.instance:
+            return True  # it was dropped here because its file fell behind, and nobody else has it
+        writer = self._session.nodes().get(head.record.node)
+        if writer is None:  # we may not have heard of it yet
+            return now - self._since >= self._session.pace.silence_s
+        return not writer.is_alive or writer.instance != head.record.instance
+
+    def elsewhere(self) -> dict[int, str]:
+        """The cells kept here that another node should have, and which."""
+        alive = self._session.alive()
+        first = {cell: next(iter(self._order(cell, alive)), "") for cell in list(self.kept)}
+        return {cell: node for cell, node in first.items() if node and node != self._session.node.name}
+
+    async def release(self, cells: Collection[int], to: Mapping[int, str] | None = None) -> None:
+        """Give cells up cleanly; whoever wrote to them must have finished."""
+        self._releasing.update(cells)
+        try:
+            for cell in cells:
+                log = self.kept.pop(cell, None)
+                if log is not None:
+                    await self._release(log, (to or {}).get(cell, ""))
+        finally:
+            self._releasing.difference_update(cells)
+
+    @staticmethod
+    async def _release(log: CellLog, to: str) -> None:
+        try:
+            await log.release(to)
+        except (CellLost, NoAnswer) as error:
+            _log.info("cell=%d not released: %s", log.cell, error)
+
+    async def tend(self, on_taken: Callable[[list[int]], None]) -> None:
+        """Look again whenever a node comes or goes, and every beat; until cancelled or the session is lost."""
+        while not self._session.is_lost:
+            try:
+                taken = await self.look()
+                if taken:
+                    on_taken(taken)
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
+                _log.info("cells not looked at: %s", error)
+            wait_s = min(self._session.pace.beat_s, self._rank_wait_s)
+            await self._session.changed(within_s=wait_s)
+            await asyncio.sleep(0)

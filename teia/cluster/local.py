@@ -1,0 +1,142 @@
+"""A whole cluster on this machine, for trying it: NATS servers and nodes in processes of their own.
+
+    DIR/up.json    where its servers are and which processes its nodes are; for its owner's eyes alone
+    DIR/up.lock    held by the process that looks after it; holds its id
+    DIR/up.log     what that process said
+    DIR/web.toml        the collection's settings, as `up` was given them
+    DIR/nats/           the servers' files
+    DIR/node-1/ …       each node's data folder and, beside it, node-1.log
+
+Nothing is restarted but NATS servers: a node that you kill stays dead, and the others take its cells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.cluster.servers import NatsServers, ends_with_us, write_private
+from teia.durable import disk_errors
+from teia.errors import ClusterError
+
+LEAVE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What `up.json` says."""
+
+    pid: int
+    collection: str
+    urls: list[str]
+    key: str
+    nodes: dict[str, int] = field(default_factory=dict)
+
+
+def read_local(folder: Path) -> Local:
+    """The cluster that runs in a folder; ClusterError if none does."""
+    path = folder / "up.json"
+    if holder(folder) is None or not path.exists():
+        raise ClusterError(f"no cluster runs in {folder}; `teia cluster up --data {folder}` starts one")
+    with disk_errors(path, "read"):
+        return Local(**json.loads(path.read_text("utf-8")))
+
+
+def holder(folder: Path) -> int | None:
+    """The process that looks after a folder's cluster; None if there is none."""
+    try:
+        descriptor = os.open(folder / "up.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    path = folder / "up.lock"
+    with disk_errors(path, "opened"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(f"a cluster runs in {folder} already; see `teia cluster status`") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def look_after(
+    folder: Path, collection: str, nodes: int, servers: int, session_s: float, clock: Clock, say: Callable[[str], None]
+) -> None:
+    """Run a cluster until SIGTERM or SIGINT; then have its nodes leave, and end everything."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+    with _held(folder):
+        state = folder / "up.json"
+        async with NatsServers(folder / "nats", servers, clock) as nats:
+            processes: dict[str, asyncio.subprocess.Process] = {}
+            try:
+                for at in range(1, nodes + 1):
+                    processes[f"node-{at}"] = await _start_node(folder, f"node-{at}", collection, nats, session_s)
+                pids = {name: process.pid for name, process in processes.items()}
+                made = Local(os.getpid(), collection, nats.urls, str(nats.key), pids)
+                write_private(state, json.dumps(asdict(made)).encode())
+                say(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
+                await told.wait()
+            finally:
+                state.unlink(missing_ok=True)
+                await _end(processes)
+
+
+async def _start_node(
+    folder: Path, name: str, collection: str, nats: NatsServers, session_s: float
+) -> asyncio.subprocess.Process:
+    servers = [word for url in nats.urls for word in ("--nats", url)]
+    with disk_errors(folder, "written"):
+        log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "teia", "node", *servers, "--key", str(nats.key), "--data", str(folder / name),
+            "--name", name, "--collection", collection, "--config", str(folder / "web.toml"),
+            "--session", str(session_s),
+            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=ends_with_us(),
+        )  # fmt: skip
+    finally:
+        os.close(log)
+
+
+async def _end(processes: dict[str, asyncio.subprocess.Process]) -> None:
+    """Have nodes leave; those that do not are ended."""
+    for process in processes.values():
+        with suppress(ProcessLookupError):
+            process.terminate()
+            process.send_signal(signal.SIGCONT)
+    for process in processes.values():
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

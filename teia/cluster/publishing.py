@@ -1,0 +1,49 @@
+"""A cell's journal in a cluster: what its transactions wrote goes to its log in NATS before they commit."""
+
+from __future__ import annotations
+
+import zlib
+
+from isal import isal_zlib
+
+from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.thread import LoopThread
+from teia.errors import ClusterError
+
+MAX_CHANGES_BYTES = 1 << 30
+
+
+class LogJournal:
+    """Publishes one cell's changes (`Journal` of frontier/journal.py), packed; waits for NATS in the calling thread."""
+
+    def __init__(self, log: CellLog, thread: LoopThread) -> None:
+        self.log = log
+        self._thread = thread
+        self._posted: list[tuple[int, bytes]] = []
+        self._is_behind = False
+
+    def post(self, to_cell: int, bulk: bytes) -> None:
+        self._posted.append((to_cell, bulk))
+
+    def publish(self, changes: bytes) -> int:
+        if self._is_behind:
+            raise CellLost(self.log.cell, "its file is behind its log; it has to be opened anew")
+        posted, self._posted = self._posted, []
+        return self._thread.wait_for(self.log.append(isal_zlib.compress(changes, 1), posted))
+
+    def forget(self, published: int) -> None:
+        """Rolled back after it was published (a full disk): only the log has it, so the file must catch up first."""
+        self._posted.clear()
+        self._is_behind = self._is_behind or bool(published)
+
+
+def unpacked(body: bytes) -> bytes:
+    """Changes as they were before they were published."""
+    try:
+        unpacker = zlib.decompressobj()
+        changes = unpacker.decompress(body, MAX_CHANGES_BYTES)
+    except zlib.error as error:
+        raise ClusterError(f"changes of a cell cannot be unpacked: {error}") from error
+    if not unpacker.eof:
+        raise ClusterError("changes of a cell are torn, or larger than a gigabyte")
+    return changes

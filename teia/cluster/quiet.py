@@ -1,0 +1,55 @@
+"""When a crawl by many nodes is over: nothing to do anywhere, and nothing on its way.
+
+Every node says with its session whether it is idle and what it has done; links that were not merged yet are in the
+stream. What a node said is up to a beat old, so everything has to look the same twice, more than two beats apart: had
+links arrived in between, what their receiver has done would be another number.
+"""
+
+from __future__ import annotations
+
+from teia.clock import Clock
+from teia.cluster.journal import stream_of
+from teia.cluster.keeper import Keeper
+from teia.cluster.session import Session
+
+BEATS = 2.5
+
+
+class Quiet:
+    """One node's eye on all; `is_over` is asked again and again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = 0.0
+        self._looked_at = 0.0
+        self._seen: object = None
+
+    async def is_over(self, session: Session, keeper: Keeper) -> bool:
+        """Whether all is done; then the others are told with the session's last words. Looks once a beat."""
+        now = self._clock.ticks_s()
+        if session.others_say_done():
+            return True
+        if now - self._looked_at < session.pace.beat_s:
+            return False
+        self._looked_at = now
+        sight = await self._look(session, keeper)
+        if sight is None or sight != self._seen:
+            self._seen, self._since = sight, now
+            return False
+        if now - self._since < BEATS * session.pace.beat_s:
+            return False
+        await session.tell_done()
+        return True
+
+    async def _look(self, session: Session, keeper: Keeper) -> object:
+        """What there is to see if nothing is left to do; None if something is."""
+        nodes = session.alive()
+        kept = sorted(cell for node in nodes.values() for cell in node.cells)
+        if kept != sorted(map(str, keeper.cells)) or not all(node.load.get("idle") for node in nodes.values()):
+            return None
+        collection = keeper.collection
+        js = session.wire.js
+        info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
+        if info.state.subjects:
+            return None
+        return {name: (node.instance, sorted(node.cells.items()), node.load) for name, node in nodes.items()}

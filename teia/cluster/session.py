@@ -1,0 +1,375 @@
+"""A node's session: that it lives, for all to see; and the right of others to declare it dead.
+
+Each node has one key in the bucket `nodes`, with its name. It is renewed every `beat_s` by compare-and-set; no TTL is
+involved, so that an outage of NATS longer than any lease kills nobody. `silence_s` (T) after the last change a node may
+be *declared* dead, by compare-and-set on the revision that was seen: if it lives after all, that fails and nothing has
+happened; if it succeeds, the node's next renewal fails and it knows.
+
+Three rules keep an outage from looking like deaths, and the dead from working on:
+
+- Whoever declares must have renewed its own session `PROOFS` times since the silence began, so NATS was there.
+- A node may work until `deadline`, which counts from *before* its last successful renewal was sent and ends a margin
+  before T. Past it the node stops asking the web and tries on; if the key is still its own, it goes on as if nothing
+  had been.
+- When the session is lost everything that hangs on it is dropped in the same step, before anything else is tried.
+
+Time is `Clock.ticks_s`, which goes on while a machine is suspended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.wire import NoAnswer, Wire
+from teia.errors import ClusterError
+
+if TYPE_CHECKING:
+    from nats.js.kv import KeyValue
+
+VERSION = 1
+BUCKET = "nodes"
+PROOFS = 3
+"""So many renewals of one's own must have succeeded during another's silence, before it may be called dead."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """T, the time between renewals, and how long before T a node stops.
+
+    T has to exceed the time in which NATS elects a leader (6 to 9 s), or each election stops the crawl.
+    """
+
+    silence_s: float = 15.0
+    beat_s: float = 3.0
+    margin_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beat_s < self.silence_s - self.margin_s < self.silence_s:
+            raise ClusterError(f"a session cannot beat every {self.beat_s:g} s and last {self.silence_s:g} s")
+
+    @classmethod
+    def of(cls, silence_s: float) -> Self:
+        """The pace that goes with a T: a fifth of it from beat to beat, and a fifth as margin."""
+        return cls(silence_s, silence_s / 5, silence_s / 5)
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """What a session's key says. `version` is of this record; one with another is shown, never declared dead."""
+
+    name: str
+    instance: str
+    state: str = "alive"
+    """`alive`, `left` after a clean stop, `dead` when another node said so."""
+    by: str = ""
+    region: str = ""
+    capacity: float = 1.0
+    load: dict[str, float] = {}
+    cells: dict[str, int] = {}
+    """How many URLs are known in each cell that it keeps."""
+    is_done: bool = False
+    """It saw that nothing is left to do anywhere."""
+    version: int = VERSION
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state == "alive"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What an observer knows of another node."""
+
+    node: NodeState
+    revision: int
+    changed_at: float
+    proofs: int = 0
+    was_busy: bool = False
+    """This instance of it was seen alive and not done."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One node's session and its view of the others; see the module's text. Made by `join`."""
+
+    wire: Wire
+    clock: Clock
+    pace: Pace
+    bucket: KeyValue
+    node: NodeState
+    on_lost: Callable[[str], None]
+    """Called at once when the session is lost, with the reason; must not wait for anything."""
+    revision: int = 0
+    deadline: float = 0.0
+    is_lost: bool = False
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _stopping: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # -- for others ----------------------------------------------------------------------------------------
+
+    @property
+    def instance(self) -> str:
+        return self.node.instance
+
+    @property
+    def may_work(self) -> bool:
+        """Whether a request may be sent to the web now."""
+        return not self.is_lost and self.clock.ticks_s() < self.deadline
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Every node that was ever seen, itself included, by name."""
+        return {name: seen.node for name, seen in list(self._seen.items())} | {self.node.name: self.node}
+
+    def alive(self) -> dict[str, NodeState]:
+        """The nodes that are not known to have left or died."""
+        return {name: node for name, node in self.nodes().items() if node.is_alive}
+
+    def heard_ago(self) -> dict[str, float]:
+        """How many seconds ago each other node was last heard."""
+        now = self.clock.ticks_s()
+        return {name: now - seen.changed_at for name, seen in list(self._seen.items())}
+
+    def tell(self, load: dict[str, float], cells: dict[str, int]) -> None:
+        """Say with the next renewal how much there is to do, and of which cells."""
+        self.node = msgspec.structs.replace(self.node, load=load, cells=cells)
+
+    def others_say_done(self) -> bool:
+        """Whether another node has come to see that all is done; what a node of an earlier run said does not count."""
+        return any(seen.node.is_done and seen.was_busy for seen in list(self._seen.values()))
+
+    async def tell_done(self) -> None:
+        """Say at once, and from now on, that all is done everywhere."""
+        self.node = msgspec.structs.replace(self.node, is_done=True)
+        await self.renew()
+
+    async def changed(self, within_s: float) -> None:
+        """Return when a node came, left or died, or after a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Renew and watch from now on."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._renew_for_ever()), loop.create_task(self._watch_for_ever())]
+
+    async def leave(self) -> None:
+        """End the session cleanly: others need not wait until we are missed."""
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        await self.abandon()
+        if not self.is_lost:
+            left = msgspec.structs.replace(self.node, state="left")
+            with contextlib.suppress(KeyWrongLastSequenceError, ClusterError):
+                await self.wire.ask(self.bucket.update(self.node.name, _encode(left), last=self.revision))
+            self.is_lost = True
+
+    async def abandon(self) -> None:
+        """Stop renewing without a word, as a death would."""
+        self._stopping = True
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            while not task.done():  # the client may swallow being cancelled
+                task.cancel()
+                await asyncio.wait({task}, timeout=0.1)
+
+    # -- renewing ------------------------------------------------------------------------------------------
+
+    async def _renew_for_ever(self) -> None:
+        while not self._stopping and not self.is_lost:
+            sent = self.clock.ticks_s()
+            try:
+                await self.renew()
+            except NoAnswer as error:
+                _log.info("session not renewed: %s", error)
+            except ClusterError as error:
+                self._lose(str(error))
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
+                _log.warning("session not renewed: %r", error)
+            await self.clock.sleep(max(0.05, self.pace.beat_s - (self.clock.ticks_s() - sent)))
+
+    async def renew(self) -> None:
+        """Renew once. NoAnswer if NATS is silent; a session that is lost says so through `on_lost`."""
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        sent = self.clock.ticks_s()
+        try:
+            revision = await self.wire.ask(self.bucket.update(self.node.name, _encode(self.node), last=self.revision))
+        except KeyWrongLastSequenceError:
+            await self._look_whose_it_is()
+            return
+        self._renewed(revision, sent)
+        for seen in self._seen.values():
+            seen.proofs += 1
+        await self._declare_the_silent()
+
+    def _renewed(self, revision: int, sent: float) -> None:
+        self.revision = revision
+        self.deadline = sent + self.pace.silence_s - self.pace.margin_s
+
+    async def _look_whose_it_is(self) -> None:
+        """A refused renewal is no loss yet: an earlier one may have been stored and its answer lost."""
+        from nats.js.errors import KeyNotFoundError
+
+        try:
+            entry = await self.wire.ask(self.bucket.get(self.node.name))
+        except KeyNotFoundError:
+            self._lose("its key is gone")
+            return
+        now = _decode(entry.value or b"")
+        if now is not None and now.instance == self.instance and now.is_alive:
+            self.revision = entry.revision or self.revision  # the next renewal makes it count
+            return
+        said_by = "nobody knows whom" if now is None else now.by or now.name
+        self._lose(
+            f"declared {now.state if now is not None and now.instance == self.instance else 'over'} by {said_by}"
+        )
+
+    def _lose(self, why: str) -> None:
+        if not self.is_lost:
+            self.is_lost, self.deadline = True, 0.0
+            _log.warning("session lost node=%s why=%s", self.node.name, why)
+            self.on_lost(why)
+            self._changed.set()
+
+    # -- watching others -----------------------------------------------------------------------------------
+
+    async def _watch_for_ever(self) -> None:
+        while not self._stopping:
+            try:
+                await self._watch()
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
+                _log.info("nodes not watched: %r", error)
+            await self.clock.sleep(self.pace.beat_s)
+
+    async def _watch(self) -> None:
+        watcher = await self.wire.ask(self.bucket.watchall())
+        try:
+            async for entry in watcher:
+                if entry is not None:
+                    self.see(entry.key, _decode(entry.value or b""), entry.revision or 0)
+        finally:
+            with contextlib.suppress(Exception):
+                await watcher.stop()  # type: ignore[no-untyped-call]
+
+    def see(self, name: str, node: NodeState | None, revision: int) -> None:
+        """Take what a key says now."""
+        if node is None or name == self.node.name:
+            return
+        before = self._seen.get(name)
+        if before is not None and revision <= before.revision:
+            return
+        was_busy = before is not None and before.was_busy and before.node.instance == node.instance
+        was_busy = was_busy or (node.is_alive and not node.is_done)
+        self._seen[name] = _Seen(node, revision, self.clock.ticks_s(), was_busy=was_busy)
+        if before is None or (before.node.instance, before.node.state) != (node.instance, node.state):
+            _log.info("node=%s state=%s", name, node.state)
+            self._changed.set()
+
+    async def _declare_the_silent(self) -> None:
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        now = self.clock.ticks_s()
+        for name, seen in list(self._seen.items()):
+            is_silent = now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
+            if not is_silent or not seen.node.is_alive or seen.node.version != VERSION:
+                continue
+            dead = msgspec.structs.replace(seen.node, state="dead", by=self.node.name)
+            with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):  # it lives, or another was quicker
+                revision = await self.wire.ask(self.bucket.update(name, _encode(dead), last=seen.revision))
+                _log.warning("declared dead node=%s", name)
+                self.see(name, dead, revision)
+
+
+async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
+    """A key-value bucket, made if it is new."""
+    from nats.js.errors import BucketNotFoundError
+
+    try:
+        return await wire.insist(lambda: wire.js.key_value(name), clock)
+    except BucketNotFoundError:
+        await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
+        return await wire.insist(lambda: wire.js.key_value(name), clock)
+
+
+async def join(
+    wire: Wire,
+    clock: Clock,
+    name: str,
+    on_lost: Callable[[str], None],
+    *,
+    pace: Pace | None = None,
+    replicas: int = 3,
+    region: str = "",
+    capacity: float = 1.0,
+) -> Session:
+    """Become a node of this name. Refused while another process has the name and lives (RELIABILITY 53)."""
+    from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+    if not _NAME.fullmatch(name):
+        raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
+    pace = pace or Pace()
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity)
+    session = Session(wire, clock, pace, bucket, node, on_lost)
+    sent = clock.ticks_s()
+    try:
+        entry = await wire.insist(lambda: bucket.get(name), clock)
+    except KeyNotFoundError:
+        entry = None
+    if entry is not None:
+        there = _decode(entry.value or b"")
+        if there is None or there.is_alive:
+            entry = await _wait_for_silence(session, name, entry.revision or 0)
+    try:
+        sent = clock.ticks_s()
+        last = 0 if entry is None else entry.revision
+        revision = await wire.ask(bucket.update(name, _encode(node), last=last))
+    except KeyWrongLastSequenceError:
+        raise _taken(name) from None
+    session._renewed(revision, sent)
+    session.start()
+    return session
+
+
+async def _wait_for_silence(session: Session, name: str, revision: int) -> KeyValue.Entry:
+    """Wait T for a key to change: one that does is somebody's."""
+    until = session.clock.ticks_s() + session.pace.silence_s
+    while True:
+        await session.clock.sleep(min(session.pace.beat_s, max(0.0, until - session.clock.ticks_s())))
+        entry = await session.wire.insist(lambda: session.bucket.get(name), session.clock)
+        if entry.revision != revision:
+            raise _taken(name)
+        if session.clock.ticks_s() >= until:
+            return entry
+
+
+def _taken(name: str) -> ClusterError:
+    return ClusterError(f"another node is called {name!r} and lives; stop it, or choose another --name")
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _decode(value: bytes) -> NodeState | None:
+    try:
+        return msgspec.json.decode(value, type=NodeState)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,85 @@
+"""A cluster as it stands: its nodes, who keeps which cell, what lies in NATS. Only reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.journal import CellLog
+from teia.cluster.session import BUCKET, NodeState
+from teia.cluster.wire import Wire
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node: `state` is alive, left or dead, `cells` the numbers of those it keeps."""
+
+    name: str
+    region: str
+    state: str
+    cells: list[int]
+    load: dict[str, float]
+    capacity: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatus:
+    """One cell: its keeper, since which record, how many URLs are known in it; no keeper after it was given up."""
+
+    id: int
+    keeper: str
+    epoch: int
+    urls: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole; `streams` has messages and bytes by stream."""
+
+    nodes: list[NodeStatus] = field(default_factory=list)
+    cells: list[CellStatus] = field(default_factory=list)
+    streams: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+async def status_of(wire: Wire, clock: Clock, collection: str) -> Status:
+    """Ask NATS how a cluster stands. What a node says of itself is up to a beat old."""
+    status = Status()
+    states = await _node_states(wire)
+    infos = await wire.ask(wire.js.streams_info())
+    streams = {info.config.name or "": info.state for info in infos}
+    name = f"TEIA_{collection}"
+    if name in streams:
+        info = await wire.ask(wire.js.stream_info(name, subjects_filter=f"{collection}.log.*"))
+        numbers = sorted(int(subject.rsplit(".", 1)[1]) for subject in info.state.subjects or {})
+        for number in numbers:
+            status.cells.append(await _cell(wire, clock, collection, number, states))
+    for state in sorted(states, key=lambda each: each.name):
+        kept = [cell.id for cell in status.cells if cell.keeper == state.name]
+        status.nodes.append(NodeStatus(state.name, state.region, state.state, kept, state.load, state.capacity))
+    ours = {each: at for each, at in streams.items() if each.startswith(("TEIA_", "KV_"))}
+    status.streams.update({each: {"messages": at.messages, "bytes": at.bytes} for each, at in sorted(ours.items())})
+    return status
+
+
+async def _cell(wire: Wire, clock: Clock, collection: str, number: int, states: list[NodeState]) -> CellStatus:
+    head = await CellLog(wire, clock, collection, number, "", "").head()
+    if head is None or head.record.kind == "release":
+        return CellStatus(number, "", head.record.epoch if head else 0, None)
+    said = [state.cells for state in states if state.name == head.record.node]
+    urls = said[0].get(str(number)) if said else None
+    return CellStatus(number, head.record.node, head.record.epoch or head.seq, urls)
+
+
+async def _node_states(wire: Wire) -> list[NodeState]:
+    from nats.js.errors import BucketNotFoundError, NoKeysError
+
+    try:
+        bucket = await wire.ask(wire.js.key_value(BUCKET))
+        names: list[Any] = await wire.ask(bucket.keys())  # Any: the client gives no type
+    except (BucketNotFoundError, NoKeysError):
+        return []
+    entries = [await wire.ask(bucket.get(name)) for name in names]
+    return [msgspec.json.decode(entry.value or b"", type=NodeState) for entry in entries]

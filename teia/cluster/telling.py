@@ -1,0 +1,172 @@
+"""How a node sees its cluster, for whoever shows it: `DIR/cluster.json`, written once a second while the node lives.
+
+A `ClusterView` as JSON. It is made from the sessions alone: who is there, which cells each says it keeps and how many
+URLs it knows in them. What changes between two looks is a move: a cell that another node keeps now, how long nobody
+did as far as was seen, and whether it knows fewer URLs there than its last keeper did. `Listener` reads the file; where
+there is none the machine is alone (alone.py). A file that nobody writes any more is shown as what it is, an old one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from teia.clock import Clock, from_iso, iso_utc
+from teia.cluster.alone import Alone
+from teia.cluster.view import CellView, ClusterSource, ClusterView, MoveView, NodeView
+from teia.store.root import Root
+from teia.urls import SLOTS, cell_starts
+
+if TYPE_CHECKING:
+    from teia.cluster.session import NodeState, Session
+
+FILE = "cluster.json"
+TELL_S = 1.0
+STALE_S = 10.0
+RATE_S = 20.0
+"""Pages a second are those of so long."""
+
+MOVES = 50
+SILENT_BEATS = 2.5
+"""A node that missed two renewals is silent."""
+
+
+def cluster_of(root: Root, clock: Clock) -> ClusterSource:
+    """Who tells of the cluster that a data folder belongs to."""
+    return Listener(root, clock, Alone(root, clock))
+
+
+@dataclass(slots=True)
+class Listener:
+    """Reads what a node of this folder tells; where none ever did, the machine is alone."""
+
+    root: Root
+    clock: Clock
+    alone: ClusterSource
+
+    def view(self) -> ClusterView:
+        import msgspec
+
+        try:
+            told = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
+        except (OSError, msgspec.MsgspecError):
+            return self.alone.view()
+        if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.holder() is not None:
+            return told
+        nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
+        return replace(told, nodes=nodes)
+
+
+@dataclass(slots=True)
+class _Last:
+    """What was last seen of a cell: who kept it, when, and how many URLs it knew."""
+
+    keeper: str
+    at: float
+    urls: int
+
+
+@dataclass(slots=True)
+class Teller:
+    """Makes views of a session's cluster and writes them down."""
+
+    root: Root
+    collection: str
+    cells: int
+    clock: Clock
+    _last: dict[int, _Last] = field(default_factory=dict)
+    _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
+    _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+
+    async def tell_for_ever(self, session: Session) -> None:
+        """Tell once a second, until cancelled; without room for it, nothing."""
+        while True:
+            with suppress(OSError):
+                self.tell(session)
+            await self.clock.sleep(TELL_S)
+
+    def tell(self, session: Session) -> None:
+        """Write down how things are. No fsync: after a death of the machine it is worth nothing."""
+        import msgspec
+
+        pace = session.pace
+        view = self.view(session.nodes(), session.heard_ago(), session.node.name, pace.beat_s, pace.silence_s)
+        path = self.root.path / FILE
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(view))
+        new.replace(path)
+
+    def view(
+        self, nodes: Mapping[str, NodeState], ago: Mapping[str, float], here: str, beat_s: float, silence_s: float
+    ) -> ClusterView:
+        """The cluster as sessions tell it; `ago` is how many seconds ago each node was heard."""
+        now_s = self.clock.now_s()
+        cells = self._cells(nodes)
+        lines = [
+            self._line(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
+            for name, node in sorted(nodes.items())
+        ]
+        return ClusterView(iso_utc(now_s), here, lines, cells, list(reversed(self._moves)), [])
+
+    def _line(
+        self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
+    ) -> NodeView:
+        is_silent = node.is_alive and ago_s > SILENT_BEATS * beat_s
+        state = node.state if not node.is_alive else "idle" if node.load.get("idle") else "normal"
+        return NodeView(
+            name=node.name,
+            state="silent" if is_silent else state,
+            cells=cells,
+            region=node.region or None,
+            capacity=node.capacity,
+            pages_per_s=self._rate(node) if node.is_alive and not is_silent else None,
+            load=node.load.get("load") if node.is_alive else None,
+            seen=iso_utc(now_s - ago_s),
+            dies_in_s=round(max(0.0, silence_s - ago_s), 1) if is_silent else None,
+        )
+
+    def _rate(self, node: NodeState) -> float | None:
+        """Pages a second, from what a node says it has done; a count that begins anew adds nothing."""
+        now, pages = self.clock.ticks_s(), node.load.get("pages")
+        if pages is None:
+            return None
+        seen = self._pages.setdefault(f"{node.name} {node.instance}", deque())
+        if not seen or now > seen[-1][0]:
+            seen.append((now, pages))
+        while now - seen[0][0] > RATE_S:
+            seen.popleft()
+        passed_s = now - seen[0][0]
+        more = sum(max(0.0, after - before) for (_, before), (_, after) in pairwise(seen))
+        return round(more / passed_s, 2) if passed_s >= TELL_S else None
+
+    # -- cells and their moves -----------------------------------------------------------------------------
+
+    def _cells(self, nodes: Mapping[str, NodeState]) -> list[CellView]:
+        starts = (*cell_starts(self.cells), SLOTS)
+        return [self._cell(number, starts[number], starts[number + 1], nodes) for number in range(self.cells)]
+
+    def _cell(self, number: int, first: int, end: int, nodes: Mapping[str, NodeState]) -> CellView:
+        key = str(number)
+        claims = {name: node.cells[key] for name, node in nodes.items() if node.is_alive and key in node.cells}
+        last, name = self._last.get(number), f"{self.collection}/{number:02d}"
+        # While a cell is handed over both may still say that they keep it; the new one is right.
+        keeper = next((each for each in sorted(claims) if last is None or each != last.keeper), None)
+        if keeper is None and last is not None and last.keeper in claims:
+            keeper = last.keeper
+        if keeper is None:
+            return CellView(name, self.collection, number, first, end, None, 0 if last is None else last.urls)
+        urls, now = claims[keeper], self.clock.ticks_s()
+        if last is not None and last.keeper != keeper:
+            self._moves.append(self._move(name, last, keeper, urls, nodes))
+        self._last[number] = _Last(keeper, now, urls)
+        return CellView(name, self.collection, number, first, end, keeper, urls)
+
+    def _move(self, cell: str, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]) -> MoveView:
+        giver = nodes.get(last.keeper)
+        why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "handed over")
+        gap_s = round(self.clock.ticks_s() - last.at, 1)
+        return MoveView(iso_utc(self.clock.now_s()), cell, last.keeper, taker, why, gap_s, max(0, last.urls - urls))

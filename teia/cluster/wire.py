@@ -1,0 +1,179 @@
+"""The seam to NATS: one connection, its options, and its errors put into words once.
+
+The client goes on trying to reconnect for ever, to any of the servers it knows, and never keeps what it could not send
+(`pending_size=-1`): a publish delivered minutes later would be one nobody waits for. A connection can look alive while
+its server is cut off from the others. So whoever waits for answers tells this module whether they came, and after two
+that did not the client is made to connect anew, to another server.
+
+Decide nothing by what is read here: a server that is cut off answers reads for seconds. Conditional writes decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from teia.clock import Clock
+from teia.errors import ClusterError, MissingComponent
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.js import JetStreamContext
+
+ANSWER_S = 3.0
+CONNECT_S = 2
+RECONNECT_S = 0.5
+FIRST_CONNECT_S = 5.0
+INSIST_S = 30.0
+FAILURES_BEFORE_ANOTHER = 2
+
+Answer = TypeVar("Answer")
+_log = logging.getLogger(__name__)
+
+
+class NoAnswer(ClusterError):
+    """NATS did not answer in time, or has no leader now; what was asked may have happened or not."""
+
+
+class Wire:
+    """A connection to NATS and what can be asked over it; made by `connect`."""
+
+    def __init__(self, client: Client, answer_s: float) -> None:
+        self.client = client
+        self.answer_s = answer_s
+        self.js: JetStreamContext = client.jetstream(timeout=answer_s)
+        self._failures = 0
+
+    async def ask(self, question: Awaitable[Answer]) -> Answer:
+        """Wait for an answer. Silence becomes `NoAnswer`, and too much of it another server."""
+        from nats import errors
+        from nats.js import errors as js_errors
+
+        try:
+            async with asyncio.timeout(2 * self.answer_s):
+                answer = await question
+        except (
+            TimeoutError,
+            errors.TimeoutError,
+            errors.NoRespondersError,
+            errors.ConnectionClosedError,
+            errors.ConnectionReconnectingError,
+            errors.OutboundBufferLimitError,
+            errors.StaleConnectionError,
+            js_errors.NoStreamResponseError,
+            js_errors.ServiceUnavailableError,
+            OSError,
+        ) as error:
+            if self.client.is_closed:
+                raise ClusterError(f"NATS has closed the connection ({self.client.last_error or error})") from error
+            await self._was_silent()
+            raise NoAnswer(
+                f"NATS does not answer ({type(error).__name__}); is a majority of its servers up?"
+            ) from error
+        self._failures = 0
+        return answer
+
+    async def insist(self, ask: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = INSIST_S) -> Answer:
+        """Ask again until there is an answer: servers that have just started, or made something, need a moment."""
+        until = clock.ticks_s() + within_s
+        while True:
+            try:
+                return await self.ask(ask())
+            except NoAnswer:
+                if clock.ticks_s() >= until:
+                    raise
+                await clock.sleep(RECONNECT_S)
+
+    async def _was_silent(self) -> None:
+        self._failures += 1
+        if self._failures >= FAILURES_BEFORE_ANOTHER and self.client.is_connected:
+            self._failures = 0
+            _log.warning("nats silent, connecting anew")
+            await self.client.force_reconnect()
+
+    async def close(self) -> None:
+        """Send what is under way and leave."""
+        if not await _well_ended(self.client.drain(), 2 * self.answer_s):
+            await self.end()
+
+    async def end(self) -> None:
+        """Leave at once."""
+        await _well_ended(self.client.close(), 2 * self.answer_s)
+
+
+async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> bool:
+    """Whether the client could say farewell. It may be cut short by its own reconnecting, or never end."""
+    task = asyncio.ensure_future(farewell)
+    await asyncio.wait({task}, timeout=within_s)
+    if not task.done():
+        task.cancel()
+        return False
+    return not task.cancelled() and task.exception() is None
+
+
+async def connect(
+    servers: Sequence[str],
+    key: Path | None,
+    name: str,
+    *,
+    ca: Path | None = None,
+    answer_s: float = ANSWER_S,
+    within_s: float = FIRST_CONNECT_S,
+) -> Wire:
+    """Connect to one of the servers; ClusterError with what to do if none lets us in."""
+    try:
+        from nats.aio.client import Client
+        from nats.errors import AuthorizationError
+    except ImportError as error:
+        raise MissingComponent("nats-py is not installed; `pip install 'teia[cluster]'` brings it") from error
+    if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to hold up
+        raise ClusterError(f"{key}: there is no such key file; `teia cluster up` writes one, see --key")
+    client, shown = Client(), ", ".join(servers)
+    refused = asyncio.Event()
+
+    async def complain(error: Exception) -> None:
+        _log.warning("nats error=%s", error)
+        if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+            refused.set()
+
+    from nats.errors import AuthorizationError
+
+    first = client.connect(
+        list(servers),
+        name=name,
+        error_cb=complain,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # a float will do
+        connect_timeout=CONNECT_S,
+        ping_interval=3,
+        max_outstanding_pings=2,
+        pending_size=-1,
+        nkeys_seed=None if key is None else str(key),
+        tls=None if ca is None else ssl.create_default_context(cafile=str(ca)),
+    )
+    connecting = asyncio.ensure_future(first)
+    refusal = asyncio.ensure_future(refused.wait())
+    try:
+        await asyncio.wait({connecting, refusal}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        if connecting.done() and connecting.exception() is None:
+            return Wire(client, answer_s)
+    finally:
+        refusal.cancel()
+    await _give_up(connecting, client)
+    if refused.is_set():
+        raise ClusterError(f"NATS at {shown} refuses this key; see --key")
+    raise ClusterError(f"NATS at {shown} cannot be reached; is it running, and is --nats right?")
+
+
+async def _give_up(connecting: asyncio.Future[None], client: Client) -> None:
+    """End a client that would try for ever."""
+    while not connecting.done():  # it may swallow being cancelled
+        connecting.cancel()
+        await asyncio.wait({connecting}, timeout=0.1)
+    if not connecting.cancelled():
+        connecting.exception()
+    await _well_ended(client.close(), CONNECT_S)

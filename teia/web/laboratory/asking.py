@@ -1,0 +1,291 @@
+"""What the forms of the lab hold: everything as it was typed, what is wrong with it, and the command it stands for.
+
+A field left empty is the command's own default. Limits are narrower than the command's where a run would not end within
+its hour.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+POLICIES = (
+    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
+    "uniform", "proportional", "rate-update", "round-robin", "sampling",
+)  # fmt: skip
+"""The policies of teia.refresh, the paper's first; a test compares the two."""
+
+EXPERIMENTS = {
+    "P6": "PSP beside MP2, M-Wolf and what nobody can beat",
+    "P7": "Wolf's mix of change processes",
+    "C5": "CoBWeb's session statistics",
+    "T8": "Tarântula's statuses, servers and documents over time",
+    "F2": "Periodic against incremental crawling",
+    "F9": "FURB's tables of types, space and times",
+    "F11": "FURB's search times",
+}
+"""What `teia lab reproduce` knows; a test compares the two."""
+
+RATE_UNITS = ("day", "hour")
+PROCESSES = ("poisson", "mix")
+MOST_VISITS = 1e9
+"""That a simulation may make, over all its policies: about as many as are made in an hour."""
+
+_LAW = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
+_WHOLE = re.compile(r"\d{1,18}|\d{1,3}([.,\u00a0\u202f ]\d{3}){1,5}", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,15}([.,]\d{1,9})?", re.ASCII)
+Text = Annotated[str, Field(max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a number may be; `default` is what the form begins with, empty where the command decides."""
+
+    low: float
+    high: float
+    whole: bool = False
+    default: str = ""
+
+    @property
+    def words(self) -> str:
+        low, high = f"{self.low:,g}", _shown(self.high)
+        return (
+            f"must be a whole number from {low} to {high}" if self.whole else f"must be a number from {low} to {high}"
+        )
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+SEED = Limits(0, (1 << 32) - 1, whole=True, default="1")
+SIMULATE = {
+    "pages": Limits(1, 2_000_000, whole=True, default="20000"),
+    "servers": Limits(1, 200_000, whole=True, default="40"),
+    "theta": Limits(0, 10, default="1"),
+    "budget": Limits(0, 10_000_000_000, whole=True),
+    "days": Limits(0.01, 3_650),
+    "seed": SEED,
+    "crawlers": Limits(1, 100_000, whole=True, default="10"),
+    "pages_per_s": Limits(0.001, 100_000, default="10"),
+    "politeness_s": Limits(0, 604_800, default="15"),
+    "horizon_h": Limits(0.1, 8_760, default="24"),
+}
+WHAT_IF = {
+    "delay_s": Limits(0, 604_800),
+    "budget": Limits(1, 10_000_000_000, whole=True),
+    "nodes": Limits(1, 1_000, whole=True),
+    "days": Limits(0.1, 365, default="14"),
+    "seed": SEED,
+}
+REPRODUCE = {"seed": SEED}
+LIMITS: dict[str, dict[str, Limits]] = {"simulate": SIMULATE, "whatif": WHAT_IF, "reproduce": REPRODUCE}
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class SimulateFields(_Fields):
+    """A world to make up and the policies to carry out in it; numbers may be sent as numbers."""
+
+    pages: Text = SIMULATE["pages"].default
+    servers: Text = SIMULATE["servers"].default
+    theta: Text = SIMULATE["theta"].default
+    rates: Text = "uniform"
+    rate_unit: Text = "day"
+    weights: Text = "uniform"
+    budget: Text = ""
+    days: Text = ""
+    seed: Text = SEED.default
+    policies: Annotated[list[Text], Field(max_length=50)] = Field(default_factory=list)
+    crawlers: Text = SIMULATE["crawlers"].default
+    pages_per_s: Text = SIMULATE["pages_per_s"].default
+    politeness_s: Text = SIMULATE["politeness_s"].default
+    horizon_h: Text = SIMULATE["horizon_h"].default
+    process: Text = "poisson"
+    sampled: Text = ""
+
+
+class WhatIfFields(_Fields):
+    """A collection, and what would be otherwise; what is empty stays as it is."""
+
+    collection: Text = ""
+    delay_s: Text = ""
+    budget: Text = ""
+    policy: Text = ""
+    nodes: Text = ""
+    days: Text = WHAT_IF["days"].default
+    seed: Text = SEED.default
+
+
+class ReproduceFields(_Fields):
+    """An experiment of the papers."""
+
+    id: Text = ""
+    quick: Text = ""
+    seed: Text = SEED.default
+
+
+FIELDS: dict[str, type[_Fields]] = {"simulate": SimulateFields, "whatif": WhatIfFields, "reproduce": ReproduceFields}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A run to carry out. `like` and `work` are what its time is estimated by."""
+
+    kind: str
+    asked: dict[str, Any]
+    words: tuple[str, ...]
+    seed: int
+    like: str
+    work: float
+
+    @property
+    def command(self) -> str:
+        """What somebody would type for the same."""
+        return shlex.join(["teia", *self.words])
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Fields being read: the words they become, and what is wrong."""
+
+    asked: Mapping[str, Any]
+    limits: Mapping[str, Limits]
+    words: list[str] = field(default_factory=list)
+    problems: list[Mistake] = field(default_factory=list)
+
+    def number(self, name: str, flag: str) -> float | None:
+        """A number that may be left out; one that cannot be is a problem."""
+        text, limits = str(self.asked[name]).strip() or self.limits[name].default, self.limits[name]
+        if not text:
+            return None
+        value = _number(text, whole=limits.whole)
+        if value is None or not limits.low <= value <= limits.high:
+            self.wrong(name, limits.words)
+            return None
+        self.words += [flag, str(value)]
+        return value
+
+    def choice(self, name: str, flag: str, known: Collection[str], default: str = "") -> str:
+        text = str(self.asked[name]).strip() or default
+        if text and text not in known:
+            self.wrong(name, f"must be one of {', '.join(known)}")
+        elif text:
+            self.words += [flag, text]
+        return text
+
+    def law(self, name: str, flag: str) -> None:
+        text = str(self.asked[name]).strip() or "uniform"
+        if _LAW.fullmatch(text) is None:
+            self.wrong(name, "must be uniform, or zipf:X with a number X from 0 to 99")
+        else:
+            self.words += [flag, text]
+
+    def wrong(self, name: str, message: str) -> None:
+        self.problems.append(Mistake(name, message))
+
+
+def _number(text: str, *, whole: bool) -> float | None:
+    """1000, 1,000 and 1.000 where it is a whole number; 0.5 and 0,5 where it is not."""
+    if whole:
+        return int(re.sub(r"\D", "", text)) if _WHOLE.fullmatch(text) else None
+    if _DECIMAL.fullmatch(text) is None:
+        return None
+    value = float(text.replace(",", "."))
+    return int(value) if value.is_integer() else value
+
+
+def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mistake]]:
+    """What a form of simulations asks, or what is wrong with it."""
+    asked = fields.model_dump()
+    read = _Reading(asked, SIMULATE)
+    found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
+    read.law("rates", "--rates")
+    read.law("weights", "--weights")
+    read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
+    read.choice("process", "--process", PROCESSES, "poisson")
+    unknown = [name for name in fields.policies if name not in POLICIES]
+    policies = [name for name in POLICIES if name in fields.policies]
+    if unknown:
+        read.wrong("policies", f"{unknown[0][:40]!r} is not a policy; there are {', '.join(POLICIES)}")
+    elif not policies:
+        read.wrong("policies", "choose at least one")
+    read.words += ["--policy", ",".join(policies)]
+    if fields.sampled:
+        read.words.append("--sampled")
+    work = 0.0
+    if not read.problems:
+        work = _check_size(read, found, len(policies))
+    if read.problems:
+        return None, read.problems
+    words = ("lab", "simulate", *read.words, "--json")
+    return Question("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
+
+
+def _check_size(read: _Reading, found: Mapping[str, float | None], policies: int) -> float:
+    """The visits and pages that are looked at; a problem where that is too much, or makes no sense."""
+    pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
+    if servers > pages:
+        read.wrong("servers", f"must not be more than the {pages:,.0f} pages")
+    horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
+    length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
+    per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
+    if found["politeness_s"]:
+        per_s = min(per_s, servers / found["politeness_s"])
+    if found["budget"] is not None:
+        per_s = min(per_s, found["budget"] / horizon_s)
+    visits = per_s * length_s * policies
+    if visits > MOST_VISITS:
+        allowed = MOST_VISITS / (per_s * policies) / 86_400.0
+        read.wrong("days", f"{visits:,.0f} visits are more than a run can make: ask for {allowed:.3g} days at most")
+    return visits + pages * policies * max(1.0, length_s / horizon_s)
+
+
+def whatif_question(
+    fields: WhatIfFields, data: Path, collections: Collection[str]
+) -> tuple[Question | None, list[Mistake]]:
+    """What a form of what-ifs asks, or what is wrong with it."""
+    asked = fields.model_dump()
+    read = _Reading(asked, WHAT_IF)
+    name = read.choice("collection", "--collection", collections)
+    if not name:
+        read.wrong("collection", "choose one")
+    flags = {"delay_s": "--delay", "budget": "--budget", "nodes": "--nodes", "days": "--days", "seed": "--seed"}
+    found = {each: read.number(each, flag) for each, flag in flags.items()}
+    read.choice("policy", "--policy", POLICIES)
+    if read.problems:
+        return None, read.problems
+    words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
+    return Question("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+
+
+def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[Mistake]]:
+    """What a form of experiments asks, or what is wrong with it."""
+    asked = fields.model_dump()
+    read = _Reading(asked, REPRODUCE)
+    chosen = fields.id.strip().upper()
+    if chosen not in EXPERIMENTS:
+        read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")
+    seed = read.number("seed", "--seed")
+    if read.problems:
+        return None, read.problems
+    quick = ["--quick"] if fields.quick else []
+    words = ("lab", "reproduce", chosen, *quick, *read.words, "--json")
+    like = " ".join(["reproduce", chosen, *quick])
+    return Question("reproduce", asked, words, int(seed or 0), like, 1.0), []

@@ -1,0 +1,141 @@
+"""Deeds on all URLs of a filter: dropped, put first, tried again; always after a count (UX 2.8)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from teia.clock import iso_utc
+from teia.crawl import bulk
+from teia.crawl.control import Control
+from teia.crawl.reports.source import snapshot
+from teia.frontier.bulk import Chosen, Deed, as_values
+from teia.web.rendering import link
+from teia.web.roles import Role
+from teia.web.site import Site
+from teia.web.twins import Done, OfSite, OfVisitor, Pages
+
+COUNTED_S, COUNT_PATIENCE_S = 10.0, 0.1
+SHOWN = 5
+DeedName = Literal["drop", "first", "retry"]
+Source = Literal["", "new", "retry", "refresh", "suspect"]
+Host = Annotated[str, Query(max_length=255)]
+Text = Annotated[str, Query(max_length=500)]
+Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
+Word = Annotated[str, Query(max_length=40)]
+
+
+@dataclass(frozen=True, slots=True)
+class DeedRow:
+    """A deed that somebody asked for; `number` of URLs so far, `done` is null until it is all done."""
+
+    deed: str
+    host: str
+    contains: str
+    source: str
+    depth: int | None
+    outcome: str
+    who: str
+    asked: str
+    number: int
+    done: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkView:
+    """How many URLs a deed would be for, and some of them; `number` is null while they are being counted."""
+
+    deed: str
+    host: str
+    contains: str
+    source: str
+    depth: int | None
+    outcome: str
+    counted: str | None
+    number: int | None
+    examples: list[str]
+
+
+class Wanted(BaseModel):
+    """A deed, and which URLs it is for; empty fields mean any."""
+
+    deed: DeedName
+    host: str = Field(default="", max_length=255)
+    contains: str = Field(default="", max_length=500)
+    source: Source = ""
+    depth: str = Field(default="", max_length=4, pattern=r"^[0-9]{0,4}$")
+    outcome: str = Field(default="", max_length=40)
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
+    pages.deed("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
+
+
+def counted(
+    site: OfSite,
+    collection: str,
+    deed: DeedName = "drop",
+    host: Host = "",
+    contains: Text = "",
+    source: Source = "",
+    depth: Depth = "",
+    outcome: Word = "",
+) -> BulkView:
+    """How many URLs a deed would be for; nothing is done yet."""
+    site.check(collection)
+    chosen = _chosen(Wanted(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome))
+
+    def make() -> bulk.Counted:
+        with snapshot(site.root, collection) as cells:
+            return bulk.count([cell.frontier for cell in cells], chosen, site.clock.now_s())
+
+    found = site.kept.peek(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
+    return BulkView(
+        deed=chosen.deed.value,
+        **as_values(chosen),
+        counted=None if found is None else iso_utc(found.time_s),
+        number=None if found is None else found.value.number,
+        examples=[] if found is None else list(found.value.examples),
+    )
+
+
+def _chosen(wanted: Wanted) -> Chosen:
+    depth = int(wanted.depth) if wanted.depth else None
+    host = wanted.host.strip().lower()
+    return Chosen(Deed(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
+
+
+def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+    """Drop URLs that wait, put them first, or try them again: all that match, by the crawl that runs or without one."""
+    site.check(collection)
+    chosen = _chosen(asked)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        bulk.ask(control, collection, chosen, visitor.name, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
+    site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    site.hands.look()
+    who = "by the crawl that runs" if is_running else "now"
+    return Done(f"{chosen.deed} is carried out {who}, for every URL that matches", link(f"/c/{collection}/frontier"))
+
+
+def deeds_of(site: Site, collection: str) -> list[DeedRow]:
+    """The last deeds on a collection, newest first."""
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        found = bulk.latest(control, collection, SHOWN)
+    return [
+        DeedRow(
+            deed=each.chosen.deed.value,
+            **as_values(each.chosen),
+            who=each.who,
+            asked=iso_utc(each.asked_s),
+            number=each.number,
+            done=None if each.done_s is None else iso_utc(each.done_s),
+        )
+        for each in found
+    ]

@@ -1,0 +1,57 @@
+"""A node in a process of its own that writes to the cells it keeps, for tests that stop and kill it.
+
+Prints a JSON line for every commit, and for whatever else becomes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from teia.clock import WallClock
+from teia.cluster.journal import CellLost
+from teia.cluster.keeper import Keeper
+from teia.cluster.session import Pace, join
+from teia.cluster.wire import connect
+
+CELLS = 4
+
+
+def say(**what: object) -> None:
+    print(json.dumps(what), flush=True)
+
+
+async def main(urls: str, key: str, collection: str, name: str, pace: str, replicas: str) -> None:
+    clock = WallClock()
+    wire = await connect(urls.split(","), Path(key), name, answer_s=1.0)
+    lost = asyncio.Event()
+    keepers: list[Keeper] = []
+
+    def forget(why: str) -> None:
+        keepers[0].drop_all()
+        say(lost=why)
+        lost.set()
+
+    session = await join(wire, clock, name, forget, pace=Pace(*map(float, pace.split(","))), replicas=int(replicas))
+    say(joined=session.instance)
+    keeper = Keeper(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
+    keepers.append(keeper)
+    tending = asyncio.create_task(keeper.tend(lambda taken: say(taken=taken)))
+    while not lost.is_set():
+        for cell, log in list(keeper.kept.items()):
+            if not keeper.may_ask(cell):
+                continue
+            try:
+                say(cell=cell, epoch=log.epoch, seq=await log.append(name.encode()))
+            except CellLost as error:
+                say(refused=str(error))
+                keeper.kept.pop(cell, None)
+        await asyncio.sleep(0.05)
+    tending.cancel()
+    await wire.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""Nodes as a user runs them: `teia node` in processes of their own, over a web of the lab."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from teia.crawl.reading import known_urls
+from teia.frontier.journal import applied_seq
+from teia.store.root import open_root
+from tests.conftest import ROOT
+from tests.system.labs import Lab, crawl
+
+from .conftest import Nats
+
+CELLS = 8
+SETTINGS = """
+[collection]
+seeds = ["{seed}"]
+cells = {cells}
+[scope]
+include = ["suffix:.test"]
+[courtesy]
+delay_s = {delay_s}
+[sites]
+aliases = false
+[fetch]
+dns = "{dns}"
+allow_nets = ["127.77.0.0/16"]
+[parse]
+children = 1
+[index]
+enabled = false
+"""
+
+
+@dataclass
+class Cluster:
+    """Nodes of one collection; whoever leaves the block ends those that are left, by their ids."""
+
+    folder: Path
+    nats: Nats
+    lab: Lab
+    delay_s: float
+    session_s: float = 3.0
+    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    def start(self, name: str, *flags: str) -> subprocess.Popen[str]:
+        """Start a node, on its own folder if it was there before."""
+        settings = self.folder / "web.toml"
+        text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
+        settings.write_text(text, "utf-8")
+        servers = [word for url in self.nats.servers.urls for word in ("--nats", url)]
+        with (self.folder / f"{name}.err").open("ab") as errors:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "teia", "node", *servers, "--key", str(self.nats.servers.key), "--data",
+                 str(self.data(name)), "--name", name, "--session", str(self.session_s), "--config", str(settings),
+                 "--once", "--json", *flags],
+                stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
+            )  # fmt: skip
+        return self.processes[name]
+
+    def data(self, name: str) -> Path:
+        return self.folder / name
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.err").read_text("utf-8", "replace")
+
+    def finish(self, within_s: float = 60.0) -> dict[str, dict[str, Any]]:
+        """Wait until all nodes have left by themselves; returns what each says of its work."""
+        summaries = {}
+        for name, process in self.processes.items():
+            try:
+                out, _ = process.communicate(timeout=within_s)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"{name} has not left:\n{self.said(name)}") from None
+            assert process.returncode == 0, self.said(name)
+            summaries[name] = json.loads(out.splitlines()[-1])
+        return summaries
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.kill()
+        process.communicate()
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.communicate()
+
+    def keepers(self) -> dict[int, str]:
+        """The node whose copy of each cell is the newest."""
+        newest: dict[int, tuple[int, str]] = {}
+        for data in sorted(path.parent for path in self.folder.glob("*/format")):
+            if data.name == "one":
+                continue
+            for cell in open_root(data).collection("main").cells():
+                db = sqlite3.connect(cell.frontier)
+                newest[cell.number] = max(newest.get(cell.number, (-1, "")), (applied_seq(db), data.name))
+                db.close()
+        return {cell: name for cell, (_, name) in newest.items()}
+
+    def known(self) -> dict[str, dict[str, Any]]:
+        """Every URL that the cluster knows, from the newest copy of its cell."""
+        keepers = self.keepers()
+        found: dict[str, dict[str, Any]] = {}
+        for name in set(keepers.values()):
+            for cell, urls in known_by_cell(self.data(name)).items():
+                if keepers[cell] == name:
+                    assert not found.keys() & urls.keys()
+                    found |= urls
+        return found
+
+
+def known_by_cell(data: Path) -> dict[int, dict[str, dict[str, Any]]]:
+    """What one folder knows of each URL, by cell."""
+    from teia.urls import cell_of, cell_starts, host_of, site_of, slot_of
+
+    starts = cell_starts(CELLS)
+    cells: dict[int, dict[str, dict[str, Any]]] = {}
+    for each in known_urls(open_root(data), "main"):
+        cell = cell_of(slot_of(site_of(host_of(each["url"]))), starts)
+        cells.setdefault(cell, {})[each["url"]] = each
+    return cells
+
+
+@contextmanager
+def cluster(folder: Path, nats: Nats, lab: Lab, delay_s: float, session_s: float = 3.0) -> Iterator[Cluster]:
+    made = Cluster(folder, nats, lab, delay_s, session_s)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def by_one_machine(lab: Lab, folder: Path, delay_s: float) -> dict[str, dict[str, Any]]:
+    """What one machine learns of the same web."""
+    flags = ("--delay", str(delay_s), "--cells", str(CELLS), "--no-index")
+    summary = crawl(lab, folder / "one", *flags, environ={"TEIA_SITES_ALIASES": "false", "TEIA_PARSE_CHILDREN": "1"})
+    assert summary["state"] == "finished"
+    return {url: each for urls in known_by_cell(folder / "one").values() for url, each in urls.items()}
+
+
+def facts(known: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """What must be the same whoever crawled: all but times and the number of visits."""
+    return {
+        url: (each["state"], each["outcome"], each["depth"], each["digest"], each["in_links"])
+        for url, each in known.items()
+    }

@@ -1,0 +1,180 @@
+"""`teia node`: many machines crawl what one would, and go on when one of them dies."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from teia.lab.witness import early_requests
+from tests.system.labs import Lab, running_lab
+
+from .conftest import Nats
+from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
+
+SPEC = """
+seed = 11
+hosts = {hosts}
+pages = {pages}
+
+[sites]
+theta = 0.2
+
+[errors]
+scale = 0
+
+[robots]
+crawl_delay_s = 0.3
+"""
+DELAY_S = 0.1
+PATIENT_S = 8.0
+"""A session for tests in which nobody dies: a process may get no processor for seconds."""
+
+COMMIT_S = 0.5
+"""How long a page may wait for its commit on a busy machine."""
+
+
+def wait_until(is_so: Callable[[], bool], within_s: float = 60.0) -> None:
+    until = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def requested_pages(lab: Lab, since: int = 0) -> Counter[str]:
+    entries = lab.settled_entries()[since:]
+    return Counter(f"{each.host}{each.path}" for each in entries if not each.path.endswith("/robots.txt"))
+
+
+def check_courtesy(lab: Lab, since: int) -> None:
+    """No host was asked early, by the lab's own log, whoever asked."""
+    assert not early_requests(lab.settled_entries()[since:], DELAY_S, lambda entry: entry.host)
+
+
+@pytest.mark.slow
+def test_two_nodes_crawl_what_one_machine_would(own_nats: Nats, tmp_path: Path) -> None:
+    """A2, A3, issue 7: the same URLs, digests, depths and link counts; every page asked for once."""
+    with running_lab(tmp_path, SPEC.format(hosts=10, pages=80), 173) as lab:
+        alone = by_one_machine(lab, tmp_path, DELAY_S)
+        since = lab.requests()
+        with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:
+            nodes.start("a")
+            nodes.start("b")
+            summaries = nodes.finish()
+            assert set(nodes.keepers()) == set(range(CELLS))
+            assert facts(nodes.known()) == facts(alone)
+        assert all(summary["pages"] for summary in summaries.values())
+        assert set(requested_pages(lab, since).values()) == {1}
+        check_courtesy(lab, since)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_is_replaced_and_nothing_is_lost(own_nats: Nats, tmp_path: Path) -> None:
+    """Issue 7, RELIABILITY figures 1 and 9: 0 URLs lost, repeats at most what was under way, no host asked early."""
+    with running_lab(tmp_path, SPEC.format(hosts=12, pages=240), 174) as lab:
+        alone = by_one_machine(lab, tmp_path, DELAY_S)
+        since = lab.requests()
+        with cluster(tmp_path, own_nats, lab, DELAY_S) as nodes:
+            for name in "abc":
+                nodes.start(name)
+            wait_until(lambda: lab.requests() - since > 60)
+            nodes.kill("a")
+            nodes.finish()
+            assert set(nodes.keepers()) == set(range(CELLS))
+            assert facts(nodes.known()) == facts(alone)
+        repeats = sum(count - 1 for count in requested_pages(lab, since).values())
+        assert repeats <= 12 * (1 + COMMIT_S / DELAY_S)  # a request a host, and those since the last commit
+        check_courtesy(lab, since)
+
+
+@pytest.mark.slow
+def test_nodes_come_and_go_while_they_crawl(own_nats: Nats, tmp_path: Path) -> None:
+    """Issue 7: a node that comes gets its share, one that leaves hands its cells over whole: nothing is repeated."""
+    with running_lab(tmp_path, SPEC.format(hosts=12, pages=240), 175) as lab:
+        alone = by_one_machine(lab, tmp_path, DELAY_S)
+        since = lab.requests()
+        with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:
+            nodes.start("a")
+            wait_until(lambda: lab.requests() - since > 40)
+            nodes.start("b")
+            wait_until(lambda: lab.requests() - since > 120)
+            leaving = nodes.processes.pop("a")
+            leaving.send_signal(signal.SIGTERM)
+            leaving.communicate(timeout=60)
+            assert leaving.returncode == 0, nodes.said("a")
+            assert nodes.finish()["b"]["pages"]
+            assert facts(nodes.known()) == facts(alone)
+        assert set(requested_pages(lab, since).values()) == {1}
+        check_courtesy(lab, since)
+
+
+@pytest.mark.slow
+def test_a_node_that_was_stopped_and_servers_that_die_lose_nothing(three_nats: Nats, tmp_path: Path) -> None:
+    """Issue 7: SIGSTOP of a node beyond its session, kill -9 of a NATS server, and the first node comes back."""
+    with running_lab(tmp_path, SPEC.format(hosts=12, pages=300), 176) as lab:
+        alone = by_one_machine(lab, tmp_path, DELAY_S)
+        since = lab.requests()
+        with cluster(tmp_path, three_nats, lab, DELAY_S) as nodes:
+            for name in "abc":
+                nodes.start(name)
+            wait_until(lambda: lab.requests() - since > 60)
+            nodes.processes["b"].send_signal(signal.SIGSTOP)
+            os.kill(three_nats.servers.process_of(2), signal.SIGKILL)
+            time.sleep(2.5 * nodes.session_s)
+            nodes.processes["b"].send_signal(signal.SIGCONT)
+            nodes.finish()
+            assert facts(nodes.known()) == facts(alone)
+        repeats = sum(count - 1 for count in requested_pages(lab, since).values())
+        assert repeats <= 12 * (1 + COMMIT_S / DELAY_S)
+        check_courtesy(lab, since)
+
+
+def fault(nodes: Cluster, nats: Nats, deed: str, whom: str) -> int:
+    """Do something bad to a node or a server; returns how many nodes' requests may be repeated for it."""
+    if deed == "kill":
+        nodes.kill(whom)
+        nodes.start(whom)
+    elif deed == "stop":
+        nodes.processes[whom].send_signal(signal.SIGSTOP)
+        time.sleep(1.5 * nodes.session_s)
+        nodes.processes[whom].send_signal(signal.SIGCONT)
+    elif deed == "drain":
+        leaving = nodes.processes.pop(whom)
+        leaving.send_signal(signal.SIGTERM)
+        leaving.communicate(timeout=60)
+        nodes.start(whom)
+    elif deed == "join":
+        nodes.start(f"x{len(nodes.processes)}")
+    elif deed == "kill server":
+        os.kill(nats.servers.process_of(0), signal.SIGKILL)
+    return deed in {"kill", "stop"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_faults_at_random_moments_lose_no_url_and_hurt_no_host(three_nats: Nats, tmp_path: Path, seed: int) -> None:
+    """Issue 7: four random faults during one crawl; RELIABILITY figures 5 and 9."""
+    chance = random.Random(seed)
+    deeds = chance.sample(["kill", "stop", "drain", "join", "kill server", "kill"], 4)
+    with running_lab(tmp_path, SPEC.format(hosts=12, pages=500), 180 + seed) as lab:
+        alone = by_one_machine(lab, tmp_path, DELAY_S)
+        since, harmed = lab.requests(), 0
+        with cluster(tmp_path, three_nats, lab, DELAY_S) as nodes:
+            for name in "abc":
+                nodes.start(name)
+            for at, deed in enumerate(deeds, 1):
+                goal = since + 60 * at
+                wait_until(lambda: lab.requests() > goal or lab.requests() - since > 400)  # noqa: B023
+                harmed += fault(nodes, three_nats, deed, chance.choice("abc"))
+            nodes.finish(within_s=120)
+            assert facts(nodes.known()) == facts(alone), deeds
+        repeats = sum(count - 1 for count in requested_pages(lab, since).values())
+        assert repeats <= harmed * 12 * (1 + COMMIT_S / DELAY_S), deeds
+        check_courtesy(lab, since)

@@ -1,0 +1,142 @@
+"""Sessions: who lives, who may say that another does not, and what an outage of NATS may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from teia.cluster.session import Pace, join
+from teia.errors import ClusterError
+
+from .conftest import LEFT_TO_THE_COLLECTOR, PACE, Nats
+from .waiting import until
+
+
+def test_nodes_see_each_other_come_and_leave(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        one, two = await nats.node(f"{unique}a"), await nats.node(f"{unique}b")
+        await until(lambda: f"{unique}b" in one.alive() and f"{unique}a" in two.alive())
+        two.tell({"queued": 7.0}, {"3": 41})
+        await until(lambda: one.alive()[f"{unique}b"].cells == {"3": 41})
+        await two.leave()
+        await until(lambda: one.nodes()[f"{unique}b"].state == "left")
+        await one.leave()
+
+    nats.run(main())
+
+
+def test_a_second_node_with_the_same_name_is_refused(nats: Nats, unique: str) -> None:
+    """RELIABILITY 53: the second is refused, loudly; the first does not notice."""
+
+    async def main() -> None:
+        lost: list[str] = []
+        one = await nats.node(unique, lost.append)
+        with pytest.raises(ClusterError, match="lives; stop it, or choose another --name"):
+            await nats.node(unique)
+        await one.renew()
+        assert one.may_work
+        assert not lost
+        await one.leave()
+        again = await nats.node(unique)  # who has left is not waited for
+        assert again.instance != one.instance
+        await again.leave()
+
+    nats.run(main())
+
+
+def test_the_name_of_one_that_died_is_free_after_a_silence(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        one = await nats.node(unique)
+        await one.abandon()
+        began = nats.clock.ticks_s()
+        again = await nats.node(unique)
+        assert nats.clock.ticks_s() - began >= PACE.silence_s
+        await one.renew()
+        assert one.is_lost
+        await again.leave()
+
+    nats.run(main())
+
+
+def test_a_silent_node_is_declared_dead_and_knows_it(nats: Nats, unique: str) -> None:
+    """RELIABILITY figure 9: within two session times."""
+
+    async def main() -> None:
+        lost: list[str] = []
+        one, two = await nats.node(f"{unique}a"), await nats.node(f"{unique}b", lost.append)
+        await until(lambda: f"{unique}b" in one.alive())
+        silent_since = nats.clock.ticks_s()
+        await two.abandon()
+        await until(lambda: f"{unique}b" not in one.alive())
+        assert nats.clock.ticks_s() - silent_since <= 2 * PACE.silence_s + 2.0  # a busy machine's two seconds
+        assert not two.may_work  # it stopped by its own clock before anybody declared it
+        await two.renew()
+        assert two.is_lost
+        assert lost == [f"declared dead by {unique}a"]
+        await one.leave()
+
+    nats.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
+def test_an_outage_of_nats_longer_than_a_session_kills_nobody(own_nats: Nats, unique: str) -> None:
+    """Issue 7: everybody stops at the deadline, nobody is declared dead, all go on."""
+
+    async def main() -> None:
+        lost: list[str] = []
+        nodes = [await own_nats.node(f"{unique}{letter}", lost.append) for letter in "abc"]
+        await until(lambda: all(len(node.alive()) == 3 for node in nodes))
+        server = own_nats.servers.process_of(0)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            await until(lambda: not any(node.may_work for node in nodes))
+            await asyncio.sleep(2 * PACE.silence_s)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        await until(lambda: all(node.may_work for node in nodes))
+        await asyncio.sleep(1.5 * PACE.silence_s)
+        assert not lost
+        assert all(len(node.alive()) == 3 and node.may_work for node in nodes)
+        for node in nodes:
+            await node.leave()
+
+    own_nats.run(main())
+
+
+def test_a_renewal_whose_answer_was_lost_is_no_loss(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        lost: list[str] = []
+        one = await nats.node(unique, lost.append, pace=Pace(60, 20, 5))
+        before = one.revision
+        await one.renew()
+        one.revision = before  # as if the answer had never come
+        await one.renew()
+        assert one.revision > before
+        await one.renew()
+        assert one.may_work
+        assert not lost
+        await one.leave()
+
+    nats.run(main())
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "é", "x" * 64, "a.b"])
+def test_names_that_could_lead_elsewhere_are_refused(nats: Nats, name: str) -> None:
+    async def main() -> None:
+        wire = await nats.wire()
+        try:
+            with pytest.raises(ClusterError, match="cannot name a node"):
+                await join(wire, nats.clock, name, lambda why: None)
+        finally:
+            await wire.close()
+
+    nats.run(main())
+
+
+def test_a_pace_that_cannot_be_kept_is_refused() -> None:
+    with pytest.raises(ClusterError, match="cannot beat"):
+        Pace(silence_s=3, beat_s=3, margin_s=1)

@@ -1,0 +1,305 @@
+"""Every page of the route table, on a fresh `teia demo` (UX.md section 6, checks 5, 7, 21, 23 and 24).
+
+A page is loaded once a language, and looked at in light and dark and at every width.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import jsonschema_rs
+import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
+from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, Page
+
+from teia.web.app import gates_of
+from teia.web.roles import Role
+from teia.web.words import ENGLISH
+from tests.web.test_browser import NOT_PAGES, Live, watched
+from tests.web.test_gate import address_of
+
+from .demo import NAME
+
+pytestmark = pytest.mark.timeout(400)
+WIDTHS = (1440, 1080, 720, 480, 360, 320)
+VIOLATIONS = {"resultTypes": ["violations"]}
+FULL = {"rules": {"target-size": {"enabled": True}}, **VIOLATIONS}
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}, **VIOLATIONS}
+FILES = (".csv", "/csv", ".svg", "/svg", ".rss", ".xml", "/json")
+ENGLISH_WORDS = re.compile(
+    r"(?<![-\w])("
+    r"the|of|and|is|are|was|were|it|its|this|that|not|with|from|by|to|at|on|in|be|been|has|have|had|will|"
+    r"would|until|which|what|when|why|how|who|there|their|they|you|your|after|before|again|only|all|any|"
+    r"more|than|other|others|waiting|running|visited|page|pages|host|hosts|crawl|collection|settings|"
+    r"search|seen|changed"
+    r")(?![-\w])"
+)
+"""Words that no Portuguese sentence has."""
+
+TOOK = re.compile(r'"took_ms":[\d.]+')
+MARKUP = """() => [...document.querySelectorAll("*")].flatMap((each) => [
+  ...each.getAttributeNames().filter((name) => name === "style" || name.startsWith("on")),
+  ...(each.matches("script:not([src])") ? ["inline script"] : []),
+  ...(each.matches("style") ? ["style element"] : []),
+])"""
+SMALLEST = """() => Math.min(100, ...[...document.querySelectorAll("svg[viewBox] text")]
+  .filter((text) => text.checkVisibility() && text.textContent.trim())
+  .map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+TEXTS = """() => {
+  const foreign = "bdi, code, kbd, pre, script, template, textarea, iframe, [lang]:not(html), [translate=no]";
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [document.title.split(" · ").at(-1)];
+  while (walker.nextNode()) {
+    if (!walker.currentNode.parentElement.closest(foreign)) found.push(walker.currentNode.textContent);
+  }
+  for (const each of document.querySelectorAll("[aria-label], [title], [alt], [placeholder]")) {
+    if (each.closest(foreign)) continue;
+    found.push(...["aria-label", "title", "alt"].map((name) => each.getAttribute(name) ?? ""));
+  }
+  return found;
+}"""
+
+
+@dataclass
+class Looked:
+    """What was found on one page, in one language."""
+
+    said: list[str]
+    markup: list[str]
+    axe: list[str] = field(default_factory=list)
+    wide: dict[int, int] = field(default_factory=dict)
+    smallest: float = 100.0
+    texts: list[str] = field(default_factory=list)
+
+
+def parts(demo: Live) -> tuple[dict[str, str], str]:
+    """What the parts of addresses are in the demo, and a page of it."""
+    hits = demo.web.client().get("/api/v1/search?q=casa&n=1").json()["hits"]
+    return {"collection": NAME, "host": hits[0]["host"]}, str(hits[0]["url"])
+
+
+def counted(client: TestClient, address: str) -> Any:
+    """A page once what it shows has been counted for the first time."""
+    answer = client.get(address)
+    until = time.monotonic() + 60
+    while answer.status_code == 503 and time.monotonic() < until:
+        time.sleep(0.2)
+        answer = client.get(address)
+    return answer
+
+
+def addresses(demo: Live) -> list[str]:
+    """Every page there is, with something to show; the route table says which."""
+    here, url = parts(demo)
+    client = demo.web.client(Role.ADMIN)
+    gates = [gate for gate in gates_of(demo.web.app) if gate.method == "GET" and not gate.path.startswith(NOT_PAGES)]
+    found = []
+    for gate in gates:
+        if gate.path.endswith(FILES):
+            continue
+        address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}"
+        address += "&q=casa" if gate.path != "/" else ""
+        answer = counted(client, address)
+        assert answer.status_code < 500, address
+        if answer.status_code == 200 and answer.headers["content-type"].startswith("text/html"):
+            found.append(address)
+    found += [f"/c/{NAME}/reports/{name}" for name in ("types", "links", "coverage")]
+    found += [f"/c/{NAME}/copy?url={quote(url, safe='')}&tab={tab}" for tab in ("text", "record")]
+    found += [f"/search?q={query}" for query in ("%22casa", "qwertyzxcv")]
+    assert len(found) >= 30
+    return found
+
+
+def look(page: Page, address: str, runs: Sequence[tuple[str, dict[str, Any]]]) -> Looked:
+    said = watched(page)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.emulate_media(color_scheme="light")
+    page.goto(address)
+    found = Looked(said, page.evaluate(MARKUP))
+    for scheme, options in runs:
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        violations = page.evaluate("async (options) => (await axe.run(document, options)).violations", options)
+        found.axe += [f"{scheme}: {each['id']}: {each['nodes'][0]['html'][:160]}" for each in violations]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        overhang = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if overhang > 0:
+            found.wide[width] = overhang
+        found.smallest = min(found.smallest, page.evaluate(SMALLEST))
+    found.texts = page.evaluate(TEXTS)
+    return found
+
+
+def looked_at(demo: Live, browser: Browser, language: str, *runs: tuple[str, dict[str, Any]]) -> dict[str, Looked]:
+    context = demo.context(browser, locale=language, viewport={"width": 1280, "height": 800})
+    context.add_init_script(AXE_FILE_PATH.read_text("utf-8"))
+    found = {}
+    for address in addresses(demo):
+        page = context.new_page()
+        found[address] = look(page, address, runs)
+        page.close()
+    context.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def english(demo: Live, browser: Browser) -> dict[str, Looked]:
+    return looked_at(demo, browser, "en", ("light", FULL), ("dark", CONTRAST))
+
+
+@pytest.fixture(scope="module")
+def portuguese(demo: Live, browser: Browser) -> dict[str, Looked]:
+    return looked_at(demo, browser, "pt-BR")
+
+
+@pytest.fixture(scope="module", params=["en", "pt-BR"])
+def pages(request: pytest.FixtureRequest) -> dict[str, Looked]:
+    found: dict[str, Looked] = request.getfixturevalue("english" if request.param == "en" else "portuguese")
+    return found
+
+
+def test_no_page_breaks_its_policy_or_complains(pages: dict[str, Looked]) -> None:
+    """5: 0 violations of the policy, 0 errors on the console, no style=, on…= or inline script."""
+    assert {address: each.said for address, each in pages.items() if each.said} == {}
+    assert {address: each.markup for address, each in pages.items() if each.markup} == {}
+
+
+def test_axe_finds_nothing_in_light_and_in_dark(english: dict[str, Looked]) -> None:
+    """21: with the contrast of texts (4.5) and the size of targets (24 px)."""
+    assert {address: each.axe for address, each in english.items() if each.axe} == {}
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing_in_portuguese(demo: Live, browser: Browser) -> None:
+    """21: longer words, smaller targets."""
+    pages = looked_at(demo, browser, "pt-BR", ("light", FULL), ("dark", CONTRAST))
+    assert {address: each.axe for address, each in pages.items() if each.axe} == {}
+
+
+def test_no_page_scrolls_sideways_and_charts_can_be_read(pages: dict[str, Looked]) -> None:
+    """23: from 320 to 1440 px, which is also 400% of 1280."""
+    assert {address: each.wide for address, each in pages.items() if each.wide} == {}
+    assert {address: each.smallest for address, each in pages.items() if each.smallest < 10.99} == {}
+    assert min(each.smallest for each in pages.values()) < 100, "there are charts"
+
+
+def _spoken(text: str) -> str:
+    """A text without what is SQL or an operator of queries."""
+    return re.sub(r"\b[A-Z]{2,}\b", "", text).lower()
+
+
+def test_no_page_has_english_on_it_in_portuguese(portuguese: dict[str, Looked]) -> None:
+    """24: and numbers and dates are written as in Brazil."""
+    found = {}
+    for address, each in portuguese.items():
+        strange = [text.strip() for text in each.texts if ENGLISH_WORDS.search(_spoken(text))]
+        if strange:
+            found[address] = strange[:8]
+    assert found == {}
+    texts = " ".join(text for each in portuguese.values() for text in each.texts)
+    assert re.search(r"\b\d{1,3}\.\d{3}\b", texts), "1.284"
+    assert re.search(r"\b\d{1,2} nov\. 20\d\d\b", texts), "21 nov. 2026"
+    assert not re.search(r"\b[1-9]\d{0,2},\d{3}\b", texts), "1,284"
+
+
+def test_a_printed_report_has_its_table(demo: Live, browser: Browser) -> None:
+    """23."""
+    context = demo.context(browser, viewport={"width": 720, "height": 1000})
+    page = context.new_page()
+    for name in ("outcomes", "types", "servers"):
+        page.goto(f"/c/{NAME}/reports/{name}")
+        page.emulate_media(media="print")
+        box = page.locator("main table").first.bounding_box()
+        assert box is not None
+        assert box["height"] > 20
+        assert page.locator("main table tbody tr").count() > 0
+        assert not page.is_visible("header.top")
+        page.emulate_media(media="screen")
+    context.close()
+
+
+# ---- twins ----------------------------------------------------------------------------------------------------------
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Every number of a record, and how long its lists are."""
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from numbers_in(each)
+    elif isinstance(value, list):
+        yield len(value)
+        for each in value:
+            yield from numbers_in(each)
+
+
+def as_shown(value: float) -> set[str]:
+    """All ways in which pages write a number."""
+    ways = {ENGLISH.number(value, digits) for digits in range(4)}
+    ways |= {f"{ENGLISH.number(100 * value, digits)}%" for digits in range(2)} if 0 <= value <= 1 else set()
+    return ways | {ENGLISH.size(value), ENGLISH.span(value)} if value >= 0 else ways
+
+
+@pytest.fixture(scope="module")
+def schema(demo: Live) -> dict[str, Any]:
+    found: dict[str, Any] = demo.web.client().get("/api/v1/openapi.json").json()
+    return found
+
+
+def twins(demo: Live) -> list[tuple[str, str]]:
+    """Pages that have a twin: the path in the document, and an address."""
+    here, url = parts(demo)
+    paths = {gate.path for gate in gates_of(demo.web.app) if gate.method == "GET"}
+    found = []
+    for gate in gates_of(demo.web.app):
+        if gate.method == "GET" and f"/api/v1{gate.path}" in paths and not gate.path.endswith(FILES):
+            asked = "SELECT+count(*)+FROM+pages" if gate.path.endswith("/sql") else "casa"
+            address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}&q={asked}"
+            found.append((gate.path, address))
+    assert len(found) >= 15
+    return found
+
+
+def test_every_page_has_a_twin_that_is_as_documented_and_has_its_numbers(demo: Live, schema: dict[str, Any]) -> None:
+    """7: each twin validates against OpenAPI; five numbers of the page are the twin's."""
+    client = demo.web.client(Role.ADMIN)
+    few = {}
+    for path, address in twins(demo):
+        page, twin = counted(client, address), client.get(f"/api/v1{address}")
+        assert page.status_code == twin.status_code, address
+        if twin.status_code != 200:
+            continue
+        answer = schema["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        record = twin.json()
+        jsonschema_rs.validate({**answer, "components": schema["components"]}, record)
+        body = page.text[page.text.index("<main") : page.text.index("</main")]
+        typed = re.findall(r'<input[^>]* value="([^"]*)"', body)
+        text = " ".join([re.sub(r"<[^>]*>", " ", body), *typed])
+        shown = set(re.findall(r"(?<![\w.,-])[\d,]+(?:\.\d+)?%?(?: (?:B|kB|MB|GB|s|min|h|d)\b)?", text))
+        values = set(numbers_in(record))
+        known = {way for value in values for way in as_shown(value)} | set(re.findall(r"\d+", twin.text))
+        there = sorted(each for each in shown if each in known)
+        if len(there) < min(5, len(values), len(shown) // 2):
+            few[address] = (sorted(shown), there)
+    assert few == {}, few
+
+
+def test_twins_are_the_same_in_every_language(demo: Live) -> None:
+    """24: JSON is never translated."""
+    client = demo.web.client(Role.ADMIN)
+    demo.web.site.clock.hold()  # type: ignore[attr-defined]  # a Later
+    for path, address in twins(demo):
+        english, portuguese = (
+            client.get(f"/api/v1{address}", headers={"accept-language": each}).text for each in ("en", "pt-BR")
+        )
+        assert TOOK.sub("", english) == TOOK.sub("", portuguese), path
+    demo.web.site.clock.let_go()  # type: ignore[attr-defined]

@@ -1,0 +1,138 @@
+"""A lab's web kept for days of its own time, and what is said of it beside what is true.
+
+UX.md section 6, checks 13 and 19: the lab knows every version of every page, and when it came to be.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser
+
+from teia.clock import from_iso
+from teia.crawl.reports.freshness import Freshness, freshness
+from teia.crawl.reports.source import looking
+from teia.lab.world import World
+from teia.store.root import open_root
+from teia.urls import split
+from tests.crawl.kept import KeptWeb, kept_web, quiet_world
+from tests.web.test_browser import Live
+
+from .demo import serving_at
+
+pytestmark = pytest.mark.timeout(300)
+WEB = {"pages": 60, "hosts": 2, "seed": 3, "changes__rates": "zipf:1.5", "changes__fastest": 20.0}
+WEB |= {"changes__cosmetic": 0}
+SLOT_S = 1_800.0
+DAYS, FROM_DAY, STEP_DAYS = 6.0, 1.5, 0.25
+
+
+@dataclass
+class Kept:
+    """What was kept, the world it is of, and what was estimated and true of it at some instants."""
+
+    data: Path
+    world: World
+    now_s: float
+    points: list[tuple[float, Freshness]]
+    visits: dict[str, list[float]]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder, world = tmp_path_factory.mktemp("kept"), quiet_world(**WEB)
+    points = []
+    with kept_web(world, folder, courtesy__delay_s=SLOT_S) as web:
+        web.run(FROM_DAY, SLOT_S)
+        for _ in range(int((DAYS - FROM_DAY) / STEP_DAYS)):
+            web.run(STEP_DAYS, SLOT_S)
+            with looking(open_root(folder / "data"), "main") as source:
+                points.append((true_share(web), freshness(source, clock=web.clock)))
+        return Kept(folder / "data", world, web.clock.now_s(), points, web.visits())
+
+
+def true_share(web: KeptWeb) -> float:
+    """The share of copies that are what their pages are at this instant: no model, no estimate."""
+    held = [page for page in web.truth().values() if page.visits_s]
+    fresh = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in held]
+    return sum(fresh) / len(held)
+
+
+def test_the_truth_is_within_the_estimates_interval_and_nothing_is_above_the_bound(kept: Kept) -> None:
+    """19: at 90% of the points at least; what is lost adds up to what is not fresh."""
+    assert len(kept.points) >= 18
+    within = []
+    for true, said in kept.points:
+        assert said.fresh is not None
+        assert said.fresh_error is not None
+        assert said.best is not None
+        assert said.lost is not None
+        within.append(abs(true - said.fresh) <= said.fresh_error)
+        lost = said.lost.courtesy + said.lost.learning + said.lost.schedule + said.lost.failures
+        assert said.fresh + lost == pytest.approx(1.0, abs=1e-5)
+        assert said.fresh <= max(said.best, said.fresh)
+    assert sum(within) >= 0.9 * len(within), [(true, said.fresh, said.fresh_error) for true, said in kept.points]
+    spread = max(true for true, _ in kept.points) - min(true for true, _ in kept.points)
+    assert spread > 0.02, "there was something to estimate"
+
+
+@pytest.fixture(scope="module")
+def served(kept: Kept) -> Iterator[Live]:
+    with serving_at(kept.data, kept.now_s) as running:
+        yield Live(running.web, running.base)
+
+
+def texts_of(world: World, url: str, at_s: float) -> list[str]:
+    """What the lab wrote on a page at an instant: its title, and its paragraphs."""
+    parts = split(url)
+    place = world.place(world.names[parts.host], parts.target.encode())
+    state = world.changes.state(place.space.host.content, place.slot, world.days(at_s))
+    texts = world._writer.texts(place.space, place.slot, state.meaningful)  # what its bodies are made of
+    return [text.decode(place.space.lexicon.codec) for text in texts]
+
+
+def plain(text: str) -> list[str]:
+    """Words without case and accents, which count for nothing."""
+    letters = unicodedata.normalize("NFD", text.casefold())
+    return "".join(char for char in letters if not unicodedata.combining(char)).split()
+
+
+def in_common(a: list[str], b: list[str]) -> int:
+    """How many words at most two texts have in common, in their order."""
+    row = [0] * (len(b) + 1)
+    for word in a:
+        before, row = row, [0]
+        for at, other in enumerate(b):
+            row.append(before[at] + 1 if word == other else max(row[-1], before[at + 1]))
+    return row[-1]
+
+
+def test_a_diff_marks_exactly_the_words_that_the_lab_changed(kept: Kept, served: Live, browser: Browser) -> None:
+    """13, by the lab's own record of what it wrote: what is not marked is the same, and as much as can be is not."""
+    context = served.context(browser, viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    compared = 0
+    for url in kept.visits:
+        view = served.web.client().get("/api/v1/c/main/page", params={"url": url}).json()
+        versions = [mark["time"] for mark in view["marks"] if mark["is_version"]]
+        texts = [texts_of(kept.world, url, from_iso(each)) for each in versions[-2:]]
+        if len(texts) < 2 or texts[0][0] != texts[1][0]:
+            continue
+        page.goto(f"/c/main/diff?url={quote(url, safe='')}&a={versions[-2]}&b={versions[-1]}")
+        removed, added = (plain(" ".join(page.locator(f"main {tag}").all_inner_texts())) for tag in ("del", "ins"))
+        before, after = (plain(" ".join(each)) for each in texts)
+        fewest = len(before) - in_common(before, after)
+        assert Counter(before) - Counter(removed) == Counter(after) - Counter(added), url
+        assert fewest <= len(removed) <= 1.05 * fewest + 1, "a word that stands alone among others may go with them"
+        compared += 1
+        if compared == 3:
+            break
+    context.close()
+    assert compared == 3

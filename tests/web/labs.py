@@ -1,0 +1,54 @@
+"""Runs of the lab that are there already, with reports made by the lab's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from teia.clock import WallClock
+from teia.lab.simulate.command import Asked, compare, crawlers_of
+from teia.refresh.scenario import draw_world
+from teia.web.laboratory.asking import SimulateFields, simulate_question
+from teia.web.laboratory.findings import digest_of, finding_of
+from teia.web.laboratory.runs import KeptRuns, LabRun
+
+from .conftest import Web
+
+
+def report_of(policies: Sequence[str] = ("psp", "edf"), days: float = 1.0, **world: Any) -> dict[str, Any]:
+    """What `teia lab simulate --json` prints of a small world."""
+    shape: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 5.0, "budget": None}
+    shape |= {"crawlers": crawlers_of(2, 1.0)}
+    made = draw_world(np.random.default_rng(1), pages=60, servers=3, **{**shape, **world})
+    asked = Asked(",".join(policies), days)
+    return compare(made, [], asked, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}
+
+
+def keep(kept: KeptRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
+    """Keep a run with such a report."""
+    fields = SimulateFields(pages="60", servers="3", policies=list(policies), days=str(days))
+    question, wrong = simulate_question(fields)
+    assert question is not None, wrong
+    run = kept.add(
+        kind="simulate",
+        asked=question.asked,
+        words=list(question.words),
+        command=question.command,
+        seed=question.seed,
+        by="ana",
+        like=question.like,
+        work=question.work,
+    )
+    report = report_of(policies, days)
+    kept.keep_report(run.number, report)
+    said: dict[str, Any] = {"digest": digest_of("simulate", report), "finding": finding_of("simulate", report)}
+    return kept.save(replace(run, state="done", began_s=run.queued_s, ended_s=run.queued_s + 2.0, **said))
+
+
+def some_run(web: Web) -> int:
+    """The number of a run that is kept; made if there is none."""
+    found = web.site.lab.kept.all()
+    return found[0].number if found else keep(web.site.lab.kept).number
