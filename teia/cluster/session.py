@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 BUCKET = "nodes"
+TAKE_NAME_S = 60.0
 PROOFS = 3
 """So many renewals of one's own must have succeeded during another's silence, before it may be called dead."""
 
@@ -321,44 +322,62 @@ async def join(
     capacity: float = 1.0,
 ) -> Session:
     """Become a node of this name. Refused while another process has the name and lives (RELIABILITY 53)."""
-    from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
-
     if not _NAME.fullmatch(name):
         raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity)
     session = Session(wire, clock, pace, bucket, node, on_lost)
-    sent = clock.ticks_s()
-    try:
-        entry = await wire.insist(lambda: bucket.get(name), clock)
-    except KeyNotFoundError:
-        entry = None
-    if entry is not None:
-        there = _decode(entry.value or b"")
-        if there is None or there.is_alive:
-            entry = await _wait_for_silence(session, name, entry.revision or 0)
-    try:
-        sent = clock.ticks_s()
-        last = 0 if entry is None else entry.revision
-        revision = await wire.ask(bucket.update(name, _encode(node), last=last))
-    except KeyWrongLastSequenceError:
-        raise _taken(name) from None
-    session._renewed(revision, sent)
+    there = await _entry(session)
+    await _take_name(session, 0 if there is None else await _when_free(session, there))
     session.start()
     return session
 
 
-async def _wait_for_silence(session: Session, name: str, revision: int) -> KeyValue.Entry:
-    """Wait T for a key to change: one that does is somebody's."""
+async def _entry(session: Session) -> KeyValue.Entry | None:
+    """What is under the session's name."""
+    from nats.js.errors import KeyNotFoundError
+
+    try:
+        return await session.wire.insist(lambda: session.bucket.get(session.node.name), session.clock)
+    except KeyNotFoundError:
+        return None
+
+
+async def _when_free(session: Session, there: KeyValue.Entry) -> int:
+    """Wait until a name is free: it says so, or nothing of it changes for T. Returns its last revision."""
     until = session.clock.ticks_s() + session.pace.silence_s
     while True:
+        state = _decode(there.value or b"")
+        if (state is not None and not state.is_alive) or session.clock.ticks_s() >= until:
+            return there.revision or 0
         await session.clock.sleep(min(session.pace.beat_s, max(0.0, until - session.clock.ticks_s())))
-        entry = await session.wire.insist(lambda: session.bucket.get(name), session.clock)
-        if entry.revision != revision:
+        now = await _entry(session) or there
+        after = _decode(now.value or b"")
+        if now.revision != there.revision and after is not None and after.is_alive:
+            raise _taken(session.node.name)
+        there = now
+
+
+async def _take_name(session: Session, last: int) -> None:
+    """Write our instance under the name, on condition that nobody else did; until it is certain what became of it."""
+    from nats.js.errors import KeyWrongLastSequenceError
+
+    sent, bucket, name = session.clock.ticks_s(), session.bucket, session.node.name
+    until = sent + TAKE_NAME_S
+    while session.clock.ticks_s() < until:
+        with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):
+            session._renewed(await session.wire.ask(bucket.update(name, _encode(session.node), last=last)), sent)
+            return
+        entry = await _entry(session)
+        state = None if entry is None else _decode(entry.value or b"")
+        if entry is not None and state is not None and state.instance == session.instance:
+            session._renewed(entry.revision or 0, sent)  # it was stored, and the answer lost
+            return
+        if entry is not None and (entry.revision or 0) > last:
             raise _taken(name)
-        if session.clock.ticks_s() >= until:
-            return entry
+        await session.clock.sleep(0.1)
+    raise NoAnswer("NATS does not let this node in: it has no leader for long; is a majority of its servers up?")
 
 
 def _taken(name: str) -> ClusterError:

@@ -188,7 +188,7 @@ async def events(
 
 
 async def _told(
-    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str, phrases: Phrases | None
+    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str, phrases: Phrases | None = None
 ) -> AsyncIterator[ServerSentEvent]:
     said: dict[str, _Said] = {}
     while not stream.is_over.is_set():

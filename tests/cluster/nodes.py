@@ -151,9 +151,13 @@ def by_one_machine(lab: Lab, folder: Path, delay_s: float) -> dict[str, dict[str
     return {url: each for urls in known_by_cell(folder / "one").values() for url, each in urls.items()}
 
 
-def facts(known: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """What must be the same whoever crawled: all but times and the number of visits."""
+def facts(known: dict[str, dict[str, Any]], *, depths: bool = True) -> dict[str, tuple[Any, ...]]:
+    """What must be the same whoever crawled: all but times and the number of visits.
+
+    Depths are, unless a cell has changed hands: a shorter way that is found late is spread from a page's copy, and the
+    copies that a former keeper made are on its own disk.
+    """
     return {
-        url: (each["state"], each["outcome"], each["depth"], each["digest"], each["in_links"])
+        url: (each["state"], each["outcome"], each["depth"] if depths else 0, each["digest"], each["in_links"])
         for url, each in known.items()
     }

@@ -61,6 +61,24 @@ def test_the_name_of_one_that_died_is_free_after_a_silence(nats: Nats, unique: s
     nats.run(main())
 
 
+def test_a_node_that_comes_back_while_it_is_declared_dead_is_let_in(nats: Nats, unique: str) -> None:
+    """It waits for its own silence; that another node says so first is no sign of life."""
+
+    async def main() -> None:
+        other = await nats.node(f"{unique}b")
+        one = await nats.node(unique)
+        await until(lambda: unique in other.alive())
+        await one.abandon()
+        await asyncio.sleep(0.5 * PACE.silence_s)
+        again = await nats.node(unique)
+        assert again.may_work
+        await until(lambda: other.nodes()[unique].instance == again.instance)
+        await again.leave()
+        await other.leave()
+
+    nats.run(main())
+
+
 def test_a_silent_node_is_declared_dead_and_knows_it(nats: Nats, unique: str) -> None:
     """RELIABILITY figure 9: within two session times."""
 

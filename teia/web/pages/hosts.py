@@ -34,7 +34,7 @@ from teia.web.site import Site
 from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
 
 PER_PAGE = 50
-STANDING_S, STANDING_PATIENCE_S = 60.0, 0.05
+STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
 CSV_ROWS = 100_000
 Sort = Literal["waiting", "urls", "pass", "errors", "host"]
 State = Literal["", "ready", "resting", "idle", "parked", "slow"]
