@@ -27,7 +27,7 @@ HOSTS = 25
 NETWORK = "127.77.0.0/16"
 TIME_FACTOR = 5_000
 KEPT = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
-"""While somebody looks at it the web changes, a day's worth in a quarter of a minute, and is visited again, at leisure."""
+"""While somebody looks at it the web changes, a day in a quarter of a minute, and is visited again, at leisure."""
 
 RETRY_WAIT_S = 0.5
 SLOW_S = 2.0
