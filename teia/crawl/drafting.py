@@ -20,7 +20,7 @@ from teia.crawl.collections import saved
 from teia.crawl.control import Control
 from teia.crawl.edits import Edit, Operator, changed_keys
 from teia.crawl.effects import judge_at_rest
-from teia.crawl.meaning import check
+from teia.crawl.meaning import check, is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.scope import compile_scope
 from teia.lib.slowregex import is_slow
@@ -126,7 +126,7 @@ def _seed_faults(seeds: Sequence[str]) -> list[Fault]:
         return [Fault(SEEDS, "at least one seed is needed, like https://example.org/")]
     if len(seeds) > MAX_SEEDS:
         return [Fault(SEEDS, f"{len(seeds):,} seeds are more than {MAX_SEEDS:,}")]
-    wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None]
+    wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
     return [Fault(SEEDS, f"{seed[:200]!r} is not http or https", place) for place, seed in wrong[:20]]
 
 

@@ -28,7 +28,7 @@ from teia.frontier.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
 from teia.frontier.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
 from teia.frontier.sharing import Networks
 from teia.records import Outcome
-from teia.urls import from_user, resolve
+from teia.urls import from_user, host_of, resolve
 
 ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
 """Ways to find a URL that need no rule of `scope.include`: somebody named it, or a page cannot be shown without it."""
@@ -138,8 +138,16 @@ def seeds_of(config: Config) -> list[str]:
         url = from_user(text)
         if url is None:
             raise ConfigError(f"seed {text!r}: must be an http or https URL, like https://example.org/")
+        if is_a_word(text):
+            raise ConfigError(f"seed {text!r}: a word is no URL; if it is a host, say https://{host_of(url)}/")
         seeds.append(url)
     return seeds
+
+
+def is_a_word(text: str) -> bool:
+    """Whether somebody typed a bare word, which is hardly ever a host: its name would be looked up for minutes."""
+    url = None if "://" in text else from_user(text)
+    return url is not None and not {".", ":"} & set(host_of(url)) and host_of(url) != "localhost"
 
 
 def reading_of(config: Config) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.config import CollectionSettings, Config, LimitSettings, ScopeSettings
-from teia.crawl.meaning import Meaning, check, meaning_of, remove_old_copies
+from teia.crawl.meaning import Meaning, check, meaning_of, remove_old_copies, seeds_of
 from teia.crawl.messages import decode_reading
 from teia.errors import ConfigError
 from teia.frontier.reconsider import Judged
@@ -100,3 +100,14 @@ def test_a_seed_is_checked_also_where_the_scope_does_not_come_from_it() -> None:
     wrong = Config(CollectionSettings(seeds=("ftp://a.test/",)), scope=ScopeSettings(include=("suffix:.test",)))
     with pytest.raises(ConfigError, match="must be an http or https URL"):
         check(wrong)
+
+
+@pytest.mark.parametrize("seed", ["exemplo", "exemplo/caminho", "exemplo?q=1"])
+def test_a_bare_word_is_no_seed(seed: str) -> None:
+    with pytest.raises(ConfigError, match=r"a word is no URL; if it is a host, say https://exemplo/"):
+        seeds_of(Config(CollectionSettings(seeds=(seed,))))
+
+
+@pytest.mark.parametrize("seed", ["example.org", "localhost:8000", "127.0.0.1", "[::1]:80", "http://intranet/"])
+def test_what_may_be_a_host_is_a_seed(seed: str) -> None:
+    assert len(seeds_of(Config(CollectionSettings(seeds=(seed,))))) == 1
