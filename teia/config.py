@@ -113,7 +113,9 @@ class CourtesySettings:
     cdn_nets: tuple[str, ...] = setting(
         (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s"
     )
-    delays: tuple[str, ...] = setting((), "hosts that rest longer than delay_s, like www.example.org=20, in seconds")
+    host_delays: tuple[str, ...] = setting(
+        (), "hosts that rest longer than delay_s, like www.example.org=20, in seconds"
+    )
     paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
     user_agent: str = setting(

@@ -10,8 +10,9 @@ rounds. Look-ups are iterative: whoever wants to know asks point after point, an
 that the last one named. A look-up that ends has been answered by the owner itself.
 
 As in Zave's corrected Chord ("How to make Chord correct", 2015) a successor is taken only when it has answered, and a
-predecessor that is silent is forgotten before another is believed. Two circles that have lost sight of each other do
-not find together again: that is for whoever knows the members, which in our cluster is the session (docs/cluster.md).
+predecessor that is silent is forgotten before another is believed. Who was silent is asked a few times more: where only
+messages were lost, and two circles have lost sight of each other, they find together again. After a longer cut they do
+not: that is for whoever knows the members, which in our cluster is the session (docs/cluster.md).
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ NEARER = 3
 
 TRIES = 3
 """A message may be lost; a point is silent after so many."""
+
+SOUGHT = 8
+LOST_MOST = 16
+"""So often is somebody sought who was silent, and so many are."""
 
 HOPS_MOST = 2 * BITS
 
@@ -117,6 +122,7 @@ class Distributor:
         self._fingers: dict[int, Point] = {}
         self._next_finger = BITS - 1
         self._known: tuple[list[int], list[Point]] | None = None
+        self._lost: dict[Point, int] = {}
 
     @property
     def successor(self) -> Point:
@@ -153,7 +159,7 @@ class Distributor:
         if gone.point in self.successors:
             at = self.successors.index(gone.point)
             self._succeed([*self.successors[:at], *gone.successors])
-        self.forget(gone.point)
+        self._drop(gone.point)
 
     def _nearer(self, key: int) -> tuple[Point, ...]:
         if self._known is None:
@@ -167,7 +173,12 @@ class Distributor:
     # -- what it learns ------------------------------------------------------------------------------------
 
     def forget(self, point: Point) -> None:
-        """Take a silent point out of everything."""
+        """Take a silent point out of everything; it is sought for a while (`seek`)."""
+        if len(self._lost) < LOST_MOST:
+            self._lost.setdefault(point, 0)
+        self._drop(point)
+
+    def _drop(self, point: Point) -> None:
         if self.predecessor == point:
             self.predecessor = None
         self._fingers = {exponent: each for exponent, each in self._fingers.items() if each != point}
@@ -244,6 +255,24 @@ class Distributor:
                 continue
             self._succeed([first, *said.successors])
             return said
+
+    async def seek(self) -> None:
+        """Ask one who was silent for our place once more: it may be in another circle by now, for want of messages."""
+        if not self._lost:
+            return
+        point = next(iter(self._lost))
+        times = self._lost.pop(point) + 1
+        try:
+            found = await self.look_up((self.point.id + 1) % SIZE, point)
+        except Unreachable:
+            self._lost.pop(point, None)
+            if times < SOUGHT:
+                self._lost[point] = times
+            return
+        is_alone = self.successor == self.point
+        if found.owner != self.point and (is_alone or is_between(found.owner.id, self.point.id, self.successor.id)):
+            self._succeed([found.owner, *self.successors])
+            await self.stabilise()
 
     async def check_predecessor(self) -> None:
         """Forget a predecessor that is silent."""
@@ -342,6 +371,7 @@ class Stabilizer:
 
     async def round(self) -> None:
         """Once through everything that may have changed, and one finger."""
-        for step in (self._distributor.stabilise, self._distributor.check_predecessor, self._distributor.fix_finger):
+        point = self._distributor
+        for step in (point.stabilise, point.check_predecessor, point.seek, point.fix_finger):
             with suppress(Unreachable):
                 await step()

@@ -139,7 +139,7 @@ def _lines(
     urls = {host_id: counts for host_id, *counts in cell.rows(_URLS)}
     waits = _waits(cell, now_s, keeps=config.refresh.keep)
     courtesy = config.courtesy
-    paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.delays)
+    paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
         own_s = max(courtesy.delay_s, courtesy.response_factor * response_s) if courtesy.delay_s else 0.0

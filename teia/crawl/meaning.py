@@ -201,5 +201,5 @@ def check(config: Config) -> None:
         check_focus(config)
     AddressGuard(config.fetch.allow_nets)
     Networks(config.courtesy.cdn_nets)
-    host_delays(config.courtesy.delays)
+    host_delays(config.courtesy.host_delays)
     Overrides.parse(config.fetch.resolve)

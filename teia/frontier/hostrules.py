@@ -1,6 +1,6 @@
 """What a person decided about single hosts: which rest longer than the others, which are not asked now (C2, T5).
 
-Both are lists of the collection's settings (`courtesy.delays`, `courtesy.paused`), so they are changed like any other
+Both are lists of the collection's settings (`courtesy.host_delays`, `courtesy.paused`), changed like any other
 (`teia set courtesy.paused+=www.example.org`), hold at once and over every restart, and stand in teia.toml. A rest is
 never made shorter here: that is a matter of the whole collection's `courtesy.delay_s`, and of its owner's consent.
 """
@@ -29,7 +29,7 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
             delay_s = -1.0
         if not host.strip() or not 0 <= delay_s <= MAX_DELAY_S:
             allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, like www.example.org=20"
-            raise ConfigError(f"courtesy.delays = {text!r}: {allowed}")
+            raise ConfigError(f"courtesy.host_delays = {text!r}: {allowed}")
         found[host.strip().lower()] = delay_s
     return found
 
@@ -48,7 +48,7 @@ def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     """The courtesy that collections have in common: the first one's, with every host's longest rest."""
     longest: dict[str, float] = {}
     for config in configs:
-        for host, delay_s in host_delays(config.courtesy.delays).items():
+        for host, delay_s in host_delays(config.courtesy.host_delays).items():
             longest[host] = max(longest.get(host, 0.0), delay_s)
     delays = tuple(f"{host}={delay_s:g}" for host, delay_s in longest.items())
-    return replace(configs[0].courtesy, delays=delays)
+    return replace(configs[0].courtesy, host_delays=delays)

@@ -94,13 +94,13 @@ class Politeness:
 
     def __post_init__(self) -> None:
         self.networks = Networks(self.courtesy.cdn_nets)
-        self._delays_s = host_delays(self.courtesy.delays)
+        self._delays_s = host_delays(self.courtesy.host_delays)
 
     def take(self, courtesy: CourtesySettings) -> None:
         """Go by another courtesy. A longer delay holds for rests that are running, a shorter one from the next on."""
         self.courtesy = courtesy
         self.networks = Networks(courtesy.cdn_nets)
-        self._delays_s = host_delays(courtesy.delays)
+        self._delays_s = host_delays(courtesy.host_delays)
         for server in self.servers.values():
             self._rest_from(server, server.last_end, self.rest_s(server))
         for address in self.addresses.values():

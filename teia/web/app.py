@@ -67,9 +67,9 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     """Put the application together; it answers to these host names only."""
 
     @asynccontextmanager
-    async def while_open(_: FastAPI) -> AsyncIterator[None]:
+    async def while_open(app: FastAPI) -> AsyncIterator[None]:
         yield
-        site.close()
+        app.state.site.close()
 
     app = FastAPI(
         title="teia",

@@ -77,7 +77,7 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
         control.ask_reread("main", origin, time.time())
         wait_for(lambda: not control.rereads("main"))
         control.close()
-        set_to(root, "courtesy.delays", f"{A}=0.6")
+        set_to(root, "courtesy.host_delays", f"{A}=0.6")
 
     pages = {**PAGES, "/robots.txt": robots("User-agent: *\nDisallow: /no")}
     done = crawl_web(ScriptedWeb({A: pages}), tmp_path, f"{A}/", meanwhile=meanwhile, courtesy__delay_s=0.1)

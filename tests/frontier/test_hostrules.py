@@ -19,19 +19,19 @@ def test_the_last_word_about_a_host_holds() -> None:
 
 @pytest.mark.parametrize("text", ["a.test", "a.test=", "=5", "a.test=x", "a.test=-1", "a.test=1e9", "a.test=nan"])
 def test_nonsense_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^courtesy\.delays = .*must be HOST=SECONDS"):
+    with pytest.raises(ConfigError, match=r"^courtesy\.host_delays = .*must be HOST=SECONDS"):
         host_delays([text])
 
 
 def test_a_rest_is_only_ever_made_longer() -> None:
-    politeness = Politeness(CourtesySettings(delay_s=5.0, delays=("slow.test=20", "quick.test=1")))
+    politeness = Politeness(CourtesySettings(delay_s=5.0, host_delays=("slow.test=20", "quick.test=1")))
     rests = {host: politeness.rest_s(politeness.server(host)) for host in ("slow.test", "quick.test", "other.test")}
     assert rests == {"slow.test": 20.0, "quick.test": 5.0, "other.test": 5.0}
 
 
 def test_collections_that_run_together_keep_every_longer_rest() -> None:
     configs = [
-        Config(courtesy=CourtesySettings(delays=("a.test=9",))),
-        Config(courtesy=CourtesySettings(delays=("a.test=7", "b.test=8"))),
+        Config(courtesy=CourtesySettings(host_delays=("a.test=9",))),
+        Config(courtesy=CourtesySettings(host_delays=("a.test=7", "b.test=8"))),
     ]
-    assert host_delays(courtesy_of_all(configs).delays) == {"a.test": 9.0, "b.test": 8.0}
+    assert host_delays(courtesy_of_all(configs).host_delays) == {"a.test": 9.0, "b.test": 8.0}

@@ -19,6 +19,7 @@ from teia.crawl.indexing import Following
 from teia.store.root import open_root
 from teia.web.accounts import Accounts
 from teia.web.app import make_app
+from teia.web.events import Hub
 from teia.web.roles import Role
 from teia.web.site import Site
 from tests.crawl.webs import ScriptedWeb, crawl_web, html
@@ -82,6 +83,20 @@ class Web:
         return str(self.client().get("/api/v1/search?q=imposto").json()["hits"][0]["url"])
 
 
+APPS: list[FastAPI] = []
+"""The one application of this process, once it was made: its routes take a quarter of a second, the rest nothing."""
+
+
+def app_of(site: Site) -> FastAPI:
+    """The application of a site, new but for its routes."""
+    if not APPS:
+        APPS.append(make_app(site))
+    app = APPS[0]
+    app.state.site, app.state.hub = site, Hub()
+    app.middleware_stack = None  # with what it counted
+    return app
+
+
 @pytest.fixture
 def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     shutil.copytree(crawled_data, tmp_path / "data")
@@ -89,5 +104,5 @@ def web(crawled_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
     clock = WallClock()
     site = Site(open_root(tmp_path / "data"), clock, Accounts(tmp_path / "data" / "web.sqlite", clock, QUICK))
-    yield Web(make_app(site), site)
+    yield Web(app_of(site), site)
     site.close()

@@ -18,12 +18,11 @@ from teia.crawl.control import Control
 from teia.store.root import open_root
 from teia.web import events
 from teia.web.accounts import Accounts
-from teia.web.app import make_app
 from teia.web.roles import Role
 from teia.web.site import Site
 
 from .clusters import TIME, Told, three_nodes
-from .conftest import QUICK, Web
+from .conftest import QUICK, Web, app_of
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def served(crawled_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.REQUESTS_AT_ONCE", 100_000)
         site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-        web = Web(make_app(site), site)
+        web = Web(app_of(site), site)
         yield web, web.client(Role.VIEWER)
         site.close()
 

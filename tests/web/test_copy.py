@@ -20,12 +20,11 @@ from teia.store.root import open_root
 from teia.urls import site_of, slot_of
 from teia.web import limits
 from teia.web.accounts import Accounts
-from teia.web.app import make_app
 from teia.web.roles import Role
 from teia.web.signing import Place, Signer
 from teia.web.site import Site
 
-from .conftest import QUICK, Web
+from .conftest import QUICK, Web, app_of
 from .hostile import PDF, XSS, crawl_twice, url_of
 
 
@@ -40,7 +39,7 @@ def evil(evil_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shutil.copytree(evil_data, data)
     clock = WallClock()
     site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    yield Web(make_app(site), site)
+    yield Web(app_of(site), site)
     site.close()
 
 

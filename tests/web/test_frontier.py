@@ -9,12 +9,11 @@ import pytest
 from teia.clock import WallClock
 from teia.store.root import open_root
 from teia.web.accounts import Accounts
-from teia.web.app import make_app
 from teia.web.roles import Role
 from teia.web.site import Site
 from tests.crawl.webs import ScriptedWeb, crawl_web, html, text_of
 
-from .conftest import QUICK, Web
+from .conftest import QUICK, Web, app_of
 
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo"]
 
@@ -28,7 +27,7 @@ def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
     data = crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", limits__pages=2).data
     clock = WallClock()
     site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
-    return Web(make_app(site), site)
+    return Web(app_of(site), site)
 
 
 def test_what_waits_is_listed_in_its_order_with_why(cut: Web) -> None:

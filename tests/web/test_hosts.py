@@ -105,7 +105,7 @@ def test_a_rest_that_cannot_be_is_refused_with_its_field(web: Web, delay_s: str)
     sent = {"deed": "delay", "delay_s": delay_s}
     answer = web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
     assert (answer.status_code, answer.json()["field"]) == (400, "delay_s")
-    assert web.site.config("main").courtesy.delays == ()
+    assert web.site.config("main").courtesy.host_delays == ()
 
 
 def test_a_viewer_sees_no_buttons(web: Web) -> None:

@@ -247,7 +247,7 @@ def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
         "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
-        "own_delay_s": host_delays(config.courtesy.delays).get(host),
+        "own_delay_s": host_delays(config.courtesy.host_delays).get(host),
         "rereads": [origin for origin in wanted if split(f"{origin}/").host == host],
     }
 
@@ -277,7 +277,7 @@ def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
 
 # ---- changes --------------------------------------------------------------------------------------------------------
 
-EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.delays"
+EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.host_delays"
 
 
 class Treatment(BaseModel):
@@ -322,7 +322,7 @@ def _edit(config: Config, host: str, asked: Treatment) -> tuple[Edit, str]:
             return Edit(EXCLUDE, Operator.REMOVE, rule_of(host)), f"{host} is let in again"
         case _:
             delay_s = _delay(asked.delay_s, courtesy)
-            edit = Edit(DELAYS, Operator.SET, with_delay(courtesy.delays, host, delay_s))
+            edit = Edit(DELAYS, Operator.SET, with_delay(courtesy.host_delays, host, delay_s))
             return edit, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
 
 
