@@ -10,9 +10,10 @@ rounds. Look-ups are iterative: whoever wants to know asks point after point, an
 that the last one named. A look-up that ends has been answered by the owner itself.
 
 As in Zave's corrected Chord ("How to make Chord correct", 2015) a successor is taken only when it has answered, and a
-predecessor that is silent is forgotten before another is believed. Who was silent is asked a few times more: where only
-messages were lost, and two circles have lost sight of each other, they find together again. After a longer cut they do
-not: that is for whoever knows the members, which in our cluster is the session (docs/cluster.md).
+predecessor that is silent is forgotten before another is believed. A point remembers some others it has heard of, and
+asks them for its own place from time to time: so two circles that lost sight of each other, because messages were lost
+or many came and went at once, find together again. After a longer cut they do not: that is for whoever knows the
+members, which in our cluster is the session (docs/cluster.md).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ NEARER = 3
 TRIES = 3
 """A message may be lost; a point is silent after so many."""
 
-SOUGHT = 8
-LOST_MOST = 16
-"""So often is somebody sought who was silent, and so many are."""
+MET_MOST = 16
+SILENT_MOST = 8
+"""So many others are remembered, each until it was silent so often."""
 
 HOPS_MOST = 2 * BITS
 
@@ -122,7 +123,7 @@ class Distributor:
         self._fingers: dict[int, Point] = {}
         self._next_finger = BITS - 1
         self._known: tuple[list[int], list[Point]] | None = None
-        self._lost: dict[Point, int] = {}
+        self._met: dict[Point, int] = {}
 
     @property
     def successor(self) -> Point:
@@ -159,7 +160,8 @@ class Distributor:
         if gone.point in self.successors:
             at = self.successors.index(gone.point)
             self._succeed([*self.successors[:at], *gone.successors])
-        self._drop(gone.point)
+        self.forget(gone.point)
+        self._met.pop(gone.point, None)
 
     def _nearer(self, key: int) -> tuple[Point, ...]:
         if self._known is None:
@@ -173,16 +175,19 @@ class Distributor:
     # -- what it learns ------------------------------------------------------------------------------------
 
     def forget(self, point: Point) -> None:
-        """Take a silent point out of everything; it is sought for a while (`seek`)."""
-        if len(self._lost) < LOST_MOST:
-            self._lost.setdefault(point, 0)
-        self._drop(point)
-
-    def _drop(self, point: Point) -> None:
+        """Take a silent point out of everything but what is remembered."""
         if self.predecessor == point:
             self.predecessor = None
         self._fingers = {exponent: each for exponent, each in self._fingers.items() if each != point}
         self._succeed([each for each in self.successors if each != point])
+
+    def _meet(self, *points: Point | None) -> None:
+        """Remember others; those heard of last longest."""
+        for point in points:
+            if point is not None and point != self.point:
+                self._met[point] = self._met.pop(point, 0)
+        while len(self._met) > MET_MOST:
+            del self._met[next(iter(self._met))]
 
     def _succeed(self, points: Iterable[Point]) -> None:
         """Have other successors: in order, without oneself and what lies behind oneself, as many as are kept."""
@@ -222,6 +227,7 @@ class Distributor:
         """Enter the circle that a point belongs to. The others learn of it as they stabilise."""
         found = await self.look_up((self.point.id + 1) % SIZE, via)
         self.predecessor = None
+        self._meet(via, *found.path)
         self._succeed([found.owner])
         await self.stabilise()
 
@@ -254,25 +260,29 @@ class Distributor:
                 self.forget(first)
                 continue
             self._succeed([first, *said.successors])
+            self._meet(said.predecessor, *said.successors[::-1], first)
             return said
 
     async def seek(self) -> None:
-        """Ask one who was silent for our place once more: it may be in another circle by now, for want of messages."""
-        if not self._lost:
+        """Ask one who is no neighbour for our own place: we may have come to be in another circle."""
+        beside = {*self.successors, self.predecessor}
+        point = next((each for each in self._met if each not in beside), None)
+        if point is None:
             return
-        point = next(iter(self._lost))
-        times = self._lost.pop(point) + 1
+        silent = self._met.pop(point)
         try:
             found = await self.look_up((self.point.id + 1) % SIZE, point)
         except Unreachable:
-            self._lost.pop(point, None)
-            if times < SOUGHT:
-                self._lost[point] = times
+            if silent + 1 < SILENT_MOST:
+                self._met[point] = silent + 1
             return
+        self._meet(point)
         is_alone = self.successor == self.point
         if found.owner != self.point and (is_alone or is_between(found.owner.id, self.point.id, self.successor.id)):
             self._succeed([found.owner, *self.successors])
             await self.stabilise()
+        elif found.owner not in beside:
+            await self._ask(found.owner, Notify(self.point))
 
     async def check_predecessor(self) -> None:
         """Forget a predecessor that is silent."""

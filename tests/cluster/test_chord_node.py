@@ -60,6 +60,7 @@ def test_after_whatever_happened_every_look_up_finds_the_successor(actions: list
             elif action == "wait":
                 await network.rounds(2)
             elif len(points) > 1:
+                await network.rounds(3)  # who has just come knows one other, and would be lost with that
                 victim = network.chance.choice(points)
                 await in_time(network, network.leave(victim)) if action == "leave" else network.crash(victim)
                 await network.rounds(3)  # a second death waits until the first is mended
