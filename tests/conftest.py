@@ -43,5 +43,12 @@ def program() -> Callable[[str], str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole crawls first, the longest of all: with two files at a time, one at the end would be waited for alone."""
-    items.sort(key=lambda item: ("test_kill" not in item.path.name, "/system/" not in item.path.as_posix()))
+    """Whole crawls and browsers first, the longest of all: with two files at a time, one at the end is waited for."""
+
+    def turn(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        if "test_kill" in path:
+            return 0
+        return 1 if "/acceptance/" in path or "browser" in path else 2 if "/system/" in path else 3
+
+    items.sort(key=turn)
