@@ -13,6 +13,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import overload
 
 from teia.clock import Clock
@@ -25,15 +26,13 @@ from teia.crawl.logrows import ROLL_OUT_AT_END, roll_out
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
-from teia.frontier.journal import RecordingConnection, applied_seq, apply, note_seq
+from teia.frontier.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.order import order_named
 from teia.frontier.watch import Watch
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
 AT_ONCE_BYTES = 8 << 20
-CLUSTER = "cluster"
-"""The row of `meta` that says which cluster's log the file is a copy of."""
 
 
 class KeptCell(Cell):
@@ -41,8 +40,19 @@ class KeptCell(Cell):
 
     def _open_archive(self) -> ArchiveWriter:
         start = committed_position(self.frontier)
-        is_elsewhere = start is not None and not (self.folder.archive / start.file).exists()
+        is_elsewhere = start is not None and size_of(self.folder.archive / start.file) < start.offset
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
+
+    def rewind(self) -> None:
+        """Go back to what is committed; but what the log may name stays, and is cut by it when the file catches up."""
+        journal = self.frontier.journal
+        if not (isinstance(journal, LogJournal) and journal.is_behind):
+            super().rewind()
+
+
+def size_of(file: Path) -> int:
+    """How large a file is; less than nothing where there is none."""
+    return file.stat().st_size if file.exists() else -1
 
 
 class KeptCells(Sequence[Cell]):
@@ -77,7 +87,7 @@ class KeptCells(Sequence[Cell]):
 def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
     """Make the files of all cells, and refuse those of another cluster or of a crawl on one machine."""
     for each in folder.create_cells(count):
-        frontier = FrontierCell(each.frontier)
+        frontier = FrontierCell(each.frontier, of_cluster=True)
         try:
             row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone()
             if row is None and frontier.known:

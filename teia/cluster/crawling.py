@@ -47,6 +47,8 @@ class NodeCommitter(Committer):
     def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
         super().__init__(cells, starts, ledger, clock)
         self.inbox: deque[tuple[int, int, bytes]] = deque()
+        self.hearing: dict[int, list[tuple[int, int, list[Found]]]] = {}
+        """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
         self.heard: dict[int, int] = {}
         self.lost: set[int] = set()
         self.dropped: list[Visit] = []
@@ -78,14 +80,14 @@ class NodeCommitter(Committer):
 
     def _hear(self, done: Committed) -> None:
         """Merge what other cells sent."""
-        by_cell: dict[int, list[tuple[int, int, list[Found]]]] = {}
-        for _ in range(min(HEARD_AT_ONCE, len(self.inbox))):
+        for _ in range(0 if self.hearing else min(HEARD_AT_ONCE, len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
+            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, mail.links_in(bulk)))
+        for number, bulks in list(self.hearing.items()):
             if self.cells.keeps(number):
-                by_cell.setdefault(number, []).append((mail.THE_STREAM, seq, mail.links_in(bulk)))
-        for number, bulks in by_cell.items():
-            self._take(self.cells[number], bulks, done)
-            self.heard[number] = bulks[-1][1]
+                self._take(self.cells[number], bulks, done)
+                self.heard[number] = bulks[-1][1]
+            del self.hearing[number]
 
     def _record(
         self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
@@ -161,7 +163,7 @@ class NodeCrawl(Crawl):
             self._release_held(self._schedule)  # the session may have been silent for a while
 
     def wants_commit(self, now: float) -> bool:
-        has_mail = bool(self.committer.inbox) and now - self._last_group >= REFILL_PAUSE_S
+        has_mail = bool(self.committer.inbox or self.committer.hearing) and now - self._last_group >= REFILL_PAUSE_S
         return has_mail or super().wants_commit(now)
 
     def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
@@ -173,7 +175,7 @@ class NodeCrawl(Crawl):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to do here, for now."""
-        return not self.committer.inbox and super()._is_done()
+        return not self.committer.inbox and not self.committer.hearing and super()._is_done()
 
     def _is_done(self) -> bool:
         return False

@@ -114,7 +114,7 @@ class Keeper:
             return True  # it was dropped here because its file fell behind, and nobody else has it
         writer = self._session.nodes().get(head.record.node)
         if writer is None:  # we may not have heard of it yet
-            return now - self._since >= self._session.pace.silence_s
+            return self._session.has_watched and now - self._since >= self._session.pace.silence_s
         return not writer.is_alive or writer.instance != head.record.instance
 
     def elsewhere(self) -> dict[int, str]:

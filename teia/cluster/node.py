@@ -155,9 +155,11 @@ class Node:
             keeper.is_leaving = True
             tending.cancel()
             telling.cancel()
-            if not session.is_lost:
-                await call(keeper.release(list(keeper.kept)))
-            await call(session.leave())
+            with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
+                async with asyncio.timeout(self._pace.silence_s):
+                    if not session.is_lost:
+                        await call(keeper.release(list(keeper.kept)))
+                    await call(session.leave())
 
     def _note_taken(self, cells: Iterable[int]) -> None:
         self._taken_at.update(dict.fromkeys(cells, self._clock.ticks_s()))

@@ -20,21 +20,26 @@ class LogJournal:
         self.log = log
         self._thread = thread
         self._posted: list[tuple[int, bytes]] = []
-        self._is_behind = False
+        self.is_behind = False
+        """Whether the log may have a record that the file has not: the file must catch up before anything else."""
 
     def post(self, to_cell: int, bulk: bytes) -> None:
         self._posted.append((to_cell, bulk))
 
     def publish(self, changes: bytes) -> int:
-        if self._is_behind:
+        if self.is_behind:
             raise CellLost(self.log.cell, "its file is behind its log; it has to be opened anew")
         posted, self._posted = self._posted, []
-        return self._thread.wait_for(self.log.append(isal_zlib.compress(changes, 1), posted))
+        try:
+            return self._thread.wait_for(self.log.append(isal_zlib.compress(changes, 1), posted))
+        except CellLost:  # whether it was stored before that, nobody knows
+            self.is_behind = True
+            raise
 
     def forget(self, published: int) -> None:
         """Rolled back after it was published (a full disk): only the log has it, so the file must catch up first."""
         self._posted.clear()
-        self._is_behind = self._is_behind or bool(published)
+        self.is_behind = self.is_behind or bool(published)
 
 
 def unpacked(body: bytes) -> bytes:

@@ -115,6 +115,8 @@ class Session:
     revision: int = 0
     deadline: float = 0.0
     is_lost: bool = False
+    has_watched: bool = False
+    """Whether the others are heard of: our own key, younger than theirs when we began to watch, has come."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _stopping: bool = False
@@ -261,6 +263,7 @@ class Session:
             await self.clock.sleep(self.pace.beat_s)
 
     async def _watch(self) -> None:
+        self.has_watched = False
         watcher = await self.wire.ask(self.bucket.watchall())
         try:
             async for entry in watcher:
@@ -272,6 +275,8 @@ class Session:
 
     def see(self, name: str, node: NodeState | None, revision: int) -> None:
         """Take what a key says now."""
+        if name == self.node.name:
+            self.has_watched = True
         if node is None or name == self.node.name:
             return
         before = self._seen.get(name)

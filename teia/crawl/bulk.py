@@ -27,7 +27,7 @@ from teia.store.root import Root
 WORK_S = 0.05
 """How long one commit of a running crawl may be held up."""
 
-AT_REST_S = 1.0
+AT_REST_S = 0.2
 """How long the folder is held at a time where no crawl runs."""
 
 EXAMPLES = 10
@@ -101,12 +101,14 @@ class BulkWork:
         self._waiting: deque[Asked] = deque()
         self._done: deque[tuple[int, int]] = deque()
         self._known: set[int] = set()
+        self._unwritten: set[int] = set()
+        """Deeds that are done and not written down as such: the next one would overwrite how far they came."""
         self.changed: deque[str] = deque()
         """Hosts whose queues on disk are not what they were when their buffers were filled."""
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting) and not self._unwritten
 
     def take(self, asked: Sequence[Asked]) -> list[tuple[int, int]]:
         """Take deeds, each once; returns (number of the deed, URLs) of those that are done by now."""
@@ -119,10 +121,11 @@ class BulkWork:
     def forget(self, number: int) -> None:
         """Stop remembering a deed that is written down as done."""
         self._known.discard(number)
+        self._unwritten.discard(number)
 
     def work(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
         """Go on with the first deed, for a moment; returns hosts whose queues changed. In the commit thread."""
-        if not self._waiting:
+        if not self.is_waiting:
             return []
         asked, until = self._waiting[0], self._clock.ticks_s() + WORK_S
         touched = []
@@ -139,6 +142,7 @@ class BulkWork:
         found = [progress(cell.frontier, asked.mark) for cell in self._cells]
         if all(place == END for place, _ in found):
             self._waiting.popleft()
+            self._unwritten.add(asked.id)
             self._done.append((asked.id, sum(number for _, number in found)))
         return touched
 

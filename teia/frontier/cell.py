@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teia.frontier import nearer, revisits, trails
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
-from teia.frontier.journal import Journal, RecordingConnection, forget, publish
+from teia.frontier.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
 from teia.frontier.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
@@ -123,14 +123,23 @@ class FrontierCell:
     """The database of one cell; see the module's text."""
 
     def __init__(
-        self, path: Path, order: Order = breadth, *, read_only: bool = False, journal: Journal | None = None
+        self,
+        path: Path,
+        order: Order = breadth,
+        *,
+        read_only: bool = False,
+        journal: Journal | None = None,
+        of_cluster: bool = False,
     ) -> None:
+        """Open a cell. One of a cluster is written by its journal alone, or by who says `of_cluster`."""
         self.path = path
         self.order = order
         self.journal = journal
         """Who publishes changes before they are committed, in a cluster; on one machine nobody does."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
         self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind)
+        if journal is None and not read_only and not of_cluster:
+            refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}
         self.watch: Watch | None = None
         """Who looks out for traps, where somebody does (watch.py)."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -23,6 +24,9 @@ from teia.errors import ClusterError
 from teia.frontier.schema import VERSION as TABLES_VERSION
 
 VERSION = 1
+CLUSTER = "cluster"
+"""The row of `meta` that says which cluster's log the file is a copy of."""
+
 LOG_SEQ = "log_seq"
 """The row of `meta` with the number of the last record that is in this file."""
 
@@ -102,6 +106,13 @@ def _is_change(sql: str) -> bool:
     if verb.startswith(_READS):
         return False
     raise ClusterError(f"a cell in a cluster cannot do `{sql.strip()[:60]}`: it is neither a change nor a question")
+
+
+def refuse_cluster(db: sqlite3.Connection, path: Path) -> None:
+    """Let nobody write behind a log's back: it would be in no other node's copy, and the next record would not fit."""
+    if db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone():
+        db.close()
+        raise ClusterError(f"{path} belongs to a cluster; only `teia node` may change it")
 
 
 def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[], None]) -> int:

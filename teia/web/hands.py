@@ -1,13 +1,14 @@
 """Deeds on many URLs where no crawl runs: the server carries them out itself, beside the requests (crawl/bulk.py).
 
-The folder is held for a second at a time, so that a crawl can begin in between. While somebody else holds it, they do
-it, or it is tried again. What a server leaves undone when it ends, the next one goes on with, or a crawl.
+The folder is held for a fifth of a second at a time, so that a crawl can begin in between. While somebody else has it,
+they do it, or it is tried again. What a server leaves undone when it ends, the next one goes on with, or a crawl.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import closing, suppress
+import sqlite3
+from contextlib import closing
 from threading import Event, Lock, Thread
 
 from teia.clock import Clock
@@ -18,8 +19,7 @@ from teia.store.root import Root
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 1.0
-REST_S = 0.05
+REST_S = 1.0
 CLOSE_S = 5.0
 
 
@@ -52,20 +52,25 @@ class Hands:
             return [name for name in self._root.collections() if control.deeds(name)]
 
     def _work(self) -> None:
-        while not self._ending.is_set():
-            done = [self._carry_out(name) for name in self._collections()]
+        try:
+            while not self._ending.is_set():
+                for name in self._collections():
+                    self._carry_out(name)
+                with self._lock:
+                    if not self._collections():
+                        self._thread = None
+                        return
+                self._ending.wait(REST_S)
+        except (TeiaError, OSError, sqlite3.Error) as error:  # the next look begins anew
+            logger.warning("deeds could not be carried out: %s", error)
             with self._lock:
-                if not self._collections():
-                    self._thread = None
-                    return
-            self._ending.wait(REST_S if any(done) else LOOK_S)
+                self._thread = None
 
-    def _carry_out(self, name: str) -> bool:
-        """Do some of it, unless somebody else holds the folder; returns whether anything was done."""
+    def _carry_out(self, name: str) -> None:
+        """Do some of it, unless somebody else holds the folder."""
         if self._root.holder() is not None:
-            return False
-        with suppress(TeiaError):
+            return
+        try:
             bulk.try_to_carry_out(self._root, name, self._clock)
-            return True
-        logger.warning("deeds on %s could not be carried out now", name)
-        return False
+        except TeiaError as error:
+            logger.warning("deeds on %s could not be carried out now: %s", name, error)
