@@ -43,7 +43,7 @@ def program() -> Callable[[str], str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole crawls and browsers first, the longest of all: with two files at a time, one at the end is waited for."""
+    """Whole crawls and browsers first, the longest of all: with few files at a time, one at the end is waited for."""
 
     def turn(item: pytest.Item) -> int:
         path = item.path.as_posix()

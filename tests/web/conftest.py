@@ -13,6 +13,7 @@ import argon2
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.datastructures import State
 
 from teia.clock import WallClock
 from teia.crawl.indexing import Following
@@ -92,7 +93,7 @@ def app_of(site: Site) -> FastAPI:
     if not APPS:
         APPS.append(make_app(site))
     app = APPS[0]
-    app.state.site, app.state.hub = site, Hub()
+    app.state = State({"site": site, "hub": Hub(), "gates": app.state.gates})
     app.middleware_stack = None  # with what it counted
     return app
 
