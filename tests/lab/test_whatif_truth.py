@@ -40,8 +40,8 @@ def freshness(web: dict[str, Any], folder: Path, policy: str, slot_s: float, day
     ("web", "slot_s", "other_slot_s", "other_policy"),
     [
         pytest.param(SKEWED, 1_350.0, 2_700.0, "round-robin", id="few-large-hosts-skewed-rates"),
-        pytest.param(UNIFORM, 7_200.0, 3_600.0, "index", id="many-small-hosts-uniform-rates"),
-        pytest.param(MIX, 2_700.0, 1_350.0, "round-robin", id="wolfs-mix"),
+        pytest.param(UNIFORM, 7_200.0, 3_600.0, "index", id="many-small-hosts-uniform-rates", marks=pytest.mark.slow),
+        pytest.param(MIX, 2_700.0, 1_350.0, "round-robin", id="wolfs-mix", marks=pytest.mark.slow),
     ],
 )
 def test_predictions_are_within_5_percent_of_the_truth(
