@@ -260,7 +260,7 @@ def test_ten_tabs_have_four_streams_and_all_of_them_change(running: Running, bro
 
     assert within(15, have_changed), "tabs that yielded ask now and then"
     context.close()
-    assert within(60, lambda: not running.hub.streams), "who has gone is noticed when it is sent something"
+    assert within(15, lambda: not running.hub.streams)
 
 
 def test_a_stopped_server_is_noticed_and_a_started_one_too(running: Running, browser: Browser) -> None:
