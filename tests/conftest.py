@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -52,3 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if "/acceptance/" in path or "browser" in path else 2 if "/system/" in path else 3
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay as long as the process: the collector of garbage need not walk over them each time."""
+    gc.collect()
+    gc.freeze()

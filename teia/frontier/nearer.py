@@ -30,16 +30,23 @@ class Nearer:
 
 
 def note(db: sqlite3.Connection, places: Iterable[Sequence[int]]) -> None:
-    """Remember pages by slot, host id and key; inside a transaction."""
-    db.executemany("INSERT OR IGNORE INTO nearer VALUES (?, ?, ?)", places)
+    """Remember pages by slot, host id and key; inside a transaction. What has no copy has no links to think of."""
+    sql = """
+        INSERT OR IGNORE INTO nearer
+        SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
+    """
+    db.executemany(sql, places)
 
 
 def waiting(db: sqlite3.Connection, limit: int) -> list[Nearer]:
-    """Return some of the pages whose links lie nearer than is known; those that are no longer there are left out."""
+    """Return some of the pages whose links lie nearer than is known; those that are no longer there are left out.
+
+    CROSS JOIN makes SQLite begin with `nearer`, which is small; left alone it walks over all URLs, at every commit.
+    """
     sql = """
         SELECT n.slot, n.host_id, n.key, u.depth, u.hops, p.file, p.offset, p.length FROM nearer AS n
-        JOIN urls AS u ON u.slot = n.slot AND u.host_id = n.host_id AND u.key = n.key
-        JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
+        CROSS JOIN urls AS u ON u.slot = n.slot AND u.host_id = n.host_id AND u.key = n.key
+        CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
         WHERE u.state = ? LIMIT ?
     """
     return [Nearer(*row) for row in db.execute(sql, (STATE_DONE, limit))]

@@ -143,10 +143,10 @@ def test_time_to_match_does_not_grow_with_the_list() -> None:
     def seconds(entries: int) -> float:
         names = [f"host{n}.example" for n in range(entries)]
         table = RuleTable(names, names, [f"http://p{n}.example/x" for n in range(entries)])
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in range(2_000):
             assert not table("http://www.other.example.org/some/page")
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     few = min(seconds(1_000) for _ in range(3))
     many = min(seconds(100_000) for _ in range(3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from teia.search.parser import parse
 from teia.search.query import Phrase, Prefix, leaves
 from teia.search.words import composed, exactly, folded, is_indexed, longest_indexed, lowered, words_of
+from tests.timing import within
 
 from .texts import queries
 
@@ -77,9 +77,7 @@ def test_words_that_are_too_long_for_the_index_are_known() -> None:
 
 def test_composing_takes_linear_time_whatever_the_accents() -> None:
     """Python sorts the accents of one letter in quadratic time: 64,000 of them take seconds."""
-    before = time.process_time()
-    text = composed("a" + "\u0301\u0316" * 500_000)
-    assert time.process_time() - before < 5
+    text = within(5, lambda: composed("a" + "\u0301\u0316" * 500_000))
     assert len(text) < 40
 
 
@@ -106,6 +104,4 @@ def test_text_is_found_as_it_is_spelt(wanted: str, text: str, found: bool) -> No
 
 
 def test_looking_for_a_spelling_takes_linear_time() -> None:
-    before = time.process_time()
-    assert not exactly(" ".join("a" * 16) + "!").search("a \n" * 300_000)
-    assert time.process_time() - before < 5
+    assert not within(5, lambda: exactly(" ".join("a" * 16) + "!").search("a \n" * 300_000))
