@@ -102,11 +102,13 @@ class FastClock:
     such as the time that a network takes, seems longer by the factor.
     """
 
-    def __init__(self, clock: Clock, factor: float) -> None:
+    def __init__(self, clock: Clock, factor: float, since_s: float | None = None) -> None:
+        """Both show the same at `since_s`: now, or a moment before."""
         if not factor > 0:
             raise ValueError(f"time does not go by {factor:g} times")
         self._clock, self.factor = clock, factor
-        self._began_s, self._began = clock.now_s(), clock.ticks_s()
+        self._began_s = clock.now_s() if since_s is None else since_s
+        self._began = clock.ticks_s() - (clock.now_s() - self._began_s)
 
     def now_s(self) -> float:
         return self._began_s + self.ticks_s()

@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
+from teia.clustersettings import BalanceSettings, ClusterSettings, PlacementSettings
 from teia.errors import ConfigError
 from teia.settings import checked, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
@@ -166,8 +167,10 @@ class FetchSettings:
 
     resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached")
     dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's")
+    bind: str = setting("", "own address that requests are sent from; empty: as the system chooses")
     allow_nets: tuple[str, ...] = setting((), "networks the address guard would refuse, e.g. 127.0.0.0/8")
     keep_alive: int = setting(1_000, "idle connections kept", at_least=0)
+    at_once: int = setting(2_000, "requests under way at the same time (A9)", at_least=1, at_most=20_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +251,35 @@ class RefreshSettings:
     )
     weights: str = setting(
         "equal",
-        "what makes a page important; file: as weights_file says",
-        choices=("equal", "in_links", "pagerank", "file"),
+        "what makes a page important; file: as weights_file says; hits: as access logs do (teia signals import-log)",
+        choices=("equal", "in_links", "pagerank", "file", "hits"),
     )
     weights_file: str = setting("", "lines of URL and weight; pages that are not there have the weight 1")
+    signals: bool = setting(
+        True, "whether what sites say of changes (sitemaps, feeds, pings) moves visits, as far as it proved true"
+    )
     horizon_s: float = setting(86_400.0, "how far ahead timetables are made (psp …)", unit="s", at_least=1)
     replan_s: float = setting(900.0, "a host that has news is planned anew after so long", unit="s", at_least=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsSettings:
+    """What others announce: the cache parasite (C7; see signals.md)."""
+
+    socket: str = setting("", "path where the helper beside a Squid announces pages; empty: nobody does")
+    proxy: str = setting("", "the cache they are then taken from, ADDRESS:PORT; empty: they are visited like others")
+    delay_s: float = setting(
+        10.0, "wait before the cache is asked, so that it has the page by then", unit="s", at_least=0
+    )
+    max_age_s: float = setting(86_400.0, "a copy that is younger is not renewed", unit="s", at_least=0)
+    not_cached: str = setting(
+        "skip",
+        "what becomes of a page that the cache does not have; visit: we ask its server, as courteously as ever",
+        choices=("skip", "visit"),
+    )
+    new_pages: bool = setting(True, "whether announced pages that are not known are collected")
+    indexnow: bool = setting(False, "whether `teia serve` takes pings of sites whose pages changed (IndexNow)")
+    queries: bool = setting(False, "whether announced URLs with a query are taken; they may tell of a person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +319,11 @@ class Config:
     commit: CommitSettings = field(default_factory=CommitSettings)
     sites: SitesSettings = field(default_factory=SitesSettings)
     refresh: RefreshSettings = field(default_factory=RefreshSettings)
+    signals: SignalsSettings = field(default_factory=SignalsSettings)
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    balance: BalanceSettings = field(default_factory=BalanceSettings)
     public: PublicSettings = field(default_factory=PublicSettings)
 
 
@@ -381,16 +411,23 @@ _hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
 """The types of a section's fields. Finding them takes a while, and web pages read settings all the time."""
 
 
-def keys_of(tree: type[Any], prefix: str = "") -> dict[str, dataclasses.Field[Any]]:
+def keys_of(tree: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
     """Every dotted key of a tree of sections, with its field, in the order they are declared."""
+    return _keys(tree, "")
+
+
+def _keys_below(tree: type[Any], prefix: str) -> Mapping[str, dataclasses.Field[Any]]:
     keys: dict[str, dataclasses.Field[Any]] = {}
     hints = _hints(tree)
     for each in fields(tree):
         if dataclasses.is_dataclass(hints[each.name]):
-            keys.update(keys_of(hints[each.name], f"{prefix}{each.name}."))
+            keys.update(_keys_below(hints[each.name], f"{prefix}{each.name}."))
         else:
             keys[f"{prefix}{each.name}"] = each
     return keys
+
+
+_keys: Callable[[Any, str], Mapping[str, dataclasses.Field[Any]]] = cache(_keys_below)
 
 
 def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:

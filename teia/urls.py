@@ -322,6 +322,11 @@ def cell_of(slot: int, starts: Sequence[int]) -> int:
     return bisect_right(starts, slot) - 1
 
 
+def numbering(starts: Sequence[int]) -> Callable[[str], int]:
+    """What says the number of the cell that a host belongs to."""
+    return lambda host: cell_of(slot_of(site_of(host)), starts)
+
+
 def key_of(url: str) -> int:
     """64-bit identity of a canonical URL, signed so that SQLite can hold it."""
     key: int = xxhash.xxh3_64_intdigest(url.encode())

@@ -59,3 +59,8 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay as long as the process: the collector of garbage need not walk over them each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Now it may: libraries that count what is left at the end would complain."""
+    gc.unfreeze()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from teia.cli.cluster_change import drain, move
 from teia.cli.cluster_lookup import lookup
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, progress_console, result_console
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 START_S = 60.0
 END_S = 60.0
+MOVES = 10
 
 Seeds = Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="Where to begin.")]
 File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the collection.")]
@@ -34,8 +36,13 @@ Servers = Annotated[int, typer.Option("--servers", help="NATS servers: three, or
 SessionS = Annotated[float, typer.Option("--session", metavar="S", help="Silence after which a node counts as dead.")]
 Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C instead of going on in the back.")]
 
+NUMBERS = frozenset({"cells", "queued", "pages", "epoch", "URLs", "messages/page", "bytes/page"})
+"""Columns of figures."""
+
 app = typer.Typer(help="Many machines: who keeps what.", no_args_is_help=True)
 app.command("lookup")(lookup)
+app.command("move")(move)
+app.command("drain")(drain)
 
 
 @app.callback()
@@ -146,22 +153,34 @@ def _print_tables(found: Status) -> None:
     def table(*heads: str) -> Table:
         made = Table(box=None)
         for head in heads:
-            made.add_column(head, justify="right" if head in {"cells", "queued", "pages", "epoch", "URLs"} else "left")
+            made.add_column(head, justify="right" if head in NUMBERS else "left")
         return made
 
     def number(value: Any) -> str:  # Any: what a node said, or nothing
         return "" if value is None else f"{value:,.0f}"
 
-    nodes = table("node", "region", "state", "cells", "queued", "pages")
+    def each_page(load: dict[str, float], key: str) -> str:
+        return f"{load[key] / load['pages']:,.1f}" if load.get("pages") and key in load else ""
+
+    nodes = table("node", "region", "state", "cells", "queued", "pages", "messages/page", "bytes/page")
     for node in found.nodes:
         load = [number(node.load.get(key)) for key in ("queued", "pages")]
-        nodes.add_row(node.name, node.region, node.state, str(len(node.cells)), *load)
-    cells = table("cell", "keeper", "epoch", "URLs")
+        load += [each_page(node.load, key) for key in ("messages", "sent_bytes")]
+        state = "drained" if node.is_drained and node.state == "alive" else node.busy or node.state
+        nodes.add_row(node.name, node.region, state, str(len(node.cells)), *load)
+    cells = table("cell", "keeper", "epoch", "URLs", "")
     for cell in found.cells:
-        cells.add_row(str(cell.id), cell.keeper or "nobody", str(cell.epoch), number(cell.urls))
+        chosen = found.overrides.get(str(cell.id))
+        note = "" if chosen is None else "moved here" if chosen == cell.keeper else f"to go to {chosen}"
+        cells.add_row(str(cell.id), cell.keeper or "nobody", str(cell.epoch), number(cell.urls), note)
     console = result_console()
     console.print(nodes)
     console.print(cells)
+    if found.moves:
+        moves = table("moved", "cell", "from", "to", "why")
+        for each in found.moves[:MOVES]:
+            moves.add_row(each["time"], str(each["cell"]), each["giver"], each["taker"], each["why"])
+        console.print(moves)
 
 
 @app.command("down")

@@ -11,6 +11,7 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.crawl.agenda import in_summary
+from teia.crawl.clustered import is_clustered, nobody_hears
 from teia.crawl.collections import choose
 from teia.crawl.control import Command, Control
 from teia.crawl.reading import account_at_rest
@@ -75,6 +76,8 @@ def tell(root: Root, collection: str | None, command: Command, done: str) -> Non
     control = Control(root.path / "control.sqlite")
     try:
         if control.run(name) is None:
+            if is_clustered(root.collection(name)):
+                raise nobody_hears(root.collection(name))
             raise StoreError(
                 f"no crawl of {name!r} is running in {root.path}; `teia crawl --data {root.path}` starts one"
             )

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 import uvloop
 
+from teia.cli.advice import about_contact, got_nowhere, next_steps
 from teia.cli.crawl import When
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
@@ -59,13 +60,18 @@ def crawl_and_report(
         {**asdict(summary), "politeness_violations": audit.violations}
         for summary, audit in zip(summaries, audits, strict=True)
     ]
-    for account in accounts:
-        print_summary(account, progress_console())
+    console = progress_console()
+    for config, account in zip(configs, accounts, strict=True):
+        print_summary(account, console)
+        for line in next_steps(root, config, account):
+            console.print(f"  next: {line}", soft_wrap=True, markup=False)
+    for line in filter(None, {about_contact(config.courtesy) for config in configs}):
+        console.print(f"note: {line}", soft_wrap=True, markup=False)
     if as_json:
         print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if any(account["failed_seeds"] and not account["requests"] for account in accounts):
+    if any(map(got_nowhere, accounts)):
         raise typer.Exit(FAILED)
 
 

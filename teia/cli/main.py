@@ -52,6 +52,7 @@ COMMANDS = {
     "import": ("teia.cli.import_:app", CRAWLING),
     "audit": ("teia.cli.audit:app", LOOKING),
     "rebuild": ("teia.cli.rebuild:app", CRAWLING),
+    "signals": ("teia.cli.signals:app", CRAWLING),
     "cluster": ("teia.cli.cluster:app", MACHINES),
     "node": ("teia.cli.node:node", MACHINES),
     "lab": ("teia.cli.lab:app", LABORATORY),

@@ -34,7 +34,14 @@ File = Annotated[
 Name = Annotated[str | None, typer.Option("--name", help="The node's own name; by default the machine's.")]
 Region = Annotated[str, typer.Option("--region", metavar="NAME", help="Where it is, in your own words.")]
 Capacity = Annotated[float, typer.Option("--capacity", help="How much it can do; twice as much gets twice the cells.")]
-Strategy = Annotated[str, typer.Option("--strategy", help="Who crawls what: hash.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option("--strategy", help="Who crawls what: hash, geo, rtt, isolated; by default as the cluster does."),
+]
+Countries = Annotated[
+    Path | None, typer.Option("--countries", metavar="FILE", help="Which country an address is in (geo); CSV.")
+]
+Bind = Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Own address that requests are sent from.")]
 SessionS = Annotated[
     float, typer.Option("--session", metavar="S", help="Silence after which a node counts as dead; the first node's.")
 ]
@@ -49,7 +56,9 @@ def node(
     name: Name = None,
     region: Region = "",
     capacity: Capacity = 1.0,
-    strategy: Strategy = "hash",
+    strategy: Strategy = None,
+    countries: Countries = None,
+    bind: Bind = "",
     key: Key = None,
     ca: Ca = None,
     session: SessionS = 15.0,
@@ -57,8 +66,6 @@ def node(
     as_json: AsJson = False,
 ) -> None:
     """Be a node of a cluster: keep some of a collection's cells and crawl them, until told to stop."""
-    if strategy != "hash":
-        raise UsageError(f"--strategy {strategy}: there is hash; geo and rtt are to come")
     if not 0 < capacity <= 1_000:
         raise UsageError(f"--capacity {capacity:g} must be more than 0, 1000 at most")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
@@ -66,7 +73,13 @@ def node(
 
     from teia.clock import WallClock
     from teia.cluster.node import Node, Place
+    from teia.cluster.placement import GEO, STRATEGIES
     from teia.config import load
+
+    if strategy is not None and strategy not in STRATEGIES:
+        raise UsageError(f"--strategy {strategy}: there are {', '.join(STRATEGIES)}")
+    if strategy == GEO and not region:
+        raise UsageError("--strategy geo needs a --region: the country this node is in, like BR, or several: BR,PT")
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("teia.cluster").setLevel(logging.INFO)
@@ -74,14 +87,18 @@ def node(
     settings = None
     if config is not None:
         settings = load(config, os.environ, {"collection.name": collection}).config
-    place = Place(name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, session_s=session)
+    place = Place(
+        name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
+        countries=countries, bind=bind, session_s=session,
+    )  # fmt: skip
     with root.locked():
         this = Node(root, collection, settings, place, WallClock(), once=once)
         interrupted = uvloop.run(_run(this))
     progress_console().print(f"{place.name} has left after {this.shifts} shifts, {this.pages:,} pages")
     if as_json:
         done = {"name": place.name, "shifts": this.shifts, "pages": this.pages, "requests": this.requests}
-        print_json({**done, "messages": this.messages, "sent_bytes": this.sent_bytes})
+        spent = {"cpu_s": round(sum(os.times()[:4]), 3), "exchange_cpu_s": round(this.exchange_cpu_s, 3)}
+        print_json({**done, "messages": this.messages, "sent_bytes": this.sent_bytes, **spent})
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from teia.cli.grid import print_grid, printable
-from teia.cli.options import AsJson, Collection, Data
+from teia.cli.options import AsJson, Collection
 from teia.cli.output import print_json, progress_console, result_console
 from teia.clock import Clock, WallClock
 from teia.crawl.collections import choose
 from teia.crawl.searching import CollectionSearch
+from teia.errors import UsageError
 from teia.search.results import Explanation, Hit, Results
 from teia.search.searching import MAX_AT_ONCE, Options
 from teia.search.snippets import Snippet
 from teia.store.root import open_root
+
+if TYPE_CHECKING:
+    from teia.cluster.searching import OpenedSearch
 
 MARK = "bold yellow"
 INDENT = "    "
 AGES = ((86_400.0 * 365, "year"), (86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"))
 
 Words = Annotated[str, typer.Argument(metavar="QUERY", help="Words, and more: see docs/query-language.md.")]
+Folder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder that holds everything.")]
+Nats = Annotated[
+    list[str] | None, typer.Option("--nats", metavar="URL", help="A NATS server of a cluster, instead of --data.")
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
+Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
 Number = Annotated[int, typer.Option("-n", min=1, max=MAX_AT_ONCE, metavar="N", help="How many results.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="How many results to skip.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show every part of each score.")]
@@ -39,7 +50,7 @@ Expand = Annotated[
 
 def search(
     query: Words,
-    data: Data,
+    data: Folder = None,
     collection: Collection = None,
     n: Number = 10,
     offset: Offset = 0,
@@ -47,21 +58,50 @@ def search(
     facets: Facets = False,
     language: Reads = None,
     expand: Expand = None,
+    nats: Nats = None,
+    key: Key = None,
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search the pages of a collection, also while it is being crawled.
+    """Search the pages of a collection, also while it is being crawled; of a cluster, on all its nodes.
 
     Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
     """
-    root = open_root(data)
     options = Options(explain=explain, facets=facets, language=language, expand=expand)
     clock = WallClock()
-    with CollectionSearch(root, [choose(root, collection)], clock) as opened:
+    with _opened(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)
     if as_json:
         print_json(results.as_json())
     else:
         _show(results, clock)
+
+
+def _opened(
+    data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
+) -> OpenedSearch:
+    """What is to be searched: a folder, a cluster that `teia cluster up` started in one, or one that NATS leads to."""
+    if nats:
+        from teia.cluster.scattering import ClusterSearch
+
+        if data is not None:
+            raise UsageError("--nats searches a cluster and --data a folder; give one of them")
+        return ClusterSearch(nats, key, collection or "main", clock, ca=ca)
+    if data is None:
+        raise UsageError("what is to be searched? Give --data DIR, or --nats URL of a cluster")
+    if (data / "up.json").exists():
+        from teia.cluster.local import read_local
+        from teia.cluster.scattering import ClusterSearch
+
+        local = read_local(data)
+        return ClusterSearch(local.urls, Path(local.key), collection or local.collection, clock)
+    root = open_root(data)
+    name = choose(root, collection)
+    if (root.path / name / "search.json").exists():
+        from teia.cluster.searching import open_search
+
+        return open_search(root, [name], clock)
+    return CollectionSearch(root, [name], clock)
 
 
 def _show(results: Results, clock: Clock) -> None:

@@ -4,9 +4,17 @@ node.py            a node: joins, keeps cells, crawls them in shifts, leaves (be
 session.py         that it lives, for all to see; who may declare it dead
 keeper.py          which cells it keeps: taken, given up, lost
 journal.py         a cell's log in NATS: conditional records, atomic batches, outcomes that are unknown
+addresses.py       which node may ask an address that hosts of several share
 publishing.py      what a cell's transactions wrote, on its way to that log (teia/frontier/journal.py is the other end)
 cells.py           the files of kept cells, brought up to their logs
+copies.py          a node's copies of cells, from snapshot and log; following.py: made before a cell changes hands
+snapshots.py       a cell's file at a known record; packing.py: what of it must be stored; objects.py: where
+saving.py          when snapshots are made, and what happens when a stream runs full; shipping.py: archives
+upkeep.py          all of that for one session of a node
 crawling.py        the crawl of one machine over those cells; links from others
+placement.py       which node should have a site (A4); countries.py: where an address is
+analyzer.py        accepts sites or passes them on; homes.py: where those live that were sent to another cell
+balance.py         who gives cells to whom (A5, A14); balancer.py: who decides it; overrides.py: what was decided
 agreement.py       what all nodes agree on; quiet.py: when nothing is left to do anywhere
 wire.py            the connection to NATS; thread.py: the loop it lives in; servers.py: NATS servers of our own
 local.py           a whole cluster on this machine; status.py: how one stands

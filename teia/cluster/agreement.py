@@ -1,9 +1,10 @@
 """What all nodes of a cluster agree on of a collection: its settings, into how many cells it is split, its identity.
 
-One key in the bucket `collections`, written by the first node that knows the collection and never changed; and one
-for the pace of sessions, because a node that is more impatient than another would take its cells too early. The
-identity is drawn then: a data folder remembers whose log it is a copy of, so one that comes from another cluster, or
-whose NATS was set up anew, is refused and not mixed with this one.
+One key in the bucket `collections`, written by the first node that knows the collection; and one for the pace of
+sessions, because a node that is more impatient than another would take its cells too early. What people ask of the
+collection later (desk.py) is written there too, each time as a new edition, on condition that the last one was seen.
+The identity is drawn once: a data folder remembers whose log it is a copy of, so one that comes from another cluster,
+or whose NATS was set up anew, is refused and not mixed with this one.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tomllib
+from collections.abc import Callable
 
 import msgspec
 
 from teia.clock import Clock
 from teia.cluster.session import Pace, open_bucket
-from teia.cluster.wire import Wire
+from teia.cluster.wire import NoAnswer, Wire
 from teia.config import Config, flatten, read_tree, to_toml
 from teia.errors import ClusterError
 from teia.store.root import Root
 
 VERSION = 1
+HASH = "hash"
 BUCKET = "collections"
 TRIES, TRY_AGAIN_S = 50, 0.1
 PACE = "_pace"
@@ -35,6 +38,14 @@ class Agreement(msgspec.Struct, frozen=True):
     settings: str
     replicas: int
     version: int = VERSION
+    strategy: str = HASH
+    """Who crawls what (placement.py); two nodes that went by different ones would send sites to and fro."""
+
+    edition: int = 0
+    """Grows with every change."""
+    paused: bool = False
+    stops: int = 0
+    """How often all nodes were told to leave; one that came later did not mean that."""
 
     @property
     def config(self) -> Config:
@@ -50,12 +61,18 @@ async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: in
         raise ClusterError(f"the pace of this cluster's sessions cannot be read: {error}") from error
 
 
-async def agree(wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int) -> Agreement:
+async def agree(
+    wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int, strategy: str = ""
+) -> Agreement:
     """What the cluster says of a collection; `ours` is what it will say if this is the first node to say anything."""
     word = None
     if ours is not None:
-        word = msgspec.json.encode(Agreement(secrets.token_hex(16), to_toml(ours), replicas))
-    return _read(name, await _first_word(wire, clock, name, word, replicas))
+        first = Agreement(secrets.token_hex(16), to_toml(ours), replicas, strategy=strategy or HASH)
+        word = msgspec.json.encode(first)
+    agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
+    if strategy and agreement.strategy != strategy:
+        raise ClusterError(f"--strategy {strategy}: {name!r} goes by {agreement.strategy}; all its nodes must")
+    return agreement
 
 
 async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
@@ -76,6 +93,36 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
     raise ClusterError(f"NATS neither has {key!r} nor takes it; is it well?")
+
+
+async def current_agreement(wire: Wire, clock: Clock, name: str, replicas: int) -> Agreement:
+    """What the cluster says of a collection that it knows; may be out of date."""
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    entry = await wire.ask(bucket.get(name))
+    return _read(name, entry.value or b"")
+
+
+async def amend_agreement(
+    wire: Wire, clock: Clock, name: str, change: Callable[[Agreement], Agreement], replicas: int
+) -> Agreement:
+    """Change what is agreed on, whoever else does so meanwhile; `change` may be called again, and may refuse."""
+    from nats.js.errors import KeyWrongLastSequenceError
+
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    for _ in range(TRIES):
+        entry = await wire.ask(bucket.get(name))
+        before = _read(name, entry.value or b"")
+        after = change(before)
+        if after == before:
+            return before
+        after = msgspec.structs.replace(after, edition=before.edition + 1)
+        try:
+            await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
+        except KeyWrongLastSequenceError:
+            await clock.sleep(TRY_AGAIN_S)
+        else:
+            return after
+    raise NoAnswer(f"what is agreed on of {name!r} could not be changed: too many others do")
 
 
 def _read(name: str, value: bytes) -> Agreement:

@@ -2,6 +2,7 @@
 
 A file is always a prefix of its cell's log. So whoever becomes keeper does the records that its own copy has not yet
 seen, be it an empty file, yesterday's, or one a single record behind because of a crash between the log and the file.
+Where those were purged, a snapshot takes the file's place first (copies.py).
 
 Bodies do not travel with the log: they lie in the archive of the node that fetched them. A node that takes a cell over
 begins a new archive file. Where its own last one holds more than the log knows of, that is cut.
@@ -11,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from teia.clock import Clock
 from teia.cluster.journal import CellLog, Entry
@@ -40,7 +41,8 @@ class KeptCell(Cell):
 
     def _open_archive(self) -> ArchiveWriter:
         start = committed_position(self.frontier)
-        is_elsewhere = start is not None and size_of(self.folder.archive / start.file) < start.offset
+        file = None if start is None else self.folder.archive / start.file
+        is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
     def rewind(self) -> None:
@@ -53,6 +55,11 @@ class KeptCell(Cell):
 def size_of(file: Path) -> int:
     """How large a file is; less than nothing where there is none."""
     return file.stat().st_size if file.exists() else -1
+
+
+def is_brought(file: Path) -> bool:
+    """Whether an archive file came from another node (shipping.py): it may be read here, not written."""
+    return file.exists() and not file.stat().st_mode & 0o200
 
 
 class KeptCells(Sequence[Cell]):
@@ -102,28 +109,46 @@ def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
             frontier.close()
 
 
-async def catch_up(folder: CellFolder, journal: LogJournal) -> int:
-    """Do to a cell's file what its log says, up to the last record of ours; returns how many commits it was behind."""
+async def catch_up(folder: CellFolder, journal: LogJournal, until: int | None = None) -> int:
+    """Do to a cell's file what its log says, up to `until` or the last record of ours; returns how many commits.
+
+    With `until` the cell may be another's still. `LogGone` if a snapshot is needed.
+    """
     log = journal.log
-    frontier = FrontierCell(folder.frontier, journal=journal)
+    end = log.last if until is None else until
+    # Opening and closing may bring SQLite's own log into a large file: not in the loop that renews sessions.
+    frontier = await asyncio.to_thread(FrontierCell, folder.frontier, journal=journal)
     try:
         assert isinstance(frontier.db, RecordingConnection)
         have = applied_seq(frontier.db)
-        if have > log.last:
+        if until is not None and have >= end:
+            return 0
+        if have > end:
             raise ClusterError(
                 f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
                 " the log was lost or begun anew; nothing was changed"
             )
         records, ours = 0, OwnTail(frontier, folder)
-        if have < log.last:
-            async for some in _gathered(log.replay(have, log.last)):
-                await asyncio.to_thread(apply, frontier.db, some, ours.look)
+        if have < end:
+            async for some in _gathered(log.replay(have, end)):
+                await _to_its_end(asyncio.to_thread(apply, frontier.db, some, ours.look))
                 records += len(some)
-        note_seq(frontier.db, log.last)
-        ours.cut()
+        await _to_its_end(asyncio.to_thread(note_seq, frontier.db, end))
+        await _to_its_end(asyncio.to_thread(ours.cut))
         return records
     finally:
-        frontier.close()
+        await asyncio.to_thread(frontier.close)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for a thread, also when cancelled: it goes on, and the file may not be closed under its hands."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
 
 
 async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:

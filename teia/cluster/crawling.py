@@ -8,12 +8,16 @@ while the cell is ours by the clock. And a cell can be lost: what was not commit
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from teia.clock import Clock
+from teia.cluster.addresses import AddressTurns
+from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCells, opened_cell
+from teia.cluster.homes import REST, REST_END, Departure, Homes, Said, said_in
 from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.publishing import LogJournal
 from teia.cluster.thread import LoopThread
 from teia.config import Config
 from teia.crawl.cells import Cell
@@ -23,20 +27,21 @@ from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
 from teia.crawl.visits import Visit
 from teia.errors import ConfigError
 from teia.frontier import mail
-from teia.frontier.cell import Found
 from teia.frontier.ledger import Ledger, Rest
+from teia.frontier.moving import URLS_MOST, Moved, Part, urls_of
 from teia.frontier.order import focused, pagerank
+from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.store.archive import Stored
 from teia.store.root import Root
-from teia.urls import cell_of, cell_starts, site_of, slot_of, split
+from teia.urls import cell_starts, site_of, split
 
 HEARD_AT_ONCE = 200
 """Bulks of links that one commit merges."""
 
 LOOK_AGAIN_S = 0.25
-REST, REST_END = "rest ", "rest!"
-"""Rows of `meta` that begin with it hold until when a host rests that asked for more than the usual."""
+GATHER_S = 2.0
+"""The longest time between two commits of a node that has time."""
 
 
 class NodeCommitter(Committer):
@@ -47,7 +52,15 @@ class NodeCommitter(Committer):
     def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
         super().__init__(cells, starts, ledger, clock)
         self.inbox: deque[tuple[int, int, bytes]] = deque()
-        self.hearing: dict[int, list[tuple[int, int, list[Found]]]] = {}
+        self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
+        self.number_of = self.homes.number_of
+        self.departures: deque[Departure] = deque()
+        """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
+        self.departed: list[tuple[Departure, Moved | None]] = []
+        """Those that were, or could not be."""
+        self.arrived: dict[str, float] = {}
+        """Hosts of sites that came, and until when they rest."""
+        self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
         """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
         self.heard: dict[int, int] = {}
         self.lost: set[int] = set()
@@ -63,7 +76,9 @@ class NodeCommitter(Committer):
             self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
             try:
                 self._hear(group.done)
-                return super().commit(group)
+                done = super().commit(group)
+                self._send_sites()
+                return done
             except CellLost as error:
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
@@ -73,16 +88,64 @@ class NodeCommitter(Committer):
         group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
         group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
         group.refills = [each for each in group.refills if self.cells.keeps(each[0].cell)]
-        group.seeds = [seed for seed in group.seeds if self.cells.keeps(self._number(seed.host))]
+        group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
 
-    def _number(self, host: str) -> int:
-        return cell_of(slot_of(site_of(host)), self._starts)
+    def _finds(self, site: str) -> bool:
+        """Whether a site's cell is kept here, or its home, which knows where it is."""
+        return self.cells.keeps(self.homes.guests.get(site, self.homes.home_of(site)))
+
+    def _send_sites(self) -> None:
+        """Send sites on their way; one whose commit fails stays and is tried again with the next."""
+        while self.departures:
+            leaving, moved = self.departures[0], None
+            if self.cells.keeps(leaving.cell):
+                frontier = self.cells[leaving.cell].frontier
+                if urls_of(frontier, leaving.site) <= URLS_MOST:
+                    try:
+                        with frontier.transaction():
+                            moved = self.homes.send(frontier, leaving)
+                    except BaseException:
+                        self.homes.read(leaving.cell, frontier)
+                        raise
+            self.departures.popleft()
+            self.departed.append((leaving, moved))
+
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Merge what others sent: links are new URLs, a site is what another cell knew before."""
+        frontier, now_s, from_others = cell.frontier, self._clock.now_s(), 0
+        known_before = frontier.known
+        try:
+            with frontier.transaction():
+                for sender, seq, said in bulks:
+                    if seq > mail.heard(frontier, sender):
+                        known = frontier.known
+                        self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s))
+                        if isinstance(said, Part):
+                            from_others += frontier.known - known
+                            self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
+                        mail.note_heard(frontier, sender, seq)
+        except BaseException:
+            self.homes.read(cell.number, frontier)
+            raise
+        done.new_urls += frontier.known - known_before - from_others
+
+    def _absorb_seeds(self, group: Group, done: Committed) -> None:
+        """As ever; but what is for a site that was sent away goes after it."""
+        for seed in group.seeds:
+            site = site_of(seed.host)
+            if not self.homes.lives_here(site):
+                frontier = self.cells[self.homes.home_of(site)].frontier
+                with frontier.transaction():
+                    mail.post(frontier, self.homes.number_of(seed.host), [seed])
+                    frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
+        group.seeds = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
+        super()._absorb_seeds(group, done)
 
     def _hear(self, done: Committed) -> None:
         """Merge what other cells sent."""
         for _ in range(0 if self.hearing else min(HEARD_AT_ONCE, len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
-            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, mail.links_in(bulk)))
+            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said_in(bulk)))
         for number, bulks in list(self.hearing.items()):
             if self.cells.keeps(number):
                 self._take(self.cells[number], bulks, done)
@@ -121,23 +184,47 @@ class NodeCrawl(Crawl):
         may_ask: Callable[[int], bool],
         clock: Clock,
         taken_at: Mapping[int, float],
+        turns: AddressTurns,
     ) -> None:
         super().__init__(0, name, config, committer, starts, meaning.reading, meaning)
         committer.usual_s = config.courtesy.delay_s
         self._may_ask = may_ask
         self._clock = clock
         self._taken_at = taken_at
+        self._turns = turns
+        turns.usual_s = config.courtesy.delay_s
         rests = [long_rests(cell, clock.now_s()) for cell in committer.cells]
         self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
         self.is_over = False
+        self.is_ending = False
+        self.analyzer: Analyzer | None = None
+        """Who says which sites are for other nodes; nobody where the circle alone does."""
         self._schedule: Schedule | None = None
         self._look_at = 0.0
 
     def may_start(self, queue: HostQueue, item: Queued) -> bool:
+        if self.analyzer is not None and self.analyzer.is_leaving(queue):
+            return False
         return self._may_ask(queue.cell) and super().may_start(queue, item)
 
+    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:
+        """Begin a request to an address that may be other nodes' too; without its turn it rests a little longer."""
+        if self.analyzer is not None and not self.analyzer.accepts(queue):
+            queue.server.ready_at = max(queue.server.ready_at, now + LOOK_AGAIN_S)
+            return False
+        place = schedule.politeness.address(queue.address)
+        again_at = self._turns.begin(queue.address, site_of(queue.host))
+        place.ready_at = max(place.ready_at, again_at)
+        place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
+        return again_at <= now
+
+    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+        super().note_rest(server, address, now, now_s)
+        if address is not None:
+            self._turns.finished(address.name, address.ready_at, address.last_rest_s)
+
     def reaches(self, url: str) -> bool:
-        return self.committer.cells.keeps(cell_of(slot_of(site_of(split(url).host)), self._starts))
+        return self.committer.homes.lives_here(site_of(split(url).host))
 
     def host(self, name: str, host_id: int, schedule: Schedule) -> HostQueue:
         self._schedule = schedule
@@ -145,7 +232,24 @@ class NodeCrawl(Crawl):
         queue = super().host(name, host_id, schedule)
         if is_new:
             self._rest_as_asked(queue, schedule)
+            if self.analyzer is not None:
+                self.analyzer.met(queue)
         return queue
+
+    def started(self, visit: Visit) -> None:
+        super().started(visit)
+        if self.analyzer is not None:
+            self.analyzer.started(visit)
+
+    def _closed(self, visit: Visit) -> None:
+        super()._closed(visit)
+        if self.analyzer is not None:
+            self.analyzer.closed(visit)
+
+    def note_answer(self, visit: Visit, now: float) -> None:
+        super().note_answer(visit, now)
+        if self.analyzer is not None:
+            self.analyzer.measure(visit)
 
     def _rest_as_asked(self, queue: HostQueue, schedule: Schedule) -> None:
         """Let a host rest its full time from the moment its cell was taken: its last keeper may just have asked it."""
@@ -161,21 +265,62 @@ class NodeCrawl(Crawl):
         if now >= self._look_at and self._schedule is not None:
             self._look_at = now + LOOK_AGAIN_S
             self._release_held(self._schedule)  # the session may have been silent for a while
+            if self.analyzer is not None:
+                self.analyzer.look()
+                self.committer.departures.extend(self.analyzer.departures(now, self._clock.now_s()))
 
     def wants_commit(self, now: float) -> bool:
+        if self.is_ending:
+            return self.has_uncommitted
+        if now - self._last_group < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
+            return False
         has_mail = bool(self.committer.inbox or self.committer.hearing) and now - self._last_group >= REFILL_PAUSE_S
-        return has_mail or super().wants_commit(now)
+        return has_mail or bool(self.committer.departures) or super().wants_commit(now)
+
+    def _gather_s(self) -> float:
+        """How long pages are gathered for one commit: no longer than their hosts rest, which need no URL before that.
+
+        A record and its links cost NATS the same for one page as for ten.
+        """
+        return 0.0 if self._group is not None else min(GATHER_S, self.config.courtesy.delay_s)
 
     def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
         dropped, self.committer.dropped = self.committer.dropped, []
+        self._let_arrive(schedule)
         super().committed(done, schedule, clock)
+        self._let_go()
         for visit in dropped:
             self._closed(visit)
+
+    def _let_arrive(self, schedule: Schedule) -> None:
+        """Let hosts of sites that came rest as long as they did where they were, and their full time from now."""
+        arrived, self.committer.arrived = self.committer.arrived, {}
+        now, now_s = self._clock.ticks_s(), self._clock.now_s()
+        schedule.politeness.rest_after_death([(host, "") for host in arrived], now)
+        for host, until_s in arrived.items():
+            server = schedule.politeness.server(host)
+            server.ready_at = max(server.ready_at, now + min(until_s - now_s, Ledger.MAX_REST_S))
+
+    def _let_go(self) -> None:
+        """Forget hosts of sites that were sent away."""
+        departed, self.committer.departed = self.committer.departed, []
+        for leaving, moved in departed:
+            assert self.analyzer is not None
+            for queue in self.analyzer.gone(leaving, moved):
+                self.queues.pop(queue.host, None)
+
+    def sent(self) -> tuple[int, int]:
+        """Messages and bytes sent to NATS in this shift, and for turns at addresses since the session began."""
+        journals = [cell.frontier.journal for cell in self.committer.cells]
+        logs = [journal.log for journal in journals if isinstance(journal, LogJournal)]
+        messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
+        return messages + self._turns.messages, sent_bytes + self._turns.sent_bytes
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to do here, for now."""
-        return not self.committer.inbox and not self.committer.hearing and super()._is_done()
+        has_mail = self.committer.inbox or self.committer.hearing or self.committer.departures
+        return not has_mail and super()._is_done()
 
     def _is_done(self) -> bool:
         return False
@@ -193,6 +338,8 @@ def open_kept(
     thread: LoopThread,
     may_ask: Callable[[int], bool],
     taken_at: Mapping[int, float],
+    turns: AddressTurns,
+    analyze: Callable[[Homes], Analyzer | None],
 ) -> Iterator[list[Crawl]]:
     """Open the cells that are kept here (`Opened` of crawl/opening.py); their files are up to their logs."""
     (config,) = configs
@@ -207,7 +354,8 @@ def open_kept(
         committer = NodeCommitter(KeptCells(cells), starts, ledger, clock)
         meaning = meaning_of(config, folder.lists)
         remove_old_copies(folder.lists, meaning)
-        crawl = NodeCrawl(folder.name, config, committer, starts, meaning, may_ask, clock, taken_at)
+        crawl = NodeCrawl(folder.name, config, committer, starts, meaning, may_ask, clock, taken_at, turns)
+        crawl.analyzer = analyze(committer.homes)
         crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
         yield [crawl]
 

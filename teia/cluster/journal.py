@@ -13,7 +13,8 @@ answer does not come (`NoAnswer`) the outcome is unknown, and the last record is
 commit id means stored, the old sequence number means not, anything else that the cell is another's now.
 
 A record's `last` is the sequence number of the one before it, so a gap cannot be read over. Everything here is tried
-again for as long as `is_over` says no: while NATS is away nothing is counted, and nothing is lost.
+again for as long as `is_over` says no: while NATS is away nothing is counted, and nothing is lost. A keeper's records
+are written one after another, whoever wants to write them: a commit and a snapshot take turns.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.wire import NoAnswer, Wire
-from teia.errors import ClusterError
+from teia.errors import ClusterError, DiskFull
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -59,6 +60,14 @@ class CellLost(ClusterError):
     def __init__(self, cell: int, why: str) -> None:
         super().__init__(f"cell {cell} is not ours any more: {why}")
         self.cell = cell
+
+
+class LogGone(ClusterError):
+    """Records that follow what is known were purged: they are in a snapshot."""
+
+
+class StreamFull(DiskFull):
+    """NATS has no room for a record; nothing was stored, and the same may be tried again when there is some."""
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -105,6 +114,11 @@ def stream_of(collection: str) -> str:
 async def make_stream(wire: Wire, clock: Clock, collection: str, replicas: int, max_bytes: int = 0) -> None:
     """Make a collection's stream, if it is new. A full one refuses: what is old may not have been read."""
     from nats.js import api
+    from nats.js.errors import NotFoundError
+
+    with contextlib.suppress(NotFoundError):
+        await wire.insist(lambda: wire.js.stream_info(stream_of(collection)), clock)
+        return  # whoever runs NATS may have given it more room, or less
 
     config = api.StreamConfig(
         name=stream_of(collection),
@@ -140,6 +154,11 @@ class CellLog:
         self.last = 0
         self.messages = 0
         self.sent_bytes = 0
+        self.unsaved_bytes = 0
+        """Of records that are in no snapshot, as far as this node has written or read them."""
+        self.has_room: Callable[[], bool] = lambda: True
+        """Whether commits may be written; what is left of a stream that is almost full is for snapshots."""
+        self._turn = asyncio.Lock()
         self._wire = wire
         self._clock = clock
         self._collection = collection
@@ -186,12 +205,13 @@ class CellLog:
                     continue
                 record = self._read(seq, data)
                 if record.last != last:
-                    raise ClusterError(
+                    raise LogGone(
                         f"the records of {self._subject('log')} between {last} and {seq} are gone;"
                         " a snapshot is needed to go on from there"
                     )
                 body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
                 parts.clear()
+                self.unsaved_bytes += len(body)
                 yield Entry(seq, record, body)
                 last = seq
                 if seq >= until:
@@ -248,7 +268,7 @@ class CellLog:
         """Become the cell's keeper after the record that was seen last; returns the epoch. CellLost to the slower."""
         self.last = 0 if head is None else head.seq
         self._is_lost = ""
-        self.epoch = await self._store(self._record("epoch"), [])
+        self.epoch = await self._store("epoch", [])
         return self.epoch
 
     async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = ()) -> int:
@@ -258,13 +278,41 @@ class CellLog:
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
             raise ClusterError(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
-        record = self._record("commit", parts=len(pieces) - 1, body=pieces[-1])
-        return await self._store(record, before)
+        if not self.has_room():
+            raise StreamFull(f"the stream {self._stream} is almost full; it goes on when snapshots have made room")
+        seq = await self._store("commit", before, parts=len(pieces) - 1, body=pieces[-1])
+        self.unsaved_bytes += len(body)
+        return seq
+
+    async def point(self, pointer: bytes) -> int:
+        """Make a snapshot the cell's: what says where it lies, and a record, or nothing. CellLost to a stale keeper."""
+        return await self._store("snapshot", [(self._subject("snap"), pointer)])
+
+    async def pointer(self) -> bytes | None:
+        """What the last `point` said; None if there was none. May be out of date."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            message = await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("snap")))
+        except NotFoundError:
+            return None
+        return message.data or b""
 
     async def release(self, to: str = "") -> None:
         """Give the cell up cleanly; another may take it at once."""
-        await self._store(self._record("release", to=to), [])
+        await self._store("release", [], to=to)
         self._is_lost = "given up"
+
+    async def purge(self, below: int) -> None:
+        """Let NATS forget records before `below`, which a snapshot holds, and all but the last pointer.
+
+        `below` is never the last record: that one says who keeps the cell, and a subject without any begins anew at 0.
+        """
+        if below > self.last:
+            raise ClusterError(f"record {self.last} of {self._subject('log')} is the last and cannot be purged")
+        for kind in ("log", "part") if below else ():  # to NATS 0 means all of them
+            await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=self._subject(kind), seq=below))
+        await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=self._subject("snap"), keep=1))
 
     async def purge_links(self, until: int) -> None:
         """Let NATS forget links that were taken; `until` is the last of them."""
@@ -276,8 +324,14 @@ class CellLog:
         commit = secrets.token_hex(8)
         return Record(VERSION, kind, self._node, self.instance, commit, epoch, self.last, to, parts, body)
 
-    async def _store(self, record: Record, before: Sequence[tuple[str, bytes]]) -> int:
-        """Publish a record and what goes with it until it is certain what became of it."""
+    async def _store(
+        self, kind: str, before: Sequence[tuple[str, bytes]], *, to: str = "", parts: int = 0, body: bytes = b""
+    ) -> int:
+        """Publish a record and what goes with it, in its turn, until it is certain what became of it."""
+        async with self._turn:
+            return await self._publish_surely(self._record(kind, to=to, parts=parts, body=body), before)
+
+    async def _publish_surely(self, record: Record, before: Sequence[tuple[str, bytes]]) -> int:
         data = _encode(record)
         while True:
             if self._is_lost or self._is_over():
@@ -289,7 +343,7 @@ class CellLog:
             if not code and why != "no answer":
                 break
             if code in _FULL:
-                raise ClusterError(f"the stream {self._stream} is full; give it more room and go on ({why})")
+                raise StreamFull(f"the stream {self._stream} is full; give it more room and it goes on ({why})")
             if code in _TRY_AGAIN or "inflight" in why:
                 await self._clock.sleep(RETRY_S)
                 continue

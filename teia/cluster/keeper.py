@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from teia.clock import Clock
-from teia.cluster.journal import CellLog, CellLost, Entry
+from teia.cluster.journal import CellLog, CellLost, Entry, StreamFull
 from teia.cluster.session import NodeState, Session
 from teia.cluster.wire import NoAnswer, Wire
 
@@ -46,6 +46,10 @@ class Keeper:
         self.collection = collection
         self.cells = tuple(cells)
         self.is_leaving = False
+        self.unfit: dict[int, float] = {}
+        """Cells that could not be brought up here, and until when they are left to others."""
+        self.has_room: Callable[[], bool] = lambda: True
+        """Whether the stream has room for commits."""
         self._wire = wire
         self._clock = clock
         self._session = session
@@ -68,16 +72,20 @@ class Keeper:
     def log_of(self, cell: int) -> CellLog:
         """The log of a cell as this session would write it."""
         session, instance = self._session, self._session.instance
-        return CellLog(
+        log = CellLog(
             self._wire, self._clock, self.collection, cell, session.node.name, instance,
             is_over=lambda: session.is_lost or session.instance != instance,
         )  # fmt: skip
+        log.has_room = lambda: self.has_room()
+        return log
 
     async def look(self) -> list[int]:
         """Look at every cell once and take those that are free and ours to take; returns them. NoAnswer while away."""
         taken = []
         for cell in self.cells:
             if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
+                continue
+            if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
                 continue
             log = self.log_of(cell)
             head = await log.head()
@@ -123,6 +131,22 @@ class Keeper:
         first = {cell: next(iter(self._order(cell, alive)), "") for cell in list(self.kept)}
         return {cell: node for cell, node in first.items() if node and node != self._session.node.name}
 
+    def to_hand_over(self) -> dict[int, str]:
+        """Those of them whose next keeper has a copy and is ready."""
+        alive = self._session.alive()
+        return {cell: node for cell, node in self.elsewhere().items() if node in alive and cell in alive[node].ready}
+
+    def coming(self) -> list[int]:
+        """The cells that should be ours and are not kept here yet."""
+        alive, name, now = self._session.alive(), self._session.node.name, self._clock.ticks_s()
+        if not self._session.has_watched or self.is_leaving:
+            return []
+        return [
+            cell for cell in self.cells
+            if cell not in self.kept and self.unfit.get(cell, 0.0) <= now
+            and next(iter(self._order(cell, alive)), "") == name
+        ]  # fmt: skip
+
     async def release(self, cells: Collection[int], to: Mapping[int, str] | None = None) -> None:
         """Give cells up cleanly; whoever wrote to them must have finished."""
         self._releasing.update(cells)
@@ -138,7 +162,7 @@ class Keeper:
     async def _release(log: CellLog, to: str) -> None:
         try:
             await log.release(to)
-        except (CellLost, NoAnswer) as error:
+        except (CellLost, NoAnswer, StreamFull) as error:
             _log.info("cell=%d not released: %s", log.cell, error)
 
     async def tend(self, on_taken: Callable[[list[int]], None]) -> None:

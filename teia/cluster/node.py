@@ -13,30 +13,43 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import uvloop
+
 from teia.clock import Clock
+from teia.cluster.addresses import AddressTurns
 from teia.cluster.agreement import Agreement, agree, agree_on_pace, write_down
-from teia.cluster.cells import catch_up, prepare
-from teia.cluster.chord import Circle
-from teia.cluster.chord_placing import point_of_slot
+from teia.cluster.analyzer import Analyzer
+from teia.cluster.balance import state_after
+from teia.cluster.balancer import Balancer
+from teia.cluster.cells import prepare
+from teia.cluster.copies import Copies
 from teia.cluster.crawling import NodeCrawl, check_fits, open_kept
+from teia.cluster.desk import Desk
+from teia.cluster.homes import Homes
 from teia.cluster.journal import CellLog, CellLost, make_stream
 from teia.cluster.keeper import RANK_WAIT_S, Keeper
-from teia.cluster.publishing import LogJournal
+from teia.cluster.library import Library
+from teia.cluster.objects import Objects, open_objects
+from teia.cluster.overrides import CircleOrder, Overrides, why_moved
+from teia.cluster.placement import ISOLATED, Strategy, strategy_named
 from teia.cluster.quiet import Quiet
-from teia.cluster.session import NodeState, Pace, Session, join
+from teia.cluster.searchwire import Post
+from teia.cluster.session import Pace, Session, join
+from teia.cluster.snapshots import Snapshots
 from teia.cluster.telling import Teller
 from teia.cluster.thread import LoopThread
+from teia.cluster.upkeep import Upkeep
 from teia.cluster.wire import NoAnswer, Wire, connect
 from teia.config import Config
 from teia.crawl import JOB
 from teia.crawl.engine import Crawler
 from teia.crawl.opening import open_crawler
-from teia.errors import ClusterError
+from teia.errors import ClusterError, DiskFull
 from teia.frontier import mail
 from teia.frontier.cell import FrontierCell
 from teia.parse.spawn import ZygoteProcess
@@ -48,7 +61,9 @@ REPLICAS = 3
 INBOX_BULKS = 2_000
 """So many bulks of links may wait for their commit; while they do, the stream is not read on."""
 
-PURGE_S = 2.0
+PURGE_S = 10.0
+AWAY_S = 1.0
+FULL_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -62,6 +77,10 @@ class Place:
     ca: Path | None = None
     region: str = ""
     capacity: float = 1.0
+    strategy: str = ""
+    """Who crawls what (placement.py); empty: as the cluster does."""
+    countries: Path | None = None
+    bind: str = ""
     session_s: float = Pace().silence_s
     """T of the cluster's sessions, where this is its first node."""
 
@@ -74,23 +93,32 @@ class Node:
     ) -> None:
         self._root = root
         self._collection = collection
+        self._shared = f"{collection}={place.name}" if place.strategy == ISOLATED else collection
+        """What the cluster calls the collection; a node that is isolated shares its own with nobody."""
         self._settings = settings
         self._place = place
+        self._strategy: Strategy | None = None
         self._clock = clock
-        self._thread = LoopThread()
+        self._thread = LoopThread(uvloop.new_event_loop())
         self._stopping = False
         self._once = once
         self._quiet = Quiet(clock)
         self._crawler: Crawler | None = None
         self._taken_at: dict[int, float] = {}
+        self._objects: Objects | None = None
+        self._library: Library | None = None
+        self._is_hurried = False
+        self._desk: Desk | None = None
         self.shifts = 0
         self.pages = 0
         self.requests = 0
         self.messages = 0
         self.sent_bytes = 0
+        self.exchange_cpu_s = 0.0
 
     def stop(self) -> None:
         """Finish what is under way, give the cells up, leave; called twice, do not wait for the web."""
+        self._is_hurried = self._stopping
         if self._stopping and self._crawler is not None:
             self._crawler.hurry()
         self._stopping = True
@@ -103,19 +131,59 @@ class Node:
             try:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
                 self._pace = await call(agree_on_pace(wire, self._clock, place.session_s, replicas))
-                agreement = await call(agree(wire, self._clock, self._collection, self._settings, replicas))
+                agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, place.strategy))
                 check_fits(agreement.config)
-                await call(make_stream(wire, self._clock, self._collection, agreement.replicas))
+                self._strategy = strategy_named(agreement.strategy, agreement.config.placement, place.countries)
+                room = agreement.config.cluster.stream_bytes
+                await call(make_stream(wire, self._clock, self._shared, agreement.replicas, room))
                 config = write_down(self._root, agreement)
+                config = replace(config, fetch=replace(config.fetch, bind=place.bind or config.fetch.bind))
                 prepare(self._root.collection(self._collection), config.collection.cells, agreement.identity)
-                while not self._stopping:
-                    await self._live(wire, agreement, config)
+                copies = await call(self._open_copies(agreement, config))
+                self._library = Library(self._root, config, self._post(), self._clock)
+                desk = self._desk = Desk(
+                    self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop
+                )
+                serving = asyncio.get_running_loop().create_task(desk.serve(self._pace.silence_s))
+                try:
+                    while not self._stopping:
+                        try:
+                            await self._live(wire, agreement, desk.config, copies)
+                        except NoAnswer as error:
+                            _log.warning("no session: %s", error)
+                            await self._clock.sleep(AWAY_S)
+                finally:
+                    serving.cancel()
+                    await asyncio.gather(serving, return_exceptions=True)
             finally:
+                self.exchange_cpu_s = self._thread.cpu_s()
+                if self._library is not None:
+                    await self._library.close(lambda: self._once or self._is_hurried)
+                if self._objects is not None:
+                    await call(self._objects.close())
                 await call(wire.close())
+
+    def _post(self) -> Post:
+        """What whoever answers searches here has to know."""
+        place, data = self._place, str(self._root.path.absolute())
+        key, ca = (None if each is None else str(each.absolute()) for each in (place.key, place.ca))
+        return Post(data, self._collection, self._shared, place.name, place.servers, key, ca)
+
+    async def _open_copies(self, agreement: Agreement, config: Config) -> Copies:
+        """This node's files of cells, with the place where their snapshots are."""
+        place = self._place
+        self._objects = await open_objects(
+            config.cluster.snapshots, self._shared, self._clock, agreement.replicas,
+            lambda: connect(place.servers, place.key, f"{place.name} snapshots", ca=place.ca),
+        )  # fmt: skip
+        folders = self._root.collection(self._collection).cells()
+        if self._objects is None:
+            return Copies(folders, self._thread)
+        return Copies(folders, self._thread, Snapshots(self._objects, self._clock, agreement.identity))
 
     # -- a session -----------------------------------------------------------------------------------------
 
-    async def _live(self, wire: Wire, agreement: Agreement, config: Config) -> None:
+    async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: Copies) -> None:
         """Live through one session: shift after shift, until it is lost or the node is told to stop."""
         keepers: list[Keeper] = []
 
@@ -128,67 +196,114 @@ class Node:
         session = await call(
             join(
                 wire, self._clock, place.name, lose, pace=self._pace, replicas=agreement.replicas,
-                region=place.region, capacity=place.capacity,
+                region=place.region, capacity=place.capacity, collection=self._shared,
             )
         )  # fmt: skip
         cells = range(config.collection.cells)
-        order = CircleOrder(cell_starts(len(cells)))
+        overrides = Overrides(wire, self._clock, self._shared, agreement.replicas)
+        await call(overrides.read())
+        order = CircleOrder(cell_starts(len(cells)), lambda: overrides.ring)
         rank_wait_s = min(RANK_WAIT_S, self._pace.beat_s)
-        keeper = Keeper(wire, self._clock, session, self._collection, cells, order, rank_wait_s)
+        keeper = Keeper(wire, self._clock, session, self._shared, cells, order, rank_wait_s)
         keepers.append(keeper)
-        tending = asyncio.run_coroutine_threadsafe(keeper.tend(self._note_taken), self._thread.loop)
+        turns = AddressTurns(self._clock, session, config.courtesy.delay_s, agreement.replicas)
+        turns.apart = f"{place.name}=" if place.strategy == ISOLATED else ""
+        upkeep = Upkeep(keeper, session, copies, self._objects, config.cluster, self._clock)
+        balancer = Balancer(session, overrides, order, len(cells), config.balance, agreement.strategy, self._clock)
+        works = (
+            keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(),
+            overrides.follow(session.wake, self._pace.beat_s),
+        )  # fmt: skip
+        tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         teller = Teller(self._root, self._collection, len(cells), self._clock)
+        teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
+        teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
         telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
         try:
-            while not self._stopping and not session.is_lost:
-                if not keeper.kept:
-                    session.tell({"idle": 1.0}, {})
-                    await self._look_for_the_end(session, keeper)
-                    await self._clock.sleep(LOOK_S)
-                    continue
-                try:
-                    await self._shift(config, session, keeper)
-                except CellLost as error:
-                    _log.warning("%s", error)
-                    keeper.kept.pop(error.cell, None)
+            await self._work(session, keeper, turns, upkeep)
         finally:
             keeper.is_leaving = True
-            tending.cancel()
+            for task in tasks:
+                task.cancel()
             telling.cancel()
+            self.messages += turns.messages
+            self.sent_bytes += turns.sent_bytes
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
                 async with asyncio.timeout(self._pace.silence_s):
                     if not session.is_lost:
                         await call(keeper.release(list(keeper.kept)))
                     await call(session.leave())
 
+    async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
+        """Shift after shift, as long as the session lasts and there is something to keep."""
+        while not self._stopping and not session.is_lost:
+            logs = upkeep.next_shift()
+            if not logs:
+                session.tell({"idle": float(not keeper.kept)}, {})
+                if self._library is not None and not keeper.kept:
+                    self._library.tell({})
+                await self._look_for_the_end(session, keeper)
+                await self._clock.sleep(LOOK_S)
+                continue
+            try:
+                await self._shift(self._agreed.config, session, keeper, turns, upkeep, logs)
+            except CellLost as error:
+                _log.warning("%s", error)
+                keeper.kept.pop(error.cell, None)
+            except NoAnswer as error:  # the session goes on, and so do we when NATS is back
+                _log.warning("shift ended: %s", error)
+                await self._clock.sleep(AWAY_S)
+            except DiskFull as error:  # here, or in NATS
+                _log.warning("paused: %s", error)
+                await self._clock.sleep(FULL_S)
+
+    @property
+    def _agreed(self) -> Desk:
+        assert self._desk is not None
+        return self._desk
+
     def _note_taken(self, cells: Iterable[int]) -> None:
         self._taken_at.update(dict.fromkeys(cells, self._clock.ticks_s()))
 
     # -- a shift -------------------------------------------------------------------------------------------
 
-    async def _shift(self, config: Config, session: Session, keeper: Keeper) -> None:
-        """Crawl the cells that are kept now, until they are others."""
+    async def _shift(
+        self, config: Config, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep,
+        logs: Mapping[int, CellLog],
+    ) -> None:  # fmt: skip
+        """Crawl some cells that are kept now, until they should be others."""
         self.shifts += 1
-        logs = dict(keeper.kept)
-        folders = {each.number: each for each in self._root.collection(self._collection).cells()}
-        for cell, log in logs.items():
-            behind = await self._thread.call(catch_up(folders[cell], LogJournal(log, self._thread)))
+        for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
             _log.info("cell=%d caught up commits=%d", cell, behind)
         opened = partial(
-            open_kept, logs=logs, thread=self._thread, may_ask=keeper.may_ask, taken_at=dict(self._taken_at)
-        )
+            open_kept, logs=logs, thread=self._thread, may_ask=keeper.may_ask, taken_at=dict(self._taken_at),
+            turns=turns, analyze=partial(self._analyzer, config, session),
+        )  # fmt: skip
         zygote = ZygoteProcess.start(JOB)
         try:
             seed = int(self._clock.now_s())
-            async with open_crawler(self._root, [config], self._clock, seed, zygote, opened=opened) as crawler:
-                await self._crawl(crawler, session, keeper, logs)
+            assert self._library is not None
+            async with (
+                self._library.shift(logs, lambda: self._stopping and self._once),
+                open_crawler(self._root, [config], self._clock, seed, zygote, opened=opened) as crawler,
+            ):
+                await self._crawl(crawler, session, keeper, upkeep, logs)
         finally:
+            upkeep.copies.close_all()
             zygote.abandon()
-        away = {cell: node for cell, node in keeper.elsewhere().items() if cell in logs}
+            turns.settle()
+        away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
             await self._thread.call(keeper.release(list(away), away))
 
-    async def _crawl(self, crawler: Crawler, session: Session, keeper: Keeper, logs: Mapping[int, CellLog]) -> None:
+    def _analyzer(self, config: Config, session: Session, homes: Homes) -> Analyzer | None:
+        if self._strategy is None:
+            return None
+        return Analyzer(self._strategy, config.placement, self._place.name, session.alive, homes, self._clock)
+
+    async def _crawl(
+        self, crawler: Crawler, session: Session, keeper: Keeper, upkeep: Upkeep, logs: Mapping[int, CellLog]
+    ) -> None:
         (crawl,) = crawler.crawls
         assert isinstance(crawl, NodeCrawl)
         self._crawler = crawler
@@ -198,12 +313,15 @@ class Node:
             asyncio.run_coroutine_threadsafe(listen(log, crawl, heard[cell]), self._thread.loop)
             for cell, log in logs.items()
         ]
-        watching = asyncio.get_running_loop().create_task(self._watch(crawler, crawl, session, keeper, set(logs)))
+        watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs))
+        watching = asyncio.get_running_loop().create_task(watch)
+        self._agreed.open(crawler, crawl)
         try:
             await crawler.run()
         finally:
             self._crawler = None
             crawl.is_over = True
+            self._agreed.crawl = None
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             for each in listening:
@@ -218,38 +336,55 @@ class Node:
                 log.messages = log.sent_bytes = 0
 
     async def _watch(
-        self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, cells: set[int]
+        self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, upkeep: Upkeep, cells: set[int]
     ) -> None:
         """End the shift when the cells should be others; say meanwhile how things stand."""
         purge_at = 0.0
         while not self._stopping:
-            session.tell(self._load(crawl), {str(cell.number): cell.frontier.known for cell in crawl.committer.cells})
-            if set(keeper.kept) != cells or crawl.committer.lost or keeper.elsewhere():
+            self._tell(session, crawl)
+            if self._library is not None:
+                self._library.tell({cell: log for cell, log in list(keeper.kept.items()) if cell in cells})
+            if crawl.committer.lost or upkeep.has_other_cells(cells) or not await self._agreed.apply(crawler, crawl):
                 break
-            await self._look_for_the_end(session, keeper)
-            if self._clock.ticks_s() >= purge_at:
-                purge_at = self._clock.ticks_s() + PURGE_S
-                await self._purge(crawl, keeper)
+            try:
+                await self._look_for_the_end(session, keeper)
+                if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
+                    purge_at = self._clock.ticks_s() + PURGE_S
+                    await self._purge(crawl, keeper)
+            except Exception as error:  # noqa: BLE001  # whatever NATS says: a shift that nobody watches never ends
+                _log.warning("shift not looked after: %r", error)
             await self._clock.sleep(LOOK_S)
         if session.is_lost:
             crawler.hurry()
+        crawl.is_ending = True
         crawler.stop()
+
+    def _tell(self, session: Session, crawl: NodeCrawl) -> None:
+        """Say with the session how things stand."""
+        load, cells = self._load(crawl), list(crawl.committer.cells)
+        busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
+        queued = {str(cell.number): cell.frontier.queued for cell in cells}
+        session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy)
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
         """How much there is to do here, and how much was done since the node started."""
         cells = list(crawl.committer.cells)
+        messages, sent_bytes = crawl.sent()
         return {
+            "messages": float(self.messages + messages),
+            "sent_bytes": float(self.sent_bytes + sent_bytes),
             "queued": float(sum(cell.frontier.queued for cell in cells)),
             "pages": float(self.pages + crawl.counts.pages),
             "requests": float(self.requests + crawl.counts.requests),
             "inbox": float(len(crawl.committer.inbox)),
             "idle": float(crawl.is_idle),
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
+            **({} if crawl.analyzer is None else crawl.analyzer.account()),
         }
 
     async def _look_for_the_end(self, session: Session, keeper: Keeper) -> None:
         """With `once`: stop when there is nothing left to do anywhere."""
-        if self._once and not self._stopping:
+        if self._once and not self._stopping and not self._quiet.has_looked(session):
             with contextlib.suppress(NoAnswer):
                 self._stopping = await self._thread.call(self._quiet.is_over(session, keeper))
 
@@ -261,21 +396,6 @@ class Node:
             if log is not None:
                 with contextlib.suppress(NoAnswer):
                     await self._thread.call(log.purge_links(seq))
-
-
-class CircleOrder:
-    """The nodes that live in the order in which a cell would be theirs, by the circle (A2)."""
-
-    def __init__(self, starts: Sequence[int]) -> None:
-        self._starts = starts
-        self._circle = Circle({})
-
-    def __call__(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
-        capacities = {name: node.capacity for name, node in alive.items()}
-        circle = self._circle
-        if circle.nodes != capacities:
-            circle = self._circle = Circle(capacities)
-        return list(circle.order(point_of_slot(self._starts[cell]))) if capacities else []
 
 
 def heard_by(crawl: NodeCrawl, cell: int) -> int:

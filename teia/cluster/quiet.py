@@ -10,9 +10,10 @@ from __future__ import annotations
 from teia.clock import Clock
 from teia.cluster.journal import stream_of
 from teia.cluster.keeper import Keeper
-from teia.cluster.session import Session
+from teia.cluster.session import NodeState, Session
 
 BEATS = 2.5
+DONE = frozenset({"queued", "pages", "requests", "inbox", "idle"})
 
 
 class Quiet:
@@ -24,14 +25,15 @@ class Quiet:
         self._looked_at = 0.0
         self._seen: object = None
 
+    def has_looked(self, session: Session) -> bool:
+        """Whether there is nothing to look at before the next beat."""
+        return self._clock.ticks_s() - self._looked_at < session.pace.beat_s and not session.others_say_done()
+
     async def is_over(self, session: Session, keeper: Keeper) -> bool:
-        """Whether all is done; then the others are told with the session's last words. Looks once a beat."""
-        now = self._clock.ticks_s()
+        """Whether all is done; then the others are told with the session's last words. To be asked once a beat."""
+        now = self._looked_at = self._clock.ticks_s()
         if session.others_say_done():
             return True
-        if now - self._looked_at < session.pace.beat_s:
-            return False
-        self._looked_at = now
         sight = await self._look(session, keeper)
         if sight is None or sight != self._seen:
             self._seen, self._since = sight, now
@@ -52,4 +54,9 @@ class Quiet:
         info = await session.wire.ask(js.stream_info(stream_of(collection), subjects_filter=f"{collection}.links.*"))
         if info.state.subjects:
             return None
-        return {name: (node.instance, sorted(node.cells.items()), node.load) for name, node in nodes.items()}
+        return {name: (node.instance, sorted(node.cells.items()), _done_by(node)) for name, node in nodes.items()}
+
+
+def _done_by(node: NodeState) -> dict[str, float]:
+    """What a node has done; not how busy its machine is, which is never the same twice."""
+    return {key: value for key, value in node.load.items() if key in DONE}

@@ -75,13 +75,20 @@ class NodeState(msgspec.Struct, frozen=True):
     state: str = "alive"
     """`alive`, `left` after a clean stop, `dead` when another node said so."""
     by: str = ""
+    collection: str = ""
     region: str = ""
     capacity: float = 1.0
     load: dict[str, float] = {}
     cells: dict[str, int] = {}
     """How many URLs are known in each cell that it keeps."""
+    queued: dict[str, int] = {}
+    """How many of them wait to be visited."""
+    busy: str = "normal"
+    """idle, normal or overloaded (A5)."""
     is_done: bool = False
     """It saw that nothing is left to do anywhere."""
+    ready: list[int] = []
+    """Cells that it is to have and has copies of, up to their logs (following.py)."""
     version: int = VERSION
 
     @property
@@ -138,7 +145,12 @@ class Session:
         return {name: seen.node for name, seen in list(self._seen.items())} | {self.node.name: self.node}
 
     def alive(self) -> dict[str, NodeState]:
-        """The nodes that are not known to have left or died."""
+        """The nodes of our collection that are not known to have left or died."""
+        ours = self.node.collection
+        return {name: node for name, node in self.nodes().items() if node.is_alive and node.collection == ours}
+
+    def living(self) -> dict[str, NodeState]:
+        """The same of all collections."""
         return {name: node for name, node in self.nodes().items() if node.is_alive}
 
     def heard_ago(self) -> dict[str, float]:
@@ -146,18 +158,30 @@ class Session:
         now = self.clock.ticks_s()
         return {name: now - seen.changed_at for name, seen in list(self._seen.items())}
 
-    def tell(self, load: dict[str, float], cells: dict[str, int]) -> None:
+    def tell(
+        self, load: dict[str, float], cells: dict[str, int], queued: dict[str, int] | None = None, busy: str = "idle"
+    ) -> None:
         """Say with the next renewal how much there is to do, and of which cells."""
-        self.node = msgspec.structs.replace(self.node, load=load, cells=cells)
+        self.node = msgspec.structs.replace(self.node, load=load, cells=cells, queued=queued or {}, busy=busy)
 
     def others_say_done(self) -> bool:
         """Whether another node has come to see that all is done; what a node of an earlier run said does not count."""
-        return any(seen.node.is_done and seen.was_busy for seen in list(self._seen.values()))
+        ours = [seen for seen in list(self._seen.values()) if seen.node.collection == self.node.collection]
+        return any(seen.node.is_done and seen.was_busy for seen in ours)
 
     async def tell_done(self) -> None:
         """Say at once, and from now on, that all is done everywhere."""
         self.node = msgspec.structs.replace(self.node, is_done=True)
         await self.renew()
+
+    async def tell_ready(self, cells: list[int]) -> None:
+        """Say at once which cells could be handed over to this node now."""
+        self.node = msgspec.structs.replace(self.node, ready=cells)
+        await self.renew()
+
+    def wake(self) -> None:
+        """Let whoever waits for a change look at once."""
+        self._changed.set()
 
     async def changed(self, within_s: float) -> None:
         """Return when a node came, left or died, or after a while."""
@@ -325,13 +349,14 @@ async def join(
     replicas: int = 3,
     region: str = "",
     capacity: float = 1.0,
+    collection: str = "",
 ) -> Session:
     """Become a node of this name. Refused while another process has the name and lives (RELIABILITY 53)."""
     if not _NAME.fullmatch(name):
         raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
-    node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity)
+    node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
     session = Session(wire, clock, pace, bucket, node, on_lost)
     there = await _entry(session)
     await _take_name(session, 0 if there is None else await _when_free(session, there))

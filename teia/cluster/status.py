@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from teia.clock import Clock
+from teia.clock import Clock, iso_utc
+from teia.cluster.agreement import agree
 from teia.cluster.journal import CellLog
+from teia.cluster.overrides import read_ring
 from teia.cluster.session import BUCKET, NodeState
 from teia.cluster.wire import Wire
+from teia.errors import ClusterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,9 @@ class NodeStatus:
     cells: list[int]
     load: dict[str, float]
     capacity: float
+    busy: str = ""
+    """idle, normal or overloaded (A5) of one that lives."""
+    is_drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +44,25 @@ class CellStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The whole; `streams` has messages and bytes by stream."""
+    """The whole; `streams` has messages and bytes by stream, `strategy` says who crawls what (A4)."""
 
     nodes: list[NodeStatus] = field(default_factory=list)
     cells: list[CellStatus] = field(default_factory=list)
     streams: dict[str, dict[str, int]] = field(default_factory=dict)
+    strategy: str = ""
+    overrides: dict[str, str] = field(default_factory=dict)
+    """Cells that are not where the circle puts them, and who has each."""
+    moves: list[dict[str, Any]] = field(default_factory=list)
+    """What was decided lately, the last first: time, cell, giver, taker, why."""
 
 
 async def status_of(wire: Wire, clock: Clock, collection: str) -> Status:
     """Ask NATS how a cluster stands. What a node says of itself is up to a beat old."""
-    status = Status()
-    states = await _node_states(wire)
+    strategy = ""
+    with suppress(ClusterError):  # nobody has begun it yet
+        strategy = (await agree(wire, clock, collection, None, 1)).strategy
+    status = Status(strategy=strategy)
+    states = await node_states(wire)
     infos = await wire.ask(wire.js.streams_info())
     streams = {info.config.name or "": info.state for info in infos}
     name = f"TEIA_{collection}"
@@ -56,10 +71,19 @@ async def status_of(wire: Wire, clock: Clock, collection: str) -> Status:
         numbers = sorted(int(subject.rsplit(".", 1)[1]) for subject in info.state.subjects or {})
         for number in numbers:
             status.cells.append(await _cell(wire, clock, collection, number, states))
+    ring = await read_ring(wire, collection)
+    status.overrides.update(ring.overrides)
+    status.moves.extend(
+        {"time": iso_utc(move.time_s), "cell": move.cell, "giver": move.giver, "taker": move.taker, "why": move.why}
+        for move in reversed(ring.moves)
+    )
     for state in sorted(states, key=lambda each: each.name):
         kept = [cell.id for cell in status.cells if cell.keeper == state.name]
-        status.nodes.append(NodeStatus(state.name, state.region, state.state, kept, state.load, state.capacity))
-    ours = {each: at for each, at in streams.items() if each.startswith(("TEIA_", "KV_"))}
+        busy, is_drained = state.busy if state.is_alive else "", state.name in ring.drained
+        status.nodes.append(
+            NodeStatus(state.name, state.region, state.state, kept, state.load, state.capacity, busy, is_drained)
+        )
+    ours = {each: at for each, at in streams.items() if each.startswith(("TEIA_", "KV_", "OBJ_"))}
     status.streams.update({each: {"messages": at.messages, "bytes": at.bytes} for each, at in sorted(ours.items())})
     return status
 
@@ -73,7 +97,8 @@ async def _cell(wire: Wire, clock: Clock, collection: str, number: int, states: 
     return CellStatus(number, head.record.node, head.record.epoch or head.seq, urls)
 
 
-async def _node_states(wire: Wire) -> list[NodeState]:
+async def node_states(wire: Wire) -> list[NodeState]:
+    """What all nodes last said of themselves."""
     from nats.js.errors import BucketNotFoundError, NoKeysError
 
     try:

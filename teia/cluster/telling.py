@@ -9,7 +9,7 @@ there is none the machine is alone (alone.py). A file that nobody writes any mor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -78,6 +78,10 @@ class Teller:
     collection: str
     cells: int
     clock: Clock
+    wanted: Callable[[int], str] = lambda cell: ""  # noqa: ARG005
+    """Which node should have a cell, where somebody knows."""
+    decided: Callable[[int, str], str] = lambda cell, giver: ""  # noqa: ARG005
+    """Why a cell was to leave a node, where that was decided."""
     _last: dict[int, _Last] = field(default_factory=dict)
     _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
     _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class Teller:
         self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
     ) -> NodeView:
         is_silent = node.is_alive and ago_s > SILENT_BEATS * beat_s
-        state = node.state if not node.is_alive else "idle" if node.load.get("idle") else "normal"
+        state = node.state if not node.is_alive else "idle" if node.load.get("idle") else node.busy
         return NodeView(
             name=node.name,
             state="silent" if is_silent else state,
@@ -161,12 +165,18 @@ class Teller:
             return CellView(name, self.collection, number, first, end, None, 0 if last is None else last.urls)
         urls, now = claims[keeper], self.clock.ticks_s()
         if last is not None and last.keeper != keeper:
-            self._moves.append(self._move(name, last, keeper, urls, nodes))
+            self._moves.append(self._move(name, number, last, keeper, urls, nodes))
         self._last[number] = _Last(keeper, now, urls)
-        return CellView(name, self.collection, number, first, end, keeper, urls)
+        to = self.wanted(number)
+        to_whom = to if to and to != keeper else None
+        queued = nodes[keeper].queued.get(key)
+        return CellView(name, self.collection, number, first, end, keeper, urls, queued, to=to_whom)
 
-    def _move(self, cell: str, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]) -> MoveView:
+    def _move(
+        self, cell: str, number: int, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]
+    ) -> MoveView:
         giver = nodes.get(last.keeper)
-        why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "handed over")
+        why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "")
+        why = why or self.decided(number, last.keeper) or "handed over"
         gap_s = round(self.clock.ticks_s() - last.at, 1)
         return MoveView(iso_utc(self.clock.now_s()), cell, last.keeper, taker, why, gap_s, max(0, last.urls - urls))

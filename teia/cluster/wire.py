@@ -133,11 +133,16 @@ async def connect(
     if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to hold up
         raise ClusterError(f"{key}: there is no such key file; `teia cluster up` writes one, see --key")
     client, shown = Client(), ", ".join(servers)
+    trusted = None if ca is None else _trusting(ca)
     refused = asyncio.Event()
+    doubts: list[str] = []
 
     async def complain(error: Exception) -> None:
         _log.warning("nats error=%s", error)
-        if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+        if isinstance(error, ssl.SSLCertVerificationError):
+            doubts.append(error.verify_message)
+            refused.set()
+        elif isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
             refused.set()
 
     from nats.errors import AuthorizationError
@@ -153,7 +158,7 @@ async def connect(
         max_outstanding_pings=2,
         pending_size=-1,
         nkeys_seed=None if key is None else str(key),
-        tls=None if ca is None else ssl.create_default_context(cafile=str(ca)),
+        tls=trusted,
     )
     connecting = asyncio.ensure_future(first)
     refusal = asyncio.ensure_future(refused.wait())
@@ -164,9 +169,21 @@ async def connect(
     finally:
         refusal.cancel()
     await _give_up(connecting, client)
+    if doubts:
+        raise ClusterError(f"NATS at {shown} cannot be trusted: {doubts[-1]}; see --ca")
     if refused.is_set():
         raise ClusterError(f"NATS at {shown} refuses this key; see --key")
     raise ClusterError(f"NATS at {shown} cannot be reached; is it running, and is --nats right?")
+
+
+def _trusting(ca: Path) -> ssl.SSLContext:
+    """Trust servers that this authority vouches for, and no others."""
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except FileNotFoundError:
+        raise ClusterError(f"{ca}: there is no such file; see --ca") from None
+    except (ssl.SSLError, OSError) as error:
+        raise ClusterError(f"{ca} holds no certificate; see --ca") from error
 
 
 async def _give_up(connecting: asyncio.Future[None], client: Client) -> None:

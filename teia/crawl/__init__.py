@@ -12,6 +12,7 @@ aliases.py   names that are one site (A7); likeness.py is what pages say of it, 
 soft404.py   probes, and pages that look like their answer (docs/sites.md)
 authority.py new PageRank for the queues of a crawl by it
 meaning.py   what a configuration means; edits.py, changing.py and reporting.py change it while it runs
+listening.py hears what sites say of their pages, heeding.py lets that move due times (docs/signals.md)
 refreshing.py  known pages that come again (docs/keep-fresh.md); hostplan.py plans a host, carrying.py carries out other
              policies' plans, weights.py says what matters, yielding.py what gives way, standing.py how fresh it all is
 schedule.py  when runs begin (docs/schedules.md); duties.py decides what is due, coordinator.py does it with charges.py,

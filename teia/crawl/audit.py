@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from teia.clock import iso_utc
 from teia.config import CourtesySettings
+from teia.crawl.logrows import CACHED
 from teia.frontier.ledger import InForce
 from teia.frontier.sharing import OF_A_CDN, Networks
 from teia.store.fetchlog import Log
@@ -165,7 +166,7 @@ def _text(seconds: str) -> str:
 
 _OURS = f"""
     (SELECT url, host, site, address, kind, rest_s, epoch(started) AS started, epoch(ended) AS ended
-     FROM fetches WHERE run IS NULL OR run <> {IMPORTED_RUN})
+     FROM fetches WHERE (run IS NULL OR run <> {IMPORTED_RUN}) AND kind <> '{CACHED}')
 """  # noqa: S608  # our own text
 
 

@@ -18,11 +18,12 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.crawl.cells import Cell
+from teia.crawl.clustered import is_clustered
 from teia.crawl.control import Control
-from teia.errors import StoreError, UsageError
+from teia.errors import ClusterError, StoreError, UsageError
 from teia.frontier.bulk import END, Chosen, Deed, as_values, carry_on, matching, progress
 from teia.frontier.cell import FrontierCell
-from teia.store.root import Root
+from teia.store.root import CollectionFolder, Root
 
 WORK_S = 0.05
 """How long one commit of a running crawl may be held up."""
@@ -68,6 +69,10 @@ def count(cells: Sequence[FrontierCell], chosen: Chosen, now_s: float) -> Counte
 
 def ask(control: Control, collection: str, chosen: Chosen, who: str, now_s: float) -> int:
     """Write a deed down; it is done as soon as somebody can, whatever dies meanwhile."""
+    if is_clustered(CollectionFolder(collection, control.path.parent / collection)):
+        raise ClusterError(
+            f"{collection!r} is crawled by a cluster, where URLs cannot be chosen by hand; `teia block` leaves some out"
+        )
     if len(control.deeds(collection)) >= MAX_WAITING:
         raise UsageError(f"{MAX_WAITING} deeds on {collection} wait already; let them be done first")
     text = json.dumps({"deed": chosen.deed, **as_values(chosen)})

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.config import value_of
-from teia.crawl.collections import amend
+from teia.config import Config, value_of
+from teia.crawl.clustered import is_clustered, nobody_hears
+from teia.crawl.collections import amend, saved
 from teia.crawl.control import Control
-from teia.crawl.edits import Edit, to_text
+from teia.crawl.edits import Edit, edited, to_text
 from teia.errors import StoreError
 from teia.store.root import Root
 
@@ -41,10 +42,13 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Change
     """Change a collection's settings, and wait until a crawl that runs has taken them up."""
     control = Control(root.path / "control.sqlite")
     try:
-        with root.collection(name).editing():
-            before, after = amend(root, name, edits)
-            number = control.ask_change(name, to_text(edits), clock.now_s())
-        answer = _answer(control, name, number, clock)
+        if is_clustered(root.collection(name)):
+            before, after, answer = _change_all(root, control, name, edits, clock)
+        else:
+            with root.collection(name).editing():
+                before, after = amend(root, name, edits)
+                number = control.ask_change(name, to_text(edits), clock.now_s())
+            answer = _answer(control, name, number, clock)
     finally:
         control.close()
     if "error" in answer:
@@ -53,6 +57,20 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Change
     settings = {key: (value_of(before, key), value_of(after, key)) for key in keys}
     now = tuple(key for key in keys if key in answer.get("now", ()))
     return Changed(name, settings, bool(answer), now, tuple(key for key in keys if key not in now))
+
+
+def _change_all(
+    root: Root, control: Control, name: str, edits: Sequence[Edit], clock: Clock
+) -> tuple[Config, Config, dict[str, Any]]:
+    """Have the node that runs here make a change everybody's; the file is written by each node, when all agreed."""
+    before = saved(root, name).config
+    edited(before, edits)  # a mistake is told at once
+    if control.run(name) is None:
+        raise nobody_hears(root.collection(name))
+    answer = _answer(control, name, control.ask_change(name, to_text(edits), clock.now_s()), clock)
+    if not answer:
+        raise nobody_hears(root.collection(name))
+    return before, saved(root, name).config, answer
 
 
 def _answer(control: Control, name: str, number: int, clock: Clock) -> dict[str, Any]:

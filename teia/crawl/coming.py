@@ -24,7 +24,7 @@ from teia.frontier.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.taking import of_lane, of_page
 from teia.urls import site_of, slot_of
 
-HOSTS_LOOKED_AT = 200
+HOSTS_LOOKED_AT = 100
 MATCHED_AMONG = 3_000
 """URLs that are looked through for a text, of all hosts that are looked at together."""
 

@@ -44,7 +44,7 @@ from teia.frontier.soft404 import NotFound
 from teia.records import Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
-from teia.urls import cell_of, site_of, slot_of, split
+from teia.urls import numbering, split
 
 if TYPE_CHECKING:
     from teia.crawl.authority import Authority
@@ -129,6 +129,7 @@ class Committer:
         self.refresh: Refresh | RevisitAll | None = None
         self.wishes = Wishes(cells, starts, clock)
         self._starts = starts
+        self.number_of = numbering(starts)
         self._ledger = ledger
         self._clock = clock
         self._delivered: dict[int, int] = {}
@@ -261,7 +262,7 @@ class Committer:
 
     def _settle(self, cell: Cell, visit: Visit, archived: Archived) -> None:
         queue, item, fetched = visit.queue, visit.item, visit.fetched
-        if fetched is not None:
+        if visit.was_asked:
             cell.frontier.count_request(
                 queue.host_id, visit.bytes_received, visit.address, queue.server.last_response_s
             )
@@ -316,7 +317,7 @@ class Committer:
             host, key = link.host, link.key
             found = into.get(host)
             if found is None:
-                found = into[host] = links[cell_of(slot_of(site_of(host)), self._starts)]
+                found = into[host] = links[self.number_of(host)]
             spot = (key, visit.item.key) if self._order.sampled else key
             through = via(visit, host) if visit.item.pattern else 0
             same = found.get(spot)
@@ -339,8 +340,7 @@ class Committer:
         found = None if self.aliases is None else self.aliases.forwarded(cell.frontier, visit)
         if found is None:
             return False
-        number = cell_of(slot_of(site_of(found.host)), self._starts)
-        links[number][found.key, visit.item.key] = found
+        links[self.number_of(found.host)][found.key, visit.item.key] = found
         return True
 
     # -- step 4 --------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ class Committer:
     def _absorb_seeds(self, group: Group, done: Committed) -> None:
         by_cell: dict[int, list[Found]] = defaultdict(list)
         for found in group.seeds:
-            by_cell[cell_of(slot_of(site_of(found.host)), self._starts)].append(found)
+            by_cell[self.number_of(found.host)].append(found)
         for number, of_cell in by_cell.items():
             cell = self.cells[number]
             known_before = cell.frontier.known
@@ -397,7 +397,7 @@ class Committer:
         came_nearer = False
         for cell in self.cells:
             known_before = cell.frontier.known
-            touched = spread(cell, self._starts, meaning, self._clock.now_s())
+            touched = spread(cell, self.number_of, meaning, self._clock.now_s())
             if touched is not None:
                 self._note(done, cell, touched)
                 done.new_urls += cell.frontier.known - known_before

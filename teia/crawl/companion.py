@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Self
 
 from teia.config import Config
@@ -31,8 +31,8 @@ class Companion:
         self.error = ""
 
     @classmethod
-    async def start(cls, root: Root, configs: Sequence[Config]) -> Self | None:
-        """Start one for the collections that want an index; None if none does.
+    async def start(cls, root: Root, configs: Sequence[Config], cells: Collection[int] | None = None) -> Self | None:
+        """Start one for the collections that want an index; None if none does. A node says which `cells` it keeps.
 
         It has a process group of its own: a Ctrl-C is for the crawl, which decides what becomes of it. A session of its
         own would undo its low priority, for Linux shares the processors out between sessions first (autogroup).
@@ -40,8 +40,9 @@ class Companion:
         names = [config.collection.name for config in configs if config.index.enabled]
         if not names:
             return None
+        some = [] if cells is None else ["--cells", ",".join(map(str, sorted(cells)))]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MODULE, str(os.getpid()), str(root.path), *names,
+            sys.executable, "-m", MODULE, *some, str(os.getpid()), str(root.path), *names,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
             preexec_fn=os.setpgrp,
         )  # fmt: skip

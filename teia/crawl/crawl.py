@@ -33,7 +33,7 @@ from teia.frontier.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
 from teia.frontier.sharing import KEPT_FROM
 from teia.frontier.tails import tail_of
 from teia.records import Outcome
-from teia.urls import cell_of, key_of, resolve, site_of, slot_of, split
+from teia.urls import key_of, resolve, split
 
 MAX_FAILED_SEEDS = 5
 REFILL_AT_LEAST, REFILL_AT_MOST = 2, 512
@@ -206,6 +206,10 @@ class Crawl:
         """Whether this crawler may ask a URL's host at all."""
         return True
 
+    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:  # noqa: ARG002
+        """Whether a host's address may be asked by this machine now: nodes of a cluster take turns."""
+        return True
+
     def hold(self, queue: HostQueue) -> None:
         """Keep a host that may not start now; it is looked at again after the next commit, or on `resume`.
 
@@ -294,7 +298,7 @@ class Crawl:
         """The host's queue, made when it is first needed."""
         queue = self.queues.get(name)
         if queue is None:
-            cell = cell_of(slot_of(site_of(name)), self._starts)
+            cell = self.committer.number_of(name)
             main = self.names.main_of(name)
             server = schedule.politeness.server(main or name)  # two names of one site are one server
             queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
@@ -352,13 +356,13 @@ class Crawl:
         if self._group is None:
             self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
-            self.uncommitted, self._seeds, self._rests, self._parked = [], [], {}, []
-            self._courtesy = None
+            self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
+        self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry  # still, if it failed
+        self._group.done.refilled.clear()
         chosen = list(itertools.islice(self._hungry, REFILLS_PER_GROUP))
         for queue in chosen:
             del self._hungry[queue]
-            if self.keeps_fresh:
-                queue.refill = self._soon_needed(queue)
+            queue.refill = self._soon_needed(queue) if self.keeps_fresh else queue.refill
         self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
         self._group.meaning, self._group.must_judge = self.meaning, self._must_judge
         return self._group
@@ -466,9 +470,11 @@ class Crawl:
             is_failure = not visit.outcome.isdigit() and visit.outcome != Outcome.ALIAS
             if visit.item.depth == 0:
                 self._count_seed(visit, is_failure)
-        if visit.fetched is not None:
+        if visit.was_asked:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
+        if visit.from_cache:
+            self.committer.wishes.announced.note_kept(visit)
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

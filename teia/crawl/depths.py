@@ -12,7 +12,7 @@ at pages again in their own way (frontier/trails.py).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from teia.crawl.cells import Cell
 from teia.crawl.links import FOUND_BY, field_of, outlinks_of
@@ -25,12 +25,14 @@ from teia.frontier.tails import tail_of
 from teia.frontier.traps import trap_of
 from teia.records import LinkKind
 from teia.store.reader import ArchiveReader
-from teia.urls import cell_of, host_of, key_of, site_of, slot_of
+from teia.urls import host_of, key_of
 
 AT_ONCE = 64
 
 
-def spread(cell: Cell, starts: Sequence[int], meaning: Meaning, now_s: float) -> list[tuple[int, str]] | None:
+def spread(
+    cell: Cell, number_of: Callable[[str], int], meaning: Meaning, now_s: float
+) -> list[tuple[int, str]] | None:
     """Give the links of some pages of a cell their new depth; returns (host id, name) with new work.
 
     One transaction: what is for other cells goes to the outbox. None if no page waits.
@@ -42,7 +44,7 @@ def spread(cell: Cell, starts: Sequence[int], meaning: Meaning, now_s: float) ->
     reader = ArchiveReader(cell.folder.archive)
     for page in pages:
         for found in links_of(page, reader, meaning):
-            by_cell[cell_of(slot_of(site_of(found.host)), starts)].append(found)
+            by_cell[number_of(found.host)].append(found)
     with cell.frontier.transaction() as frontier:
         touched = frontier.absorb(by_cell.pop(cell.number, ()), now_s)
         for number, links in by_cell.items():

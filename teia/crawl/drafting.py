@@ -30,7 +30,9 @@ from teia.urls import from_user
 SEEDS, INCLUDE, EXCLUDE, NAME = "collection.seeds", "scope.include", "scope.exclude", "collection.name"
 LOCAL = frozenset({"parse.processors", "refresh.weights_file", "focus.examples", "focus.others"})
 """Settings that name files or code of this machine."""
-ADMINS = frozenset({"fetch.allow_nets", "fetch.resolve", "fetch.dns", "fetch.keep_alive", "courtesy.cdn_nets"})
+ADMINS = frozenset(
+    {"fetch.allow_nets", "fetch.resolve", "fetch.dns", "fetch.keep_alive", "fetch.at_once", "courtesy.cdn_nets"}
+)
 """Settings that lead elsewhere than names and addresses of the public web."""
 LEAST_DELAY_S = 1.0
 MAX_SEEDS = 10_000

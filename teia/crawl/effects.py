@@ -25,7 +25,7 @@ from teia.urls import site_of, slot_of
 
 EXAMPLES = 20
 SAMPLE = 4_000
-SAMPLE_S = 0.15
+SAMPLE_S = 0.1
 KEY_SPAN = 1 << 64
 
 

@@ -18,7 +18,6 @@ import heapq
 import random
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
 from functools import partial
 
 from teia.clock import Clock
@@ -29,7 +28,7 @@ from teia.crawl.crawl import Crawl
 from teia.crawl.judge import retry_after_s, task_for, verdict_of
 from teia.crawl.meaning import Meaning
 from teia.crawl.messages import decode_result, encode
-from teia.crawl.robots import RobotsBook
+from teia.crawl.robots import Permission, RobotsBook
 from teia.crawl.soft404 import note_answer, send_probe, wants_probe
 from teia.crawl.space import DiskSpace
 from teia.crawl.visits import Visit
@@ -54,14 +53,6 @@ GRACE_S = 5.0
 DISK_RETRY_S, DISK_LOOK_S = 5.0, 1.0
 FORGET_EVERY_S = 60.0
 """How often hosts that have rested are dropped from memory; there may be 100,000 of them."""
-
-
-class Permission(Enum):
-    """What robots.txt says of the URL at the head of a host's buffer."""
-
-    GO = "go"
-    SETTLED = "settled"  # the head is another one now: this one was refused, or robots.txt comes before it
-    LATER = "later"  # robots.txt is on its way
 
 
 class Crawler:
@@ -234,7 +225,7 @@ class Crawler:
                 self._refuse(crawl, queue, destination.outcome, destination.detail)
                 continue
             queue.address = destination.address
-            if self._schedule.is_free(queue, now):
+            if self._schedule.is_free(queue, now) and crawl.has_turn(queue, self._schedule, now):
                 self._start(crawl, queue, destination, now)
                 return
             break
@@ -346,6 +337,11 @@ class Crawler:
             self._conclude(crawl, visit)
         else:
             self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
+
+    def bring(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+        """Take an answer that somebody else than the page's server gave (collector.py)."""
+        visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
+        self._submit(crawl, visit, "page")
 
     def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
         assert visit.fetched is not None

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Protocol
 
-from teia.crawl.searching import CollectionSearch
 from teia.index.entry import Entry
 from teia.search.analysis import stem_of
+from teia.search.results import Results
 from teia.search.words import WORD
 
 PAGES = 200
@@ -19,7 +20,17 @@ WANTED = 3
 SHORTEST, LONGEST = 4, 20
 
 
-def examples_of(opened: CollectionSearch) -> list[str]:
+class Searchable(Protocol):
+    """What examples are made from: a collection here, or one of a cluster."""
+
+    def some(self, n: int) -> list[Entry]:
+        """So many pages, any."""
+
+    def search(self, text: str, n: int) -> Results:
+        """Answer what was typed."""
+
+
+def examples_of(opened: Searchable) -> list[str]:
     """A word, two words that stand together, and a word on one host; fewer where titles have not that much."""
     entries = opened.some(PAGES)
     titles = [_words(entry.title) or _words(entry.text) for entry in entries]

@@ -65,7 +65,8 @@ _UNSEEN = History.begun(0.0).encode()
 class Columns:
     """Pages side by side. `fresh_s` is when the copy was last seen to be what the page is, `asked_s` the last try.
 
-    `is_gone`: there is nothing, or nobody has answered for long.
+    `is_gone`: there is nothing, or nobody has answered for long. `shift_s`: by how much older a copy seems than it is,
+    by what is said of its page (heeding.py).
     """
 
     key: npt.NDArray[np.int64]
@@ -78,6 +79,7 @@ class Columns:
     asked_s: Floats
     changes: npt.NDArray[np.int64]
     is_gone: Flags
+    shift_s: Floats | float = 0.0
 
     def __len__(self) -> int:
         return len(self.key)
@@ -205,7 +207,10 @@ def one_host(
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What is kept of a plan; see the module's text. `price` is None as long as there is nothing to plan."""
+    """What is kept of a plan; see the module's text. `price` is None as long as there is nothing to plan.
+
+    `changes_per_s` are of all pages that are worth a visit once they changed, by their share of the weight.
+    """
 
     made_s: float
     pages: int
@@ -214,6 +219,7 @@ class HostPlan:
     priors: Priors
     price: Price | None
     sums: Sums
+    changes_per_s: float = 0.0
 
 
 def intervals(
@@ -270,12 +276,26 @@ def explored(columns: Columns, share: float) -> Flags:
 
 
 def plan_host(
-    columns: Columns, of_all: Gamma, trusted: bool, slot_s: float, settings: RefreshSettings, now_s: float, warm: bool
+    columns: Columns,
+    of_all: Gamma,
+    trusted: bool,
+    slot_s: float,
+    settings: RefreshSettings,
+    now_s: float,
+    warm: bool,
+    recall: Floats | float = 0.0,
 ) -> tuple[HostPlan, Gamma]:
-    """Plan a host, or a part of one that has its part of the slots."""
+    """Plan a host, or a part of one that has its part of the slots; `recall` of its changes somebody tells of."""
     priors, found, sums = learn(columns, of_all, np.full(len(columns), trusted), WARM_ROUNDS if warm else ROUNDS)
-    price = price_at(columns, found, slot_s, settings)
-    return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums), found
+    price = price_at(columns, Gamma(found.changes, found.time_s / (1.0 - recall)), slot_s, settings)
+    told_of = 0.0 if price is None else _changes_per_s(columns, found.mean, price)
+    return HostPlan(now_s, len(columns), slot_s, trusted, priors, price, sums, told_of), found
+
+
+def _changes_per_s(columns: Columns, rate: Floats, price: Price) -> float:
+    """How often pages change that are worth a visit then: one that is stale has lost weight / rate."""
+    share = np.where(columns.is_gone, 0.0, columns.weight) / price.weight
+    return float(np.sum((share * rate)[share > price.price * rate]))
 
 
 def price_at(columns: Columns, found: Gamma, slot_s: float, settings: RefreshSettings) -> Price | None:
@@ -293,7 +313,7 @@ def moves_of(columns: Columns, interval_s: Floats) -> list[Move]:
     """The pages whose due time is not what it should be: by much, or because they are not in the lane yet."""
     due_s = np.maximum(columns.asked_s, columns.fresh_s) + interval_s
     is_there = columns.lane == LANE_REFRESH
-    moves = ~is_there | (np.abs(columns.rank / 1000.0 - due_s) > MOVED_BY * interval_s)
+    moves = ~is_there | (np.abs(columns.rank / 1000.0 - due_s) > MOVED_BY * np.abs(interval_s))
     rows = np.flatnonzero(moves)
     values = (columns.key[rows], columns.lane[rows], columns.rank[rows], due_s[rows])
     return [Move(*each) for each in zip(*(value.tolist() for value in values), strict=True)]
@@ -301,4 +321,4 @@ def moves_of(columns: Columns, interval_s: Floats) -> list[Move]:
 
 def fresh_now(columns: Columns, found: Gamma, now_s: float) -> Floats:
     """How probably each copy is what its page is."""
-    return fresh_probability_of(found, now_s - columns.fresh_s)
+    return fresh_probability_of(found, now_s - columns.fresh_s + columns.shift_s)

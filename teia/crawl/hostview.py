@@ -20,11 +20,13 @@ from teia.crawl.lookup import Lookup
 from teia.crawl.reports.source import snapshot
 from teia.crawl.reports.traps import STANDINGS
 from teia.crawl.rhythm import Asked, Bin, last_requests, log_bins, quantile
-from teia.errors import StoreError
+from teia.errors import CorruptFile, StoreError
 from teia.fetch.robots import parse_robots
+from teia.frontier import sayings
 from teia.frontier.aliases import ALIAS
 from teia.frontier.patternbook import HostPatterns
 from teia.frontier.suspicion import SHAPE, Standing
+from teia.signals.trust import Kind, Voice
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
 
@@ -55,6 +57,27 @@ class Suspect:
     standing: str
     pages: int
     given_up: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """How far a kind of signal of a host is believed, by what visits found.
+
+    `heeded` visits came after it had spoken; `precision` of them found a change, and `weight` is what its word is worth
+    beyond what pages' rates tell anyway, at least `sure_weight`. `recall` of the changes were told of. What was not
+    believed is counted: `future` and `broken` dates, `foreign` pages.
+    """
+
+    kind: str
+    heeded: int
+    precision: float
+    recall: float
+    weight: float
+    sure_weight: float
+    is_hardly_heard: bool
+    future: int
+    broken: int
+    foreign: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +128,7 @@ class HostView:
     time_p95_s: float | None
     next: tuple[Coming, ...]
     suspects: tuple[Suspect, ...]
+    signals: tuple[Signal, ...]
 
 
 def state_of(line: HostLine, now_s: float) -> str:
@@ -125,10 +149,16 @@ def line_of(table: HostTable, host: str) -> HostLine:
 
 
 def host_view(
-    lookup: Lookup, table: HostTable, host: str, now_s: float, delay_s: float | None, pages: int | None
+    lookup: Lookup,
+    table: HostTable,
+    host: str,
+    config: Config,
+    now_s: float,
+    delay_s: float | None = None,
+    pages: int | None = None,
 ) -> HostView:
     """Look a host up."""
-    line, config = line_of(table, host), saved(lookup.root, lookup.name).config
+    line = line_of(table, host)
     frontier = lookup.cells[line.cell]
     asked = last_requests(lookup.folders[line.cell], frontier, line.host)
     recent = [each for each in asked if each.time_s > now_s - RHYTHM_S]
@@ -166,6 +196,7 @@ def host_view(
         time_p95_s=quantile(took_s, 0.95),
         next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, Filter(host=line.host))),
         suspects=_suspects(lookup, line),
+        signals=_signals(lookup, line),
     )
 
 
@@ -208,6 +239,32 @@ def _suspects(lookup: Lookup, line: HostLine) -> tuple[Suspect, ...]:
         if each.standing is not Standing.OPEN and not each.text.startswith(SHAPE)
     ]
     return tuple(sorted(found, key=lambda each: (-each.given_up, each.pattern))[:SUSPECTS])
+
+
+def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
+    frontier = lookup.cells[line.cell]
+    if not sayings.are_there(frontier.db):  # nobody who knows of signals has written it yet
+        return ()
+    kept = sayings.voices_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
+    try:
+        voices = [(Kind(kind).word, Voice.decode(record)) for kind, record in sorted(kept.items())]
+    except ValueError as error:
+        raise CorruptFile(frontier.path, str(error)) from error
+    return tuple(
+        Signal(
+            kind=kind,
+            heeded=round(voice.heeded),
+            precision=round(voice.precision.mean, 4),
+            recall=round(voice.recall.mean, 4),
+            weight=round(voice.weight, 4),
+            sure_weight=round(voice.sure_weight, 4),
+            is_hardly_heard=voice.is_hardly_heard,
+            future=voice.future,
+            broken=voice.broken,
+            foreign=voice.foreign,
+        )
+        for kind, voice in voices
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,16 @@ With a page come its links: its targets go to the link file (PageRank), the word
 cells the targets are in. Pages with new words on links to them are indexed again when nothing else is to be done.
 
 The indexer only reads what is the crawler's, so it may run beside it, after it or not at all.
+
+A node of a cluster indexes the cells it keeps. Words on links to the others' wait to be asked for, what others found
+for its own is taken from where it was left (index/outgoing.py), and pages whose copies are on another node's disk come
+from that node's index (index/borrowed.py).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from teia.crawl.lookup import Lookup
@@ -23,9 +27,12 @@ from teia.frontier.schema import STATE_DONE
 from teia.frontier.tails import url_from
 from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
+from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex
 from teia.index.entry import DIGEST_BYTES, Anchor, Entry, decoded
 from teia.index.handover import Waiting
+from teia.index.outgoing import FILE as OUTGOING
+from teia.index.outgoing import OutgoingAnchors, spooled
 from teia.store.root import CellFolder, Root
 
 STEP_CHANGES = 500
@@ -53,8 +60,33 @@ class CellIndexer:
         self.anchors = AnchorTexts(folder.index / "anchors.sqlite")
         self.links = LinkFile(folder.index / "links.bin")
         self.waiting = Waiting(folder.handover)
+        self._folder = folder
+        self.borrowed = BorrowedEntries(folder.path)
+        self.lacking = LackingPages(folder.index)
+        self.tried: int | None = None
+        """The last of the pages that lack a copy which was tried again; None before the first."""
         self.position = self.index.position
         self.uncommitted = 0
+        self._spool = folder.handover
+
+    def take_spooled(self) -> None:
+        """Take the words on links to this cell's pages that were brought from other nodes."""
+        for path, rows in spooled(self._spool):
+            by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
+            for host, target, text in rows:
+                by_host[host].append((target, text))
+            for host, named in by_host.items():
+                self.anchors.add(host, named)
+            path.unlink(missing_ok=True)
+
+    def archived(self) -> set[str]:
+        """The names of the archive files that are here."""
+        return {path.name for path in self._folder.archive.iterdir()}
+
+    def look_for_borrowed(self) -> None:
+        """Open what was brought anew."""
+        self.borrowed.close()
+        self.borrowed = BorrowedEntries(self._folder.path)
 
     def commit(self) -> None:
         self.links.flush()
@@ -66,16 +98,21 @@ class CellIndexer:
         self.index.close()
         self.anchors.close()
         self.links.close()
+        self.borrowed.close()
+        self.lacking.close()
 
 
 class CollectionIndexer:
-    """Follows one collection; see the module's text. At most one process may have it open."""
+    """Follows one collection, or some of its cells; see the module's text. At most one process may have it open."""
 
-    def __init__(self, root: Root, name: str, rereader: Rereader) -> None:
+    def __init__(self, root: Root, name: str, rereader: Rereader, cells: Collection[int] | None = None) -> None:
         self.name = name
         self._rereader = rereader
         self._lookup = Lookup(root, name)
-        self._cells = [CellIndexer(folder) for folder in self._lookup.folders]
+        folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
+        self._cells = [CellIndexer(folder) for folder in folders]
+        self._by_number = {cell.number: cell for cell in self._cells}
+        self._outgoing = None if cells is None else OutgoingAnchors(root.collection(name).path / OUTGOING)
 
     @property
     def behind(self) -> int:
@@ -104,6 +141,9 @@ class CollectionIndexer:
             else:
                 cell.index.put(entry, cell.anchors.of(change.key))
                 cell.links.append(change.key, [link.key for link in entry.links])
+        if self._outgoing is not None:
+            cell.lacking.drop(each.key for each in changes)
+            cell.lacking.add(self._lacking(cell, (each for each in changes if each.key not in entries)))
         cell.anchors.indexed(change.key for change in changes)
         self._spread_anchors(entries.values())
         cell.position = changes[-1].number
@@ -121,6 +161,8 @@ class CollectionIndexer:
         return sum(self._refresh(cell, everything=everything) for cell in self._cells)
 
     def _refresh(self, cell: CellIndexer, *, everything: bool) -> int:
+        if self._outgoing is not None:
+            cell.take_spooled()
         due = cell.anchors.due(REFRESH_AT_ONCE, everything=everything)
         if not due:
             return 0
@@ -132,9 +174,39 @@ class CollectionIndexer:
         cell.anchors.indexed(due)
         return len(due)
 
+    def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
+        """Those of some pages without an entry that have none because their copies are not here."""
+        found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
+        here = cell.archived() if found else set()
+        return [(key, url) for key, url, known in found if known and known.page and known.page.file not in here]
+
+    async def try_lacking(self) -> int:
+        """Try some pages again whose copies nobody had; returns how many could be taken."""
+        return sum([await self._try_lacking(cell) for cell in self._cells])
+
+    async def _try_lacking(self, cell: CellIndexer) -> int:
+        rows = cell.lacking.after(cell.tried, REFRESH_AT_ONCE)
+        cell.tried = rows[-1][0] if rows else None
+        if not rows:
+            return 0
+        cell.look_for_borrowed()
+        pages = {key: self._lookup.find(url) for key, url in rows}
+        digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
+        changes = [Change(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
+        entries = await self._entries(cell, changes)
+        for entry in entries.values():
+            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.links.append(entry.key, [link.key for link in entry.links])
+        self._spread_anchors(entries.values())
+        cell.uncommitted += len(entries)
+        cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
+        return len(entries)
+
     def close(self) -> None:
         for cell in self._cells:
             cell.close()
+        if self._outgoing is not None:
+            self._outgoing.close()
         self._lookup.close()
 
     # -- what has changed ----------------------------------------------------------------------------------
@@ -174,6 +246,8 @@ class CollectionIndexer:
             else:
                 missing.append(Wanted(change.url, change.key))
         found.update(await self._rereader.entries(self._lookup, missing))
+        if self._outgoing is not None:
+            found.update(_borrowed(cell, [each for each in changes if each.is_wanted and each.key not in found]))
         return found
 
     def _spread_anchors(self, entries: Iterable[Entry]) -> None:
@@ -184,7 +258,17 @@ class CollectionIndexer:
                 if link.text:
                     by_voice[self._lookup.cell_number(link.host), entry.host].append(_named(link))
         for (number, host), named in by_voice.items():
-            self._cells[number].anchors.add(host, named)
+            if number in self._by_number:
+                self._by_number[number].anchors.add(host, named)
+            elif self._outgoing is not None:
+                self._outgoing.add(number, host, named)
+
+
+def _borrowed(cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+    """Entries that another node had of pages whose copies are not here, if they are of the copy that counts."""
+    found = {change.key: cell.borrowed.get(change.key) for change in changes}
+    digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}
+    return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
 
 
 def is_wanted(state: int, status: int, noindex: int) -> bool:

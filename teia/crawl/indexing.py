@@ -1,6 +1,6 @@
 """The indexer as a process of its own, and how a crawl starts and ends it.
 
-    python -m teia.crawl.indexing PARENT DATA NAME...
+    python -m teia.crawl.indexing [--cells 0,3,5] PARENT DATA NAME...
 
 It follows the collections until its standard input is closed, then takes what is left and ends. Now and then it says in
 a line of JSON how far it is. It runs at a lower priority than the crawler, so on a busy machine pages are fetched first
@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,6 +36,9 @@ COMMIT_S = 2.0
 """So long a page waits at most for its commit; then it is searchable."""
 
 COMMIT_PAGES = 5_000
+QUIET_S = 5.0
+TRY_AGAIN_S = 10.0
+"""A node tries pages again that it lacks a copy of, some hundred at a time, when there is nothing else to do."""
 IDLE_S = 0.25
 SAY_S = 0.5
 NICENESS = 19
@@ -60,24 +63,36 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
 class Following:
     """One collection being followed: takes changes, commits in time, ranks pages now and then."""
 
-    def __init__(self, root: Root, name: str, clock: Clock) -> None:
+    def __init__(self, root: Root, name: str, clock: Clock, cells: Collection[int] | None = None) -> None:
+        """`cells` are those that a node of a cluster keeps; then whoever has the first ranks for all nodes."""
         config = saved(root, name).config
         self._clock = clock
         self.rereader = Rereader(reading_of(config), config, clock)
-        self.indexer = CollectionIndexer(root, name, self.rereader)
-        self._ranker = Ranker(root.collection(name), clock)
-        self._trainer = Trainer(root.collection(name), clock) if config.index.semantics else None
-        self._committed = clock.ticks_s()
+        self.indexer = CollectionIndexer(root, name, self.rereader, cells)
+        self._ranker = Ranker(root.collection(name), clock, cells) if cells is None or 0 in cells else None
+        learns = config.index.semantics and cells is None
+        self._trainer = Trainer(root.collection(name), clock) if learns else None
+        self._committed = self._taken_at = clock.ticks_s()
         self._uncommitted = 0
+        self._is_node = cells is not None
+        self._try_at = 0.0
 
     async def turn(self) -> int:
         """Take what there is; returns how many changes that was."""
         taken = await self.indexer.step()
-        self._uncommitted += taken or self.indexer.refresh()
+        now = self._clock.ticks_s()
+        self._taken_at = now if taken else self._taken_at
+        # On one machine the last words on links are taken when the crawl ends; a node's never does.
+        everything = self._is_node and now - self._taken_at >= QUIET_S
+        self._uncommitted += taken or self.indexer.refresh(everything=everything)
+        if everything and now >= self._try_at:
+            self._try_at = now + TRY_AGAIN_S
+            self._uncommitted += await self.indexer.try_lacking()
         waited_s = self._clock.ticks_s() - self._committed
         if self._uncommitted and (waited_s >= COMMIT_S or self._uncommitted >= COMMIT_PAGES):
             self.commit()
-        self._ranker.rank_if_due()
+        if self._ranker is not None:
+            self._ranker.rank_if_due()
         if self._trainer is not None:
             self._trainer.train_if_due()
         return taken
@@ -93,24 +108,28 @@ class Following:
         self.commit()
         while self.indexer.refresh(everything=True):
             self.commit()
-        self._ranker.rank()
+        if self._ranker is not None:
+            self._ranker.rank()
         if self._trainer is not None:
             self._trainer.train()
 
     async def close(self) -> None:
-        self._ranker.close()
+        if self._ranker is not None:
+            self._ranker.close()
         if self._trainer is not None:
             self._trainer.close()
         self.indexer.close()
         await self.rereader.close()
 
 
-async def follow(root: Root, names: Sequence[str], clock: Clock, until: asyncio.Event) -> None:
+async def follow(
+    root: Root, names: Sequence[str], clock: Clock, until: asyncio.Event, cells: Collection[int] | None = None
+) -> None:
     """Follow collections until an event, then finish."""
     with ExitStack() as locks:
         for name in names:
             locks.enter_context(indexing_lock(root, name))
-        following = [Following(root, name, clock) for name in names]
+        following = [Following(root, name, clock, cells) for name in names]
         try:
             said = 0.0
             while not until.is_set():
@@ -144,21 +163,25 @@ async def _until_input_closes(closed: asyncio.Event) -> None:
     closed.set()
 
 
-async def _main(root: Root, names: Sequence[str]) -> None:
+async def _main(root: Root, names: Sequence[str], cells: Collection[int] | None) -> None:
     closed = asyncio.Event()
     listening = asyncio.create_task(_until_input_closes(closed))
     try:
-        await follow(root, names, WallClock(), closed)
+        await follow(root, names, WallClock(), closed, cells)
     finally:
         listening.cancel()
 
 
 def main(arguments: Sequence[str]) -> int:
+    cells = None
+    if arguments[0] == "--cells":
+        cells = frozenset(int(each) for each in arguments[1].split(","))
+        arguments = arguments[2:]
     parent, data, *names = arguments
     die_with_parent(int(parent))
     os.nice(NICENESS)
     try:
-        asyncio.run(_main(open_root(Path(data)), names))
+        asyncio.run(_main(open_root(Path(data)), names, cells))
     except TeiaError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 1

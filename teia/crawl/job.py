@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from teia.config import LimitSettings
 from teia.crawl.entries import entry_of
 from teia.crawl.links import FOUND_BY, MAX_OUTLINKS, outlink_line
-from teia.crawl.messages import FoundLink, Judged, Reading, Result, Task, decode_reading, decode_task, encode
+from teia.crawl.messages import FoundLink, Judged, Reading, Result, Task, Told, decode_reading, decode_task, encode
 from teia.frontier.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SITEMAP
 from teia.frontier.scope import Scope, compile_scope
@@ -30,8 +30,9 @@ from teia.parse.headers import Headers, parse_head
 from teia.parse.parsing import ParseResult, parse_document
 from teia.parse.processors import Processors, with_users
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
+from teia.signals.trust import Kind
 from teia.store.warc import Members, RevisitOf, page_members
-from teia.urls import host_of, key_of, resolve
+from teia.urls import host_of, key_of, resolve, site_of
 
 if TYPE_CHECKING:
     from teia.crawl.focus import Lens
@@ -41,6 +42,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_READINGS = 16
 MAX_PLACES = 4_096
 """URLs whose place a child remembers, for each way of reading: menus are on every page of a site. 2 MB when full."""
+
+MAX_TOLD = 50_000
+"""Entries of one sitemap or feed whose dates are looked at."""
 
 NOT_KEPT = Members(b"", (), ())
 """Instead of records, in a collection that keeps no answers."""
@@ -118,7 +122,24 @@ def _read_page(task: Task, how: Compiled) -> Result:
     size = len(parsed.decoded.payload)
     entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
     headers = parsed.head.headers
-    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry)
+    told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
+    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, told)
+
+
+def _told(task: Task, how: Compiled, parsed: ParseResult) -> Told | None:
+    """What a sitemap or feed says of the pages of its own site; nobody speaks for another."""
+    if not 200 <= task.status < 300:
+        return None
+    dates, foreign, site = [], 0, site_of(host_of(task.url))
+    for each in parsed.entries[:MAX_TOLD]:
+        if site_of(host_of(each.url)) != site:
+            foreign += 1
+            continue
+        place = how.place_of(each.url) if each.modified_s is not None else None
+        if isinstance(place, Place) and each.modified_s is not None:
+            dates.append((place.host, place.key, each.modified_s))
+    kind = Kind.FEED if "feed" in parsed.page.metadata else Kind.SITEMAP
+    return Told(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign)
 
 
 def _read_entry(task: Task, how: Compiled) -> Result:
@@ -341,6 +362,7 @@ def _result(
     chosen: Chosen | None = None,
     judged: Judged | None = None,
     entry: bytes = b"",
+    told: Told | None = None,
 ) -> Result:
     chosen = chosen or Chosen([])
     return Result(
@@ -372,4 +394,5 @@ def _result(
         chosen.traps,
         entry,
         _sketch_of(page) if task.is_revisit else b"",
+        told,
     )

@@ -13,6 +13,9 @@ from teia.records import Outcome
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.urls import site_of
 
+CACHED = "cached"
+"""The kind of row that is a page out of the operator's cache proxy (C7): no request to its server."""
+
 ROLL_OUT_ROWS = 50_000
 ROLL_OUT_AT_END = 5_000
 """How many rows are worth a file when a crawl ends; fewer stay with the frontier, where every reader sees them too.
@@ -51,7 +54,7 @@ def log_row(visit: Visit, archived: Archived) -> FetchRow | None:
         outcome=visit.outcome,
         status=fetched.status or None,
         tarantula_code=_CODES.get(visit.outcome),
-        kind=item.purpose,
+        kind=CACHED if visit.from_cache else item.purpose,
         address=visit.address or None,
         cell=visit.queue.cell,
         depth=item.depth,

@@ -20,7 +20,7 @@ from teia.crawl.schedule import schedule_of
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import Overrides, proxy_of
 from teia.frontier.hostrules import host_delays
 from teia.frontier.order import focused, order_named
 from teia.frontier.reconsider import Judged
@@ -177,6 +177,7 @@ def _encoded(config: Config) -> bytes:
             config.archive.answers,
             config.parse.processors,
             index=config.index.enabled,
+            signals=config.refresh.keep and config.refresh.signals,
         )
     )
 
@@ -199,7 +200,10 @@ def check(config: Config) -> None:
         from teia.crawl.learning import check_focus
 
         check_focus(config)
+    if not config.courtesy.contact.strip():
+        raise ConfigError("courtesy.contact is empty; say where owners of servers can reach you: a page or an address")
     AddressGuard(config.fetch.allow_nets)
+    proxy_of(config.signals.proxy)
     Networks(config.courtesy.cdn_nets)
     host_delays(config.courtesy.host_delays)
     Overrides.parse(config.fetch.resolve)

@@ -59,6 +59,7 @@ class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
     processors: tuple[str, ...] = ()
     focus: Focus | None = None
     index: bool = False
+    signals: bool = False
 
 
 class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -83,6 +84,18 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
     by: int
 
 
+class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a sitemap or feed says of its site's pages: (host, key, when it changed). `kind` is of signals/trust.py.
+
+    `broken` dates cannot be read; `foreign` pages are of other sites, of which it has nothing to say.
+    """
+
+    kind: int
+    dates: list[tuple[str, int, float]]
+    broken: int
+    foreign: int
+
+
 class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a focused crawl thinks of a page: relevance and kind, and of its links, in their order, the scores.
 
@@ -102,7 +115,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
     `entry` is what the index is to know of the page (index/entry.py). `sketch` is of the text, where the page was
-    visited before (refresh/mask.py).
+    visited before (refresh/mask.py). `told` is what a sitemap or feed says, where somebody listens.
     """
 
     outcome: str
@@ -133,6 +146,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
     traps: dict[str, int] = {}
     entry: bytes = b""
     sketch: bytes = b""
+    told: Told | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
+from teia.crawl.listening import Heard
 from teia.crawl.visits import Visit
 from teia.errors import CorruptFile
 from teia.frontier import histories
@@ -54,7 +55,10 @@ def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) 
     if saw in {Sight.NOT_MODIFIED, Sight.SAME_BYTES, Sight.SAME_TEXT}:
         unchanged(of_page, sketch or of_page.sketch)
     modified_s = parse_date(page.last_modified) if saw is Sight.CHANGED else None
-    changed = history.observe(saw, settled.time_s, modified_s)
+    heard, before_visit = Heard(frontier, place), replace(history)
+    quiet_until_s = heard.quiet_until_s(history.visited_s)
+    changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
+    heard.learn(before_visit, settled.time_s, changed=changed)
     _compare_validators(of_host.trust, known, page)
     histories.keep(frontier, place, history.encode(), of_page.encode())
     of_host.keep()

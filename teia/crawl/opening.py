@@ -14,12 +14,14 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, c
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl import JOB
+from teia.crawl.announced import announcing
 from teia.crawl.cells import Cell
 from teia.crawl.closing import indexing
+from teia.crawl.collector import collecting
 from teia.crawl.commit import Committed, Committer
 from teia.crawl.crawl import Crawl, rest_of
 from teia.crawl.descriptors import PER_CHILD, open_now, raise_limit, share_out
-from teia.crawl.engine import MAX_IN_FLIGHT, Crawler
+from teia.crawl.engine import Crawler
 from teia.crawl.hints import agree_on_kinds
 from teia.crawl.logrows import ROLL_OUT_AT_END, roll_out
 from teia.crawl.meaning import meaning_of, remove_old_copies, user_agent
@@ -30,7 +32,7 @@ from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import Overrides, proxy_of
 from teia.frontier.hostrules import courtesy_of_all
 from teia.frontier.ledger import InForce, Ledger, Rest
 from teia.frontier.order import focused, order_named, pagerank
@@ -96,6 +98,7 @@ def open_crawls(
             crawl.add_seeds(list(meaning.seeds))
             if config.sites.aliases:
                 crawl.know_aliases()
+            stack.enter_context(announcing(committer.wishes.announced, folder.signals, config, crawl.holds))
             crawls.append(crawl)
         yield crawls
         for crawl in crawls:
@@ -190,19 +193,16 @@ async def open_crawler(
             schedule = Schedule(Politeness(courtesy_of_all(configs)), shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock)
             ledger.note_courtesy(InForce(clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host))
-            guard = AddressGuard(shared.fetch.allow_nets)
+            caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
+            guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             resolver = CaresResolver(clock, shared.fetch.dns or None)
             children = shared.parse.children or os.cpu_count() or 1
             used = open_now() + PER_CHILD * children
-            sockets = share_out(descriptors, used, MAX_IN_FLIGHT, shared.fetch.keep_alive)
+            sockets = share_out(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
             fetcher = CurlFetcher(
-                guard,
-                shared.limits,
-                clock,
-                user_agent(shared.courtesy),
-                keep_alive=sockets.keep_alive,
-                concurrency=sockets.at_once,
-            )
+                guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
+                concurrency=sockets.at_once, bind=shared.fetch.bind,
+            )  # fmt: skip
             pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock, zygote)
             await pool.start()
             destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
@@ -213,9 +213,11 @@ async def open_crawler(
                 cells = [cell for crawl in crawls for cell in crawl.committer.cells]
                 async with indexing(cells, clock):
                     metrics, at_once = Metrics(), sockets.at_once
-                    yield Crawler(
+                    crawler = Crawler(
                         crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, chance, disk, at_once
                     )
+                    async with collecting(crawler, fetcher, robots, schedule, clock):
+                        yield crawler
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
                 if is_clean:
                     ledger.write(running_rests(schedule.politeness, clock))

@@ -154,7 +154,7 @@ def page_detail(
         out_nofollow=len({link.url for link in links if link.nofollow}),
         identity=_identity(lookup, entry),
         near_copies=_near_copies(lookup, entry),
-        robots=_robots(lookup, entry, config),
+        robots=robots_word(lookup, entry, config),
     )
 
 
@@ -242,7 +242,7 @@ def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
     return NearCopies(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
 
 
-def _robots(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsWord | None:
+def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsWord | None:
     """What robots.txt says of a page; None where it was not read, or is not obeyed."""
     parts = split(entry.url)
     wanted = f"{parts.scheme}://{parts.authority}"

@@ -1,22 +1,26 @@
 """What is computed over a whole collection and helps to rank its pages, renewed beside the indexer.
 
 PageRank takes half a minute for a million pages, in a thread of its own. It is due when the link files have grown by a
-tenth since the last time, and not sooner than a multiple of what that took: ranks are worth a small part of a machine.
+tenth since the last time, or stay as they are after a change, and not sooner than a multiple of what that took: ranks
+are worth a small part of a machine.
 The model of meaning, where the collection wants one, takes minutes; it is learnt anew when the pages have doubled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from teia.clock import Clock
+from teia.graph.linkfile import START
 from teia.graph.pagerank import Ranks
 from teia.graph.renewal import renew_ranks
-from teia.store.root import CollectionFolder
+from teia.store.root import CellFolder, CollectionFolder
 
 GROWTH = 1.1
 AT_LEAST_S = 60.0
+SETTLED_S = 30.0
 TIMES_ITS_COST = 20.0
 TRAIN_EVERY_S = 600.0
 SEED = 20_261
@@ -27,31 +31,53 @@ def rank_file(collection: CollectionFolder) -> Path:
     return collection.ranks
 
 
+def link_file(cell: CellFolder) -> Path:
+    return cell.index / "links.bin"
+
+
+def link_copy(collection: CollectionFolder, cell: int) -> Path:
+    """Where the link file of a cell lies that another node keeps."""
+    return collection.path / "links" / f"{cell:02d}.bin"
+
+
 class Ranker:
     """Keeps the ranks of one collection; `close` waits for a renewal that is under way."""
 
-    def __init__(self, collection: CollectionFolder, clock: Clock) -> None:
-        self._files = [folder.index / "links.bin" for folder in collection.cells()]
+    def __init__(self, collection: CollectionFolder, clock: Clock, kept: Collection[int] | None = None) -> None:
+        """`kept` are the cells that a node keeps; the links of the others are copies of their keepers' (cluster/)."""
+        self._files = [
+            link_file(folder) if kept is None or folder.number in kept else link_copy(collection, folder.number)
+            for folder in collection.cells()
+        ]
         self._ranks = rank_file(collection)
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "ranks")
         self._running: Future[Ranks] | None = None
         self._began = self._due_at = clock.ticks_s()
         self._ranked_bytes = 0
+        self._seen_bytes, self._seen_at = 0, clock.ticks_s()
 
     def rank_if_due(self) -> None:
         """Begin a renewal if there is reason to; called often."""
         self._take_result()
         now = self._clock.ticks_s()
-        if self._running is None and now >= self._due_at and self._size() > GROWTH * self._ranked_bytes:
+        if self._running is None and now >= self._due_at and self._is_other(now):
             self._begin()
+
+    def _is_other(self, now: float) -> bool:
+        """Whether there are a tenth more links than were ranked, or other ones that have stayed so for a while."""
+        size = self._size()
+        if size != self._seen_bytes:
+            self._seen_bytes, self._seen_at = size, now
+        is_settled = size != self._ranked_bytes and now - self._seen_at >= SETTLED_S
+        return size > GROWTH * self._ranked_bytes or is_settled
 
     def rank(self) -> None:
         """Bring the ranks up to the links as they are now, and wait for it."""
         if self._running is not None:
             self._running.result()
             self._take_result()
-        if self._size() != self._ranked_bytes:
+        if self._size() != self._ranked_bytes or not self._ranks.exists():
             self._begin()
             self._take_result(wait=True)
 
@@ -68,7 +94,8 @@ class Ranker:
         self._due_at = self._clock.ticks_s() + max(AT_LEAST_S, TIMES_ITS_COST * took_s)
 
     def _size(self) -> int:
-        return sum(path.stat().st_size for path in self._files if path.exists())
+        """Octets of links in all files; without any there is nothing to rank."""
+        return sum(path.stat().st_size - len(START) for path in self._files if path.exists())
 
     def close(self) -> None:
         self._thread.shutdown()

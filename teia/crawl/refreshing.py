@@ -29,6 +29,7 @@ import numpy as np
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl.cells import Cell
+from teia.crawl.heeding import BROUGHT_AT_ONCE, Heeding
 from teia.crawl.hostplan import (
     NO_SUMS,
     Columns,
@@ -37,10 +38,9 @@ from teia.crawl.hostplan import (
     Sums,
     Weigh,
     columns_of,
-    intervals,
     moves_of,
-    plan_host,
 )
+from teia.crawl.listening import hear
 from teia.crawl.observing import readable
 from teia.crawl.standing import Standing, standing_of
 from teia.crawl.visits import Visit
@@ -52,7 +52,7 @@ from teia.frontier.cell import FrontierCell
 from teia.frontier.database import sqlite_errors
 from teia.frontier.revisits import Held, Move
 from teia.frontier.schedule import HostQueue, Queued
-from teia.frontier.schema import LANE_DUE, STATE_DONE, STATE_FAILED
+from teia.frontier.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.frontier.taking import of_page
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
@@ -134,8 +134,8 @@ class Refresh:
     def __init__(self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh) -> None:
         self._config, self._settings = config, config.refresh
         self._clock = clock
-        self._weigh = weigh
-        self._cells = cells
+        self._weigh, self._cells = weigh, cells
+        self._heeding = Heeding(config.refresh)
         self._hosts: dict[tuple[int, int], Host] = {}
         self._plans: OrderedDict[Host, HostPlan] = OrderedDict()
         self._carried: OrderedDict[Host, Carried] = OrderedDict()
@@ -191,7 +191,7 @@ class Refresh:
             if not visit.queue.host_id:  # it was asked for a robots.txt alone
                 continue
             host = self._host(cell, visit.queue.host_id, visit.queue.host)
-            if visit.fetched is not None:
+            if visit.was_asked:
                 self._pace(host, visit)
             is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
             if visit.item.purpose == "page" and is_settled:
@@ -199,6 +199,8 @@ class Refresh:
                 self.kept += not visit.item.visits and is_kept(visit)
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        if self._heeding.is_on:
+            self._hear(cell, visits)
         if pages:
             self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
 
@@ -209,18 +211,34 @@ class Refresh:
         host.paced += 1
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
 
-    def _appoint(self, cell: Cell, hosts: Sequence[Host], rows: Sequence[Held]) -> None:
+    def _hear(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Listen to what sites say of their pages, and let those come sooner that are called changed."""
+        for visit in visits:
+            for news in hear(cell.frontier, visit, self._clock.now_s()):
+                host = self._host(cell, news.host_id, news.host)
+                places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
+                if rows:
+                    self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
+                    self._want(host)
+
+    def _appoint(self, cell: Cell, hosts: Sequence[Host], rows: Sequence[Held], *, only_sooner: bool = False) -> None:
+        """Say when pages are due; `only_sooner`: where that is sooner than was said before."""
         with readable(cell.frontier):
             columns = columns_of(rows, self._weigh)
         plans = [self._plan_of(host) for host in hosts]
         prior = _priors_of(plans, columns, self._of_all)
         trusted = np.array([plan is not None and plan.trusted for plan in plans])
         found = estimate(columns.histories, prior, trusted)
-        prices = [None if plan is None else plan.price for plan in plans]
-        interval_s = intervals(columns, found, prior, prices, self._settings)
+        interval_s = self._heeding.intervals(cell.frontier, hosts, plans, columns, found, prior)
         for number, (host, row) in enumerate(zip(hosts, rows, strict=True)):
             asked_s = max(row.last_visit_s, float(columns.fresh_s[number]))
-            revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), asked_s + float(interval_s[number]))
+            due_s = asked_s + float(interval_s[number])
+            if only_sooner and due_s * 1000 >= row.rank:
+                continue
+            revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
+            if only_sooner:
+                continue
             if host in self._carried:
                 weight, rate = float(columns.weight[number]), float(found.mean[number])
                 fresh_s = float(columns.fresh_s[number])
@@ -277,8 +295,10 @@ class Refresh:
     def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
         """Keys of pages in the order in which they are due; early ones only if there is nothing new."""
         first = revisits.next_known(host.cell.frontier.db, host.slot, host.host_id, limit + LOOKED_PAST, skip)
+        in_time = self._heeding.speakers(host.cell.frontier, host)
         ready_s = [
-            max(0.0 if not host.discovers else page.due_s, page.asked_s + self._settings.least_s) for page in first
+            max(page.due_s if host.discovers or page.key in in_time else 0.0, page.asked_s + self._settings.least_s)
+            for page in first
         ]
         ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]
         return ready[:limit], min(ready_s, default=None)
@@ -395,14 +415,14 @@ class Refresh:
             exchanged: list[Swap] = []
             if columns is not None and self.is_full:
                 exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
+            if columns is None:
+                return Made(host, None, [], None, total, None)
+            slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
+            made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
         finally:
             frontier.close()
-        if columns is None:
-            return Made(host, None, [], None, total, None)
-        slot_s *= max(1.0, total / len(columns)) / share
-        plan, found = plan_host(columns, of_all, trusted, slot_s, self._settings, now_s, warm)
-        prior = plan.priors.of(columns.kind)
-        interval_s = intervals(columns, found, prior, [plan.price] * len(columns), self._settings)
+        plan, found, interval_s, columns = made
+        slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART else None
         carried, standing = self._carry(columns, found, slot_s, now_s), standing_of(columns, found, slot_s, now_s)
         return Made(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)

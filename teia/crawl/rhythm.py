@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import floor, log10
 
 import msgspec
+import numpy as np
 
 from teia.frontier.cell import FrontierCell
 from teia.store.fetchlog import FetchRow, LogPart, log_files
@@ -42,8 +42,8 @@ def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list
 
 
 def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
-    rows = frontier.db.execute("SELECT row FROM log ORDER BY seq DESC LIMIT ?", (ROWS_LOOKED_AT,))
-    for (blob,) in rows:
+    sql = "SELECT row FROM (SELECT row FROM log ORDER BY seq DESC LIMIT ?) WHERE instr(row, ?)"
+    for (blob,) in frontier.db.execute(sql, (ROWS_LOOKED_AT, host.encode())):  # only those are read that may be its
         row = _decode(blob)
         if row.host == host:
             yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
@@ -54,14 +54,19 @@ def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[A
     files = log_files(LogPart(folder.log, int(serial[0]) if serial else 1))
     if not files:
         return []
-    import pyarrow.parquet as pq  # only where something was rolled out
+    import pyarrow as pa  # only where something was rolled out
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 
     columns = ["started", "ended", "outcome", "bytes", "rest_s", "rested_s"]
-    table = pq.read_table(files[-1], columns=columns, filters=[("host", "=", host)])
+    with pq.ParquetFile(files[-1], read_dictionary=["host", "outcome"]) as file:
+        table = file.read([*columns, "host"], use_threads=False)
+    table = table.filter(pc.equal(table.column("host"), host))
     table = table.slice(max(0, len(table) - KEPT))
-    started, ended, *others = (table.column(name).to_pylist() for name in columns)
-    times = zip((each.timestamp() for each in started), (each.timestamp() for each in ended), strict=True)
-    rows = [asked(*when, *rest) for when, *rest in zip(times, *others, strict=True)]
+    since_1970 = pa.timestamp("us", "UTC")
+    times = [table.column(name).cast(since_1970).cast(pa.int64()).to_pylist() for name in columns[:2]]
+    others = [table.column(name).to_pylist() for name in columns[2:]]
+    rows = [asked(began / 1e6, ended / 1e6, *rest) for began, ended, *rest in zip(*times, *others, strict=True)]
     return rows[::-1]
 
 
@@ -82,15 +87,14 @@ PER_DECADE = (1.0, 2.0, 5.0)
 
 def log_bins(values: Iterable[float]) -> list[Bin]:
     """Count positive values between 1, 2 and 5 of every power of ten; nothing below or above those there are."""
-    counts: dict[int, int] = {}
-    for value in values:
-        if value > 0:
-            decade = floor(log10(value))
-            step = sum(value >= each * 10.0**decade * (1 - 1e-12) for each in PER_DECADE) - 1
-            number = 3 * decade + max(step, 0)
-            counts[number] = counts.get(number, 0) + 1
-    if not counts:
+    found = np.fromiter(values, float)
+    found = found[found > 0]
+    if not len(found):
         return []
+    decade = np.floor(np.log10(found))
+    figures = found / 10.0**decade / (1 - 1e-12)
+    steps = 3 * decade + np.clip(np.searchsorted(PER_DECADE, figures, "right") - 1, 0, None)
+    counts = dict(zip(*(each.tolist() for each in np.unique(steps.astype(int), return_counts=True)), strict=True))
     return [(_edge(number), _edge(number + 1), counts.get(number, 0)) for number in range(min(counts), max(counts) + 1)]
 
 

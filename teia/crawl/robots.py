@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from teia.config import CourtesySettings, LimitSettings
 from teia.fetch.robots import RobotsRules, rules_from_answer
@@ -21,6 +22,14 @@ UNREACHABLE_WAITS = 2
 """An unreachable robots.txt is asked for again after so many of the crawl's first retry waits."""
 
 _NETWORK = frozenset({Outcome.DNS, Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS, Outcome.BLOCKED_ADDRESS})
+
+
+class Permission(Enum):
+    """What robots.txt says of the URL at the head of a host's buffer."""
+
+    GO = "go"
+    SETTLED = "settled"  # the head is another one now: this one was refused, or robots.txt comes before it
+    LATER = "later"  # robots.txt is on its way
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from teia.crawl.pageview import next_due
 from teia.crawl.reading import fetch_log
 from teia.crawl.soft404 import soft_404_note
 from teia.crawl.waiting import why_waiting
-from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
+from teia.frontier.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
 from teia.records import Role
 from teia.urls import split
 
@@ -28,6 +28,7 @@ _FOUND_BY = {
     BY_REDIRECT: "a redirect",
     BY_SITEMAP: "a sitemap",
     BY_FEED: "a feed",
+    BY_SIGNAL: "a signal",
 }
 _COLUMNS = (
     "started, ended, kind, attempt, address, outcome, status, bytes, decoded_bytes, rest_s, rested_s, links,"

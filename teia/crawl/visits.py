@@ -20,6 +20,7 @@ class Visit:
 
     Once a child has read the answer, `fetched` keeps its facts and lets go of its bytes.
     `is_final_robots`: this answer is what its origin's robots.txt says, not a redirect on the way to it.
+    `from_cache`: the answer came from the operator's cache proxy (C7), and its server was not asked for anything.
     """
 
     queue: HostQueue
@@ -36,6 +37,12 @@ class Visit:
     result: Result | None = None
     verdict: Verdict | None = None
     is_final_robots: bool = False
+    from_cache: bool = False
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a request was sent to the page's server, which counts for its rest, its budget and its account."""
+        return self.fetched is not None and not self.from_cache
 
     def let_go_of_bytes(self) -> None:
         """Drop head and body; up to two thousand visits wait for their commit at a time."""

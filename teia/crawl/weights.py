@@ -27,6 +27,8 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
         return _ByRank(ranks)
     if settings.weights == "file":
         return _ByFile(Path(settings.weights_file))
+    if settings.weights == "hits":
+        return _ByHits(ranks.parent / "hits.txt")
     return lambda pages: np.ones(len(pages))
 
 
@@ -71,6 +73,26 @@ class _ByFile:
             places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             is_there = self._keys[places] == keys
             weights[is_there] = self._weights[places[is_there]]
+        return weights
+
+
+class _ByHits:
+    """One more than how often people asked for a page, by the access logs that were taken in (import_hits.py)."""
+
+    def __init__(self, path: Path) -> None:
+        from teia.crawl.import_hits import read_hits
+
+        hits, _ = read_hits(path)
+        known = {key_of(url): number for url, number in hits.items()}
+        self._keys = np.array(sorted(known), dtype=np.int64)
+        self._hits = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
+
+    def __call__(self, pages: Sequence[Held]) -> Floats:
+        weights = np.ones(len(pages))
+        if len(self._keys):
+            keys = np.array([page.key for page in pages], dtype=np.int64)
+            places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            weights += np.where(self._keys[places] == keys, self._hits[places], 0.0)
         return weights
 
 

@@ -1,4 +1,4 @@
-"""What people want of a crawl: pages visited now (*Check now* of a page's page), deeds on many URLs (bulk.py).
+"""What a crawl is told: pages that people want visited now, deeds on many URLs (bulk.py), announcements (announced.py).
 
 A wish is a row of `control.sqlite` until the crawler has it in its frontier, whenever one runs; there it is a URL that
 is due like others. So it is asked for when its server may be asked next: courtesy is not shortened.
@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
+from teia.crawl.announced import Announced
 from teia.crawl.bulk import BulkWork, waiting
 from teia.crawl.cells import Cell
 from teia.crawl.control import KEPT_S, Control
@@ -36,10 +37,11 @@ class Wishes:
         self._granted: deque[int] = deque()
         self._known: set[int] = set()
         self.bulk = BulkWork(cells, clock)
+        self.announced = Announced(cells, starts, clock)
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._waiting) or self.bulk.is_waiting
+        return bool(self._waiting) or self.bulk.is_waiting or self.announced.is_waiting
 
     def take(self, wishes: Sequence[tuple[int, str]]) -> list[int]:
         """Take wishes as (number, URL), each once; returns the numbers of those that are in the frontier by now."""
@@ -64,7 +66,7 @@ class Wishes:
                 touched.append((cell, [host]))
             self._waiting.popleft()
             self._granted.append(number)
-        return touched + self.bulk.work()
+        return touched + self.bulk.work() + self.announced.work()
 
     def take_changed(self) -> set[str]:
         """Hosts whose queues on disk are not what they were; each once."""

@@ -35,7 +35,7 @@ from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import Ending, Stop, Verdict, judge
 from teia.fetch.places import Places
-from teia.fetch.wire import Headers, Pin, pin_for, request_head, request_headers
+from teia.fetch.wire import Headers, Pin, pin_for, place_asked, request_head, request_headers
 from teia.records import Fetched, Outcome
 
 IDLE_S = 60.0
@@ -58,6 +58,7 @@ class Transfer:
     """A libcurl handle with its hooks, and the request it carries now."""
 
     __slots__ = (
+        "_bind",
         "_checked",
         "_guard",
         "_opened",
@@ -76,7 +77,8 @@ class Transfer:
         "started_s",
     )
 
-    def __init__(self, guard: AddressGuard, answer: Answer) -> None:
+    def __init__(self, guard: AddressGuard, answer: Answer, bind: str = "") -> None:
+        self._bind = bind
         self._guard = guard
         self._checked = 0
         self._opened: socket.socket | None = None
@@ -124,13 +126,15 @@ class Transfer:
 
     def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
         family, kind, protocol, (address, port, *_) = wanted
-        refusal = self._guard.check(address, port)
+        refusal = self._guard.check(address, port, is_cache=self.request.cache_only)
         if refusal is not None or address != self.request.address or port != self.request.connect_port:
             self.answer.stop = Stop.ADDRESS
             return int(pycurl.SOCKET_BAD)
         self._drop_opened()
         try:
             self._opened = socket.socket(family, kind, protocol)
+            if self._bind and family == (socket.AF_INET6 if ":" in self._bind else socket.AF_INET):
+                self._opened.bind((self._bind, 0))
         except OSError as error:
             if error.errno != errno.EAFNOSUPPORT:  # a machine without IPv6 just cannot connect there
                 self.answer.stop = Stop.NO_SOCKET
@@ -167,6 +171,7 @@ class CurlFetcher:
         concurrency: int = 2_000,
         held_bytes: int = HELD_BYTES,
         ca_file: str | None = None,
+        bind: str = "",
     ) -> None:
         if not (user_agent.isascii() and user_agent.isprintable()):
             raise ConfigError(f"courtesy.contact: {user_agent!r} cannot be a User-Agent; use plain ASCII on one line")
@@ -175,6 +180,7 @@ class CurlFetcher:
         self._clock = clock
         self._user_agent = user_agent
         self._ca_file = ca_file or certifi.where()
+        self._bind = _own_address(bind)
         self._held = Held(held_bytes)
         self._places = {"http": Places(keep_alive, IDLE_S), "https": Places(keep_alive // 2, IDLE_S)}
         self._loop = asyncio.get_running_loop()
@@ -197,7 +203,8 @@ class CurlFetcher:
 
     def start(self, request: FetchRequest, done: Done) -> None:
         self._in_flight += 1
-        refusal = "fetcher closed" if self._closed else self._guard.check(request.address, request.connect_port)
+        place = (request.address, request.connect_port)
+        refusal = "fetcher closed" if self._closed else self._guard.check(*place, is_cache=request.cache_only)
         if refusal is not None:
             outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
             self._fail(request, done, outcome, refusal)
@@ -258,7 +265,7 @@ class CurlFetcher:
 
     def _make(self) -> Transfer:
         """Return a new handle with everything that never changes; the only place where handles come from."""
-        transfer = Transfer(self._guard, Answer(self._limits, self._held))
+        transfer = Transfer(self._guard, Answer(self._limits, self._held), self._bind)
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
@@ -286,11 +293,13 @@ class CurlFetcher:
 
     def _prepare(self, transfer: Transfer, request: FetchRequest) -> None:
         """Tell libcurl what is different from the handle's last request."""
-        parts, setopt = urls.split(request.url), transfer.curl.setopt
-        keeps = self._places[parts.scheme].admit(parts.authority, self._clock.ticks_s())
+        asked, parts, setopt = place_asked(request), urls.split(request.url), transfer.curl.setopt
+        if request.cache_only:
+            parts = parts._replace(target=request.url)
+        keeps = self._places[asked.scheme].admit(asked.authority, self._clock.ticks_s())
         headers = request_headers(request, self._user_agent, keeps)
-        pin, connect_to = pin_for(parts, request)
-        setopt(pycurl.URL, request.url)
+        pin, connect_to = pin_for(asked, request)
+        setopt(pycurl.URL, f"http://{asked.authority}/" if request.cache_only else request.url)
         setopt(pycurl.REQUEST_TARGET, parts.target)  # libcurl would change the case of percent escapes
         setopt(pycurl.RESOLVE, pin.replacing(self._to_make_room_for(pin)))
         if connect_to != transfer.connect_to:
@@ -379,6 +388,17 @@ class CurlFetcher:
     def _deliver(self, done: Done, fetched: Fetched) -> None:
         self._in_flight -= 1
         done(fetched)
+
+
+def _own_address(bind: str) -> str:
+    """An address that requests can be sent from; ConfigError if it is none of this machine's."""
+    if bind:
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_STREAM) as trial:
+                trial.bind((bind, 0))
+        except OSError as error:
+            raise ConfigError(f"fetch.bind = {bind!r}: must be an address of this machine ({error})") from error
+    return bind
 
 
 def _printable(text: str) -> str:

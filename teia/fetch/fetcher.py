@@ -24,6 +24,7 @@ class FetchRequest:
     `--resolve` says so.
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
+    `cache_only`: the address is that of the operator's cache proxy, which is asked for what it has and no more.
     """
 
     url: str
@@ -34,6 +35,7 @@ class FetchRequest:
     max_body_bytes: int = 10 * 2**20
     accept: str = ACCEPT
     types: tuple[str, ...] = ()
+    cache_only: bool = False
 
     @property
     def is_conditional(self) -> bool:

@@ -11,6 +11,10 @@ range was allowed by the operator, the IPv4 address inside must still pass by it
 
 `allow_nets` is the operator's word (`--allow-net 127.0.0.0/8`): inside these networks the address rule is lifted, and
 any port may be used but those of services that a crawler must never talk to and those where teia itself listens.
+
+`caches` are the operator's cache proxies (`signals.proxy`), address and port. They are near, so they may be on this
+machine or in its own network; but they are reached by requests that are meant for a cache alone (`is_cache`), and such
+requests reach nothing else. No page can lead to one.
 """
 
 from __future__ import annotations
@@ -90,6 +94,10 @@ def _ports(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
+CACHES_MAY_BE = frozenset({"loopback", "private", "shared by a carrier", "unique local"})
+CACHE_PORTS = frozenset({1080, 3128})
+"""Of those below, where a cache may listen."""
+
 FORBIDDEN_PORTS = frozenset(_ports(f"{_BROWSER_PORTS} {_SERVICE_PORTS}"))
 """The bad ports of the Fetch standard, then databases, queues, proxies, consoles and the control planes of clusters."""
 
@@ -149,30 +157,50 @@ def embedded(address: IPv6Address) -> Iterator[IPv4Address]:
 class AddressGuard:
     """Says no. `check` returns None where a connection may be opened, else the reason in a few words."""
 
-    def __init__(self, allow_nets: Sequence[str] = (), own_ports: Iterable[int] = OWN_PORTS) -> None:
+    def __init__(
+        self,
+        allow_nets: Sequence[str] = (),
+        own_ports: Iterable[int] = OWN_PORTS,
+        caches: Iterable[tuple[str, int]] = (),
+    ) -> None:
         try:
             self._allowed_4, self._allowed_6 = _split_families((net.strip(), net) for net in allow_nets)
         except ValueError as error:
             raise ConfigError(f"fetch.allow_nets: {error}; write networks like 127.0.0.0/8 or fd00::/8") from error
         self._own_ports = frozenset(own_ports)
+        self._caches = frozenset((ip_address(address), port) for address, port in caches)
         self._remembered = lru_cache(maxsize=REMEMBERED_CHECKS)(self._check)
 
-    def check(self, address: str, port: int) -> str | None:
-        return self._remembered(address, port)
+    def check(self, address: str, port: int, *, is_cache: bool = False) -> str | None:
+        return self._remembered(address, port, is_cache)
 
     def check_all(self, addresses: Iterable[str], port: int) -> str | None:
         """Judge a name by all its records: one forbidden address forbids the name."""
         return next((reason for reason in (self.check(address, port) for address in addresses) if reason), None)
 
-    def _check(self, address: str, port: int) -> str | None:
+    def _check(self, address: str, port: int, is_cache: bool) -> str | None:
         try:
             parsed = ip_address(address)
         except ValueError:
             return f"{address[:64]!r} is not an address"
         if isinstance(parsed, IPv6Address) and parsed.scope_id is not None:
             return f"{parsed} names an interface"
+        if is_cache or (parsed, port) in self._caches:
+            return self._check_cache(parsed, port, is_cache)
         allowed = self._is_allowed(parsed)
         return self._check_address(parsed, allowed) or self._check_port(port, allowed)
+
+    def _check_cache(self, address: Address, port: int, is_cache: bool) -> str | None:
+        if not is_cache:
+            return f"{address} port {port} is the cache proxy's"
+        if (address, port) not in self._caches:
+            return f"{address} port {port} is not the cache proxy of signals.proxy"
+        if port in self._own_ports:
+            return f"port {port} is teia's own"
+        if port in FORBIDDEN_PORTS - CACHE_PORTS or not 1 <= port <= 65_535:
+            return f"port {port} belongs to another service"
+        kind = (_FORBIDDEN_4 if address.version == 4 else _FORBIDDEN_6).find(int(address))
+        return self._check_address(address, self._is_allowed(address) or kind in CACHES_MAY_BE)
 
     def _is_allowed(self, address: Address) -> bool:
         ranges = self._allowed_4 if address.version == 4 else self._allowed_6

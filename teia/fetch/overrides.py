@@ -65,3 +65,13 @@ def split_address(text: str, key: str) -> tuple[str, int | None]:
     if port is not None and not 1 <= port <= 65_535:
         raise ConfigError(f"{key}: {port} is not a port; it must be between 1 and 65535")
     return address, port
+
+
+def proxy_of(text: str) -> tuple[str, int] | None:
+    """Read `signals.proxy`, an address and a port; None where there is none."""
+    if not text:
+        return None
+    address, port = split_address(text, "signals.proxy")
+    if port is None:
+        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, e.g. 127.0.0.1:3128")
+    return address, port

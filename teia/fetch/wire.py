@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from teia.fetch.fetcher import FetchRequest
-from teia.urls import Parts
+from teia.urls import Parts, split
 
 MAX_VALIDATOR_CHARS = 1024
 """An ETag or date longer than this is not sent back; its server gets an unconditional request."""
@@ -35,16 +35,28 @@ def common_headers(user_agent: str, accept: str, keep: bool) -> Headers:
 
 def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Headers:
     common = common_headers(user_agent, request.accept, keep)
-    if not request.is_conditional:
+    if not request.is_conditional and not request.cache_only:
         return common
     validators = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
     lines = [f"{name}: {value}".encode("latin-1") for name, value in validators if value and _may_be_sent(value)]
-    return _headers((*common.lines, *lines))
+    if not request.cache_only:
+        return _headers((*common.lines, *lines))
+    headers = _headers((*common.lines, b"Cache-Control: only-if-cached", *lines))
+    host = f"Host: {split(request.url).authority}".encode()
+    return Headers((host, *headers.lines), headers.block)  # libcurl would name the proxy
 
 
 def request_head(parts: Parts, headers: Headers) -> bytes:
     """Return the request head as it is on the wire."""
     return b"GET %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (parts.target.encode(), parts.authority.encode(), headers.block)
+
+
+def place_asked(request: FetchRequest) -> Parts:
+    """Whom the request goes to: the URL's own server, or the cache, whatever the URL's scheme is."""
+    if not request.cache_only:
+        return split(request.url)
+    address = f"[{request.address}]" if ":" in request.address else request.address
+    return Parts("http", address, request.connect_port, "/")
 
 
 def _headers(lines: tuple[bytes, ...]) -> Headers:

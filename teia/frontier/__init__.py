@@ -4,6 +4,7 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
 
     cell.py        one cell's database: hosts, URLs, their queue, their history; the truth, on disk (tables: schema.py)
     mail.py        links for other cells: written with their page, delivered afterwards, counted once (A3)
+    moving.py      a site that goes to another cell, with everything that is known of it (A4)
     database.py    the seam to SQLite: versions, and errors in words
     politeness.py  when a server and an address may be asked again; one request at a time (A7, C2)
     ledger.py      the same on disk, shared by all collections, so that death does not shorten a rest
@@ -17,6 +18,7 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
     aliases.py     names that may be one site: samples, evidence, decisions (A7)
     histories.py   what is kept of pages that were visited again, and of their hosts, for change rates (A13)
     revisits.py    known pages by the time they are due again, for crawls that keep them fresh (A13)
+    sayings.py     what sites say of their own pages, and how far that is believed (docs/signals.md)
     again.py       all known pages visited again, once, for runs of a schedule (F2)
     taking.py      URLs read from the queue on disk into a host's buffer
     soft404.py     how a host answers for what does not exist

@@ -24,6 +24,7 @@ from teia.frontier import nearer, revisits, trails
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, store_error
 from teia.frontier.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
 from teia.frontier.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
+from teia.frontier.sayings import TABLES
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import (
     BY_LINK,
@@ -137,7 +138,7 @@ class FrontierCell:
         self.journal = journal
         """Who publishes changes before they are committed, in a cluster; on one machine nobody does."""
         kind = sqlite3.Connection if journal is None else RecordingConnection
-        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind)
+        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, TABLES)
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}

@@ -21,9 +21,14 @@ _FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_P
 
 
 def open_database(
-    path: Path, ddl: str, version: int, pragmas: Sequence[str], factory: type[sqlite3.Connection] = sqlite3.Connection
+    path: Path,
+    ddl: str,
+    version: int,
+    pragmas: Sequence[str],
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+    added: str = "",
 ) -> sqlite3.Connection:
-    """Open a file for writing, and make its tables if it is new."""
+    """Open a file for writing, and make its tables if it is new; `added` ones where an older teia made it."""
     with sqlite_errors(path):
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
@@ -32,6 +37,7 @@ def open_database(
             if _version(db) == 0:
                 db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
             _check_version(path, db, version)
+            db.executescript(added)
         except BaseException:
             db.close()
             raise

@@ -14,6 +14,7 @@ name is stored once. Times are Unix seconds. `user_version` is the version of th
     visits  one row a visit; `saw` is what it saw, compared with the one before (refresh/history.py)
     histories, manners  pages that were visited again: what their change rates are learnt from, and which parts of
             their texts come and go; and the same of hosts, with how far their validators are trusted (histories.py)
+    said, speakers, voices  what sites say of their pages' changes, and how far it is believed (sayings.py)
     nearer  pages whose links lie nearer to a seed than is known (nearer.py)
     log     rows of the fetch log not yet rolled out to Parquet
     outbox  links for other cells, until those have them; `inbox` is how far each sender was heard
@@ -47,6 +48,9 @@ BY_SEED = 8
 BY_REDIRECT = 16
 BY_REQUISITE = 32
 """Who told us of a URL; a URL keeps every bit it ever got, because coverage is estimated from the overlap (C9)."""
+
+BY_SIGNAL = 128
+"""Somebody asked a cache for it, or told us of it (signals)."""
 
 AS_SITEMAP = 64
 """Beside them: robots.txt or an index of sitemaps says that the URL is one, so it is read as one, text or XML."""

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import LANE_NEW, LANE_REFRESH
 from teia.frontier.tails import url_from
 
-_ROWS = """
-    SELECT u.tail, q.key, q.lane, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
-           p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
-           coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
-                     AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+_REST = """
+    u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
+    p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
+    coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+"""
+_ROWS = f"""
+    SELECT u.tail, q.key, q.lane, q.rank, {_REST}
     FROM queue AS q
     JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
     LEFT JOIN pages AS p ON p.slot = q.slot AND p.host_id = q.host_id AND p.key = q.key
-"""
+"""  # noqa: S608  # our own text
 _OF_LANE = f"""
     {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank <= ? ORDER BY q.rank, q.key LIMIT ?
 """
 _OF_PAGE = f"""
     {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.key = ? AND q.rank = u.rank
         AND q.rank = (SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?)
+"""  # noqa: S608  # our own text
+_OF_URL = f"""
+    SELECT u.state, u.outcome, p.last_visit_s, u.tail, u.key, u.lane, u.rank, {_REST}
+    FROM urls AS u LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+    WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
 """  # noqa: S608  # our own text
 
 
@@ -41,6 +49,24 @@ def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int
     """A known page wherever it stands in the lane of those that are kept fresh; None if it does not."""
     row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
     return None if row is None else _queued(host, row)
+
+
+class KnownUrl(NamedTuple):
+    """A URL as it stands, in or out of the queue: its state, when it was last visited (0: never), and the rest."""
+
+    state: int
+    outcome: str
+    last_visit_s: float
+    item: Queued
+
+
+def of_url(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> KnownUrl | None:
+    """A URL wherever it stands; None if it is not known."""
+    row = db.execute(_OF_URL, (slot, host_id, key)).fetchone()
+    if row is None:
+        return None
+    state, outcome, last_visit_s, *rest = row
+    return KnownUrl(state, outcome, last_visit_s or 0.0, _queued(host, tuple(rest)))
 
 
 def _queued(host: str, row: tuple[Any, ...]) -> Queued:

@@ -7,7 +7,8 @@ precision (docs/search.md).
 
 But the segments of an index never change, and an index is a list of them. So the lists of all cells are joined to one,
 in a temporary folder in which the files of all segments appear as links. The same pages then rank the same in however
-many cells they lie, and there is one search instead of many.
+many cells they lie, and there is one search instead of many. Where cells of other machines are to be reckoned with,
+one more segment stands for them (elsewhere.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import tantivy
 
 from teia.durable import disk_errors
 from teia.errors import IndexFailure
+from teia.index.elsewhere import Extent, extent_of, write_segment
 from teia.index.paging import expect_scattered_reads, read_ahead, read_words_ahead
 from teia.index.reader import META_FILE, IndexReader, has_index, identity_of, opened
 
@@ -42,6 +44,14 @@ class UnionReader(IndexReader):
         self.left_out: dict[str, str] = {}
         """By the name of a cell: why it is not searched."""
 
+        self._broken: dict[str, tuple[object, str]] = {}
+        """By the name of a cell whose files cannot be read: which commit that was, and why."""
+
+        self.elsewhere = Extent()
+        """What the view that was asked for last reckons with beside its own pages."""
+
+        self._wanted = Extent()
+        self._extents: tuple[Hashable, Extent] = (None, Extent())
         self._folders = dict(folders)
         self._metas = [str(folder / META_FILE) for folder in folders.values()]
         self._place = Path(tempfile.mkdtemp(prefix="teia-index-"))
@@ -55,14 +65,32 @@ class UnionReader(IndexReader):
         """Remove the temporary folder; searchers that are still used stay good."""
         self._cleaned()
 
+    def reckon_with(self, elsewhere: Extent) -> None:
+        """From the next view on take pages of other machines into account where lengths are compared."""
+        self._wanted = elsewhere
+
+    def extent(self) -> Extent:
+        """How much the pages of the newest view are, those elsewhere left out."""
+        searcher = self.searcher()
+        with self._lock:
+            state = self._seen_here()
+            if self._extents[0] != state or state is None:
+                self._extents = state, extent_of(searcher, self.schema, self.elsewhere)
+            return self._extents[1]
+
+    def _seen_here(self) -> Hashable:
+        """The part of the state that is of this machine; extents hang on it alone, so they do not change to and fro."""
+        return self._seen[0] if isinstance(self._seen, tuple) else None
+
     def _state(self) -> Hashable:
-        return tuple(map(identity_of, self._metas))
+        return tuple(map(identity_of, self._metas)), self._wanted
 
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         problem: Exception | None = None
         for _ in range(TRIES):
             try:
-                names, new = self._joined()
+                wanted = self._wanted
+                names, new = self._joined(wanted)
                 index = index or opened(self._place)
                 index.reload()
             except (ValueError, OSError) as error:
@@ -72,10 +100,26 @@ class UnionReader(IndexReader):
                 expect_scattered_reads(self._folders.values())
                 read_words_ahead(new)
             self._clear_up(names)
+            self.elsewhere = wanted
             return index
+        if self._finds_broken():
+            return self._renewed(index)
         raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
 
-    def _joined(self) -> tuple[set[str], list[Path]]:
+    def _finds_broken(self) -> bool:
+        """Look at the cells one by one, for one whose files cannot be read; the others are searched without it."""
+        found = {}
+        for name, folder in self._folders.items():
+            if name not in self.left_out:
+                commit = identity_of(str(folder / META_FILE))
+                try:
+                    opened(folder).reload()
+                except (ValueError, OSError) as error:
+                    found[name] = (commit, f"its index cannot be read ({error}); `teia rebuild index` makes it again")
+        self._broken |= found
+        return bool(found)
+
+    def _joined(self, elsewhere: Extent) -> tuple[set[str], list[Path]]:
         """Write the list of all segments, and make links to their files; all names, and the files that are new."""
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
@@ -88,6 +132,10 @@ class UnionReader(IndexReader):
         with disk_errors(self._place, "written"):
             self._place.mkdir(exist_ok=True)  # whoever tidies up temporary folders may have taken it
             files = [file for folder, meta in metas.items() for file in _files(folder, meta)]
+            if elsewhere.pages:
+                segment, stand_ins = write_segment(self._place / "elsewhere", elsewhere)
+                joined["segments"].append(segment)
+                files += stand_ins
             new = [file for file in files if self._linked(file)]
             read_ahead(new)
             temporary = self._place / f".{META_FILE}"
@@ -100,6 +148,10 @@ class UnionReader(IndexReader):
         self.left_out.pop(name, None)
         if not has_index(folder):
             self.left_out[name] = "it has no index of this version yet"
+            return None
+        commit, why = self._broken.get(name, (None, ""))
+        if why and commit == identity_of(str(folder / META_FILE)):
+            self.left_out[name] = why
             return None
         try:
             meta: Meta = json.loads((folder / META_FILE).read_bytes())

@@ -31,8 +31,10 @@ class Beside:
         roots: Mapping[str, bytes],
         frame: Callable[[UrlSpace], Frame],
         rewritten_s: Callable[[UrlSpace, int, float], float],
+        told_s: Callable[[float], float],
     ) -> None:
         self._spec, self._graph, self._roots, self._frame, self._rewritten_s = spec, graph, roots, frame, rewritten_s
+        self._told_s = told_s
         self._answers: dict[Kind, Callable[[Place, float], Answer]] = {
             Kind.ROBOTS: self._robots,
             Kind.SITEMAP: self._sitemap,
@@ -95,7 +97,8 @@ class Beside:
             return Answer(200, headers_of(space.host, "application/xml"), sitemaps.index(root, count))
         first = (number or 0) * per_file
         slots = range(first, min(first + per_file, space.size))
-        body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), now_s)
+        told_s = self._told_s(now_s)
+        body = sitemaps.part(space, root, slots, lambda slot: self._rewritten_s(space, slot, now_s), told_s)
         return Answer(200, headers_of(space.host, "application/xml"), body)
 
     def _feed(self, place: Place, now_s: float) -> Answer:

@@ -5,12 +5,19 @@ On loopback everybody is next door, so a client's region is told by the address 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
 from teia.lab.hosts import Host
 from teia.lab.spec import RegionsSpec
 
 _REMEMBERED_CLIENTS = 4096
+
+
+def as_countries(hosts: Iterable[Host], names: tuple[str, ...]) -> str:
+    """Where servers are, as `teia node --countries` reads it: a network and its region in each line."""
+    places = {host.address: host.region for host in hosts}
+    return "".join(f"{address}/32,{names[region]}\n" for address, region in places.items())
 
 
 class Regions:

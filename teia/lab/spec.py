@@ -131,6 +131,9 @@ class SitemapsSpec:
     lying: float = share(0.1, "with the present time as lastmod of every page")
     bare: float = share(0.1, "without lastmod")
     urls_per_file: int = setting(1_000, "URLs of a file; a larger site has an index", at_least=10, at_most=50_000)
+    fast_dates: bool = setting(
+        False, "whether sitemaps and feeds go by a calendar that is as fast as time_factor, for crawlers that do too"
+    )
 
 
 @dataclass(frozen=True, slots=True)

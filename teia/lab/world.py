@@ -61,7 +61,7 @@ class World:
         self._frames: dict[int, Frame] = {}
         self._shared: dict[bytes, bytes] = {}
         self._html = [html_headers(host) for host in self.hosts]
-        self._beside = Beside(spec, self.graph, self.roots, self.frame, self._rewritten_s)
+        self._beside = Beside(spec, self.graph, self.roots, self.frame, self._rewritten_s, self.told_s)
         self._days_per_s = spec.time_factor / DAY_S
         self._is_instant = self.regions.are_one and not any(host.delay_s for host in self.hosts)
 
@@ -130,7 +130,13 @@ class World:
         return self.changes.state(space.host.content, slot, (now_s - self.epoch_s) * self._days_per_s)
 
     def _rewritten_s(self, space: UrlSpace, slot: int, now_s: float) -> float:
-        return self.time_s(self.state(space, slot, now_s).rewritten)
+        return self.told_s(self.time_s(self.state(space, slot, now_s).rewritten))
+
+    def told_s(self, moment_s: float) -> float:
+        """A moment as sitemaps and feeds tell it: on a calendar that may be as fast as the world."""
+        if not self.spec.sitemaps.fast_dates:
+            return moment_s
+        return self.epoch_s + (moment_s - self.epoch_s) * self.spec.time_factor
 
     def _text(self, place: Place, request: Request, now_s: float) -> Answer:
         """Answer with a page or a PDF: 304, or the body, compressed where host and client agree."""

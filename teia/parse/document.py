@@ -36,6 +36,7 @@ class Entry:
     url: str
     modified_s: float | None = None
     title: str = ""
+    is_broken_date: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ class _Item:
     def modified_s(self) -> float | None:
         return next((when for name in _DATES if (when := parse_date(self.values.get(name, ""))) is not None), None)
 
+    def has_broken_date(self) -> bool:
+        return self.modified_s() is None and any(self.values.get(name, "").strip() for name in _DATES)
+
 
 @dataclass(slots=True)
 class _Reader:
@@ -122,7 +125,7 @@ def _entries(item: _Item, links: LinkCollector) -> list[Entry]:
         url = links.resolved(reference)
         if url is not None:
             links.add(reference, LinkKind.FEED, title[:200])
-            found.append(Entry(url, item.modified_s(), title))
+            found.append(Entry(url, item.modified_s(), title, item.has_broken_date()))
     return found
 
 

@@ -103,6 +103,7 @@ def _findings(found: list[tuple[str, str]], kind: str, document: Document, trunc
         url = links.resolved(location)
         if url is not None:
             links.add(location, LinkKind.SITEMAP)
-            entries.append(Entry(url, parse_date(modified)))
+            modified_s = parse_date(modified)
+            entries.append(Entry(url, modified_s, is_broken_date=modified_s is None and bool(modified.strip())))
     cut = ((truncated,) if truncated else ()) + (("links",) if len(found) > MAX_URLS else ())
     return Findings(metadata={"sitemap": kind}, links=links.links(), entries=tuple(entries), truncated=cut)

@@ -33,6 +33,9 @@ from teia.records import NOT_MODIFIED
 DAY_S = 86_400.0
 HALF_LIFE_S = 90 * DAY_S
 MAX_GAPS = 32
+SHORTEST_GAP = 1e-3
+"""The part of an interval that is left of it, however well it is known when the page changed."""
+
 CLOCK_ERROR_S = 120.0
 """How far a server's clock may be ahead of ours before a Last-Modified in the future is not believed."""
 
@@ -113,12 +116,20 @@ class History:
         return cls(first_visit_s, first_visit_s)
 
     def observe(
-        self, sight: Sight, now_s: float, modified_s: float | None = None, half_life_s: float = HALF_LIFE_S
+        self,
+        sight: Sight,
+        now_s: float,
+        modified_s: float | None = None,
+        half_life_s: float = HALF_LIFE_S,
+        *,
+        quiet_until_s: float = 0.0,
     ) -> bool:
         """Add a visit; returns whether it found a change. `modified_s` is the answer's Last-Modified.
 
         That a page is gone is a change once, and so is its return. A visit that is no later than the last one, as after
-        a step of the clock, tells nothing about a rate.
+        a step of the clock, tells nothing about a rate. `quiet_until_s`: until then there was no change, by somebody
+        who is believed. Such a visit comes because of the change; without that, every page would seem to change as
+        often as it is visited.
         """
         changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
         self.is_gone = sight is Sight.GONE
@@ -128,7 +139,9 @@ class History:
         self._fade(0.5 ** (interval_s / half_life_s))
         self.visits += 1.0
         if changed:
-            self._add_change(interval_s, _believable_age(modified_s, self.visited_s, now_s))
+            quiet_s = min(max(0.0, quiet_until_s - self.visited_s), interval_s * (1.0 - SHORTEST_GAP))
+            self.quiet_s += quiet_s
+            self._add_change(interval_s - quiet_s, _believable_age(modified_s, self.visited_s + quiet_s, now_s))
             self.changed_s = now_s
         else:
             self.quiet_s += interval_s

@@ -29,13 +29,19 @@ def page_count(searcher: tantivy.Searcher) -> int:
     return searcher.doc_freq("within", ROOT)
 
 
+def every_page(schema: tantivy.Schema) -> IndexQuery:
+    """All pages of an index. tantivy's own query for that would find those elsewhere too, which are not there."""
+    return IndexQuery.term_query(schema, "within", ROOT)
+
+
 class Compiler:
     """Compiles for one view of one index."""
 
-    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher) -> None:
+    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher, elsewhere: int = 0) -> None:
+        """`elsewhere` are pages of other machines that the index reckons with (index/elsewhere.py)."""
         self._schema = schema
         self._searcher = searcher
-        self._pages = page_count(searcher)
+        self._pages = page_count(searcher) + elsewhere
         self._idfs: dict[tuple[str, str], float | None] = {}
 
     def query(self, plan: Plan) -> IndexQuery:
@@ -47,7 +53,7 @@ class Compiler:
                 return IndexQuery.empty_query()
             clauses.append((Occur.Must, scored))
         elif not any(occur == Occur.Must for occur, _ in clauses):
-            clauses.append((Occur.Must, IndexQuery.all_query()))
+            clauses.append((Occur.Must, every_page(self._schema)))
         excluded = (self._part(part) for part in plan.excluded)
         clauses += [(Occur.MustNot, query) for query in excluded if query is not None]
         return clauses[0][1] if len(clauses) == 1 else IndexQuery.boolean_query(clauses)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from teia.clock import Clock
 from teia.search.shards import Shard
@@ -24,22 +26,44 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
+Shards: TypeAlias = Sequence[Shard] | Callable[[], Sequence[Shard]]
+"""Those that there are; or who says which there are, where they come and go."""
+
+
 class Gateway:
     """The shards, and the threads that ask them."""
 
-    def __init__(self, shards: Sequence[Shard], clock: Clock) -> None:
-        self.shards = tuple(shards)
+    def __init__(self, shards: Shards, clock: Clock) -> None:
+        self._shards = shards if callable(shards) else tuple(shards)
+        threads = MAX_THREADS if callable(shards) else max(1, min(MAX_THREADS, THREADS_A_SHARD * len(shards)))
         self._clock = clock
-        self._threads = ThreadPoolExecutor(max(1, min(MAX_THREADS, THREADS_A_SHARD * len(self.shards))), "search")
+        self._threads = ThreadPoolExecutor(threads, "search")
         self._logged: dict[str, str] = {}
 
     def turn(self, seconds: float) -> Turn:
         """Begin a query that may take so long."""
-        return Turn(self.shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
+        shards = self._shards() if callable(self._shards) else self._shards
+        return Turn(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
 
     def close(self) -> None:
         """Let the threads go; a search that still runs ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[Answer]):
+    """What was asked and is still to come, and what makes an answer of it."""
+
+    future: Future[Any]  # Any: octets of somewhere else, or already the answer
+    finish: Callable[[Any], Answer]
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A shard somewhere else."""
+
+    def begun(self) -> Shard:
+        """The same, but each method sends its question and returns a `Pending`."""
 
 
 class Turn:
@@ -78,11 +102,16 @@ class Turn:
         return self._failed | {name: why for shard in self._live.values() for name, why in shard.left_out.items()}
 
     @property
+    def has_failed(self) -> bool:
+        """Whether a shard was left out."""
+        return bool(self._failed)
+
+    @property
     def left_s(self) -> float:
         return max(LEAST_WAIT_S, self._until_s - self._clock.ticks_s())
 
     def ask(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
-        """Ask all that still answer; the answers by the number of the shard."""
+        """Ask all that still answer the one thing that `call` does; the answers by the number of the shard."""
         return self.ask_each(dict.fromkeys(self._live, call))
 
     def ask_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
@@ -90,9 +119,17 @@ class Turn:
         wanted = {number: call for number, call in calls.items() if number in self._live}
         if len(self._shards) == 1:
             return self._asked_here(wanted)
-        asked = {number: self._threads.submit(call, self._live[number]) for number, call in wanted.items()}
-        wait(asked.values(), timeout=self.left_s)
-        return {number: future.result() for number, future in asked.items() if self._has_answered(number, future)}
+        asked = {number: self._begun(call, self._live[number]) for number, call in wanted.items()}
+        wait([pending.future for pending in asked.values()], timeout=self.left_s)
+        has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
+        finished = {number: partial(_finished, asked[number]) for number in has_answered}
+        return self._asked_here(finished)
+
+    def _begun(self, call: Callable[[Shard], Answer], shard: Shard) -> Pending[Answer]:
+        """Begin to ask: of a shard somewhere else, by sending the question; of one here, in a thread."""
+        if isinstance(shard, Remote):
+            return cast("Pending[Answer]", call(shard.begun()))
+        return Pending(self._threads.submit(call, shard), _as_it_is)
 
     def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Ask in this very thread."""
@@ -104,7 +141,7 @@ class Turn:
                 self._leave_out(number, _why(error))
         return answers
 
-    def _has_answered(self, number: int, future: Future[Answer]) -> bool:
+    def _has_answered(self, number: int, future: Future[Any]) -> bool:
         if not future.done():
             future.cancel()
             self._leave_out(number, "did not answer in time")
@@ -121,6 +158,14 @@ class Turn:
         if self._logged.get(name) != why:
             self._logged[name] = why
             logger.warning("shard left out name=%s why=%s", name, why)
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
+def _finished(pending: Pending[Answer], _: Shard) -> Answer:
+    return pending.finish(pending.future.result())
 
 
 def _why(error: BaseException) -> str:

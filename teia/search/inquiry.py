@@ -100,7 +100,10 @@ class Inquiry:
 
     def count(self, demand: Demand) -> Counts:
         """Count over all shards; what is known already is not asked again."""
-        return self.means.statistics.counts(demand, self._ask_counts)
+        counts = self.means.statistics.counts(demand, self._ask_counts)
+        if self.turn.has_failed:
+            self.means.statistics.forget()  # what was counted without a shard is not for the next query
+        return counts
 
     def _ask_counts(self, lacking: Demand) -> list[Counts]:
         return list(self.turn.ask(lambda shard: shard.counts(lacking)).values())

@@ -27,7 +27,7 @@ from teia.search.describe import describe
 from teia.search.expansion import is_worth_offering
 from teia.search.explaining import explained
 from teia.search.facets import facets_of
-from teia.search.gateway import Gateway, Turn
+from teia.search.gateway import Gateway, Shards, Turn
 from teia.search.inquiry import DEADLINE_S, Found, Inquiry, Means
 from teia.search.messages import Message, Told
 from teia.search.parser import parse
@@ -36,7 +36,6 @@ from teia.search.query import RESULT_WINDOW, Query
 from teia.search.ranking import Ranking
 from teia.search.results import Expansion, Hit, PageFacts, Results
 from teia.search.semantic import Model
-from teia.search.shards import Shard
 from teia.search.similar import Subject
 from teia.search.statistics import Statistics
 from teia.search.suggesting import FEW_RESULTS, Suggestions, suggestions
@@ -67,7 +66,7 @@ class Searcher:
 
     def __init__(
         self,
-        shards: Sequence[Shard],
+        shards: Shards,
         clock: Clock,
         *,
         ranking: Ranking | None = None,

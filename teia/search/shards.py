@@ -19,7 +19,7 @@ from teia.index.entry import Entry, decoded
 from teia.index.reader import IndexReader, Places
 from teia.index.union import UnionReader
 from teia.search.analysis import folded_of
-from teia.search.compile import NO_SCORE, Compiler
+from teia.search.compile import NO_SCORE, Compiler, every_page
 from teia.search.plan import Plan, leaves, matching
 from teia.search.query import ExactText
 from teia.search.ranking import Candidates, candidates_of
@@ -112,14 +112,14 @@ class LocalShard:
 
     def _languages(self, searcher: tantivy.Searcher, word: str) -> dict[str, int]:
         """How many pages of each language have a word."""
-        having = IndexQuery.all_query()
+        having = every_page(self._schema)
         if word != EVERY_PAGE:
             having = IndexQuery.term_query(self._schema, "exact", folded_of(word))
         return _values(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
 
     def candidates(self, plan: Plan, limit: int) -> Candidates:
         searcher = self._reader.searcher()
-        query = Compiler(self._schema, searcher).query(plan)
+        query = self._compiler(searcher).query(plan)
         by_date = "date_s" if plan.scored is None else None
         result = searcher.search(query, limit=limit, order_by_field=by_date)
         hits = result.hits
@@ -128,6 +128,10 @@ class LocalShard:
         self._remember(searcher, columns[0], addresses)
         total: int = result.count  # type: ignore[attr-defined]  # it is there; tantivy's stub forgets it
         return candidates_of(total, hits, *columns)
+
+    def _compiler(self, searcher: tantivy.Searcher) -> Compiler:
+        elsewhere = self._reader.elsewhere.pages if isinstance(self._reader, UnionReader) else 0
+        return Compiler(self._schema, searcher, elsewhere)
 
     def _remember(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
         """Keep where pages were found: some of them are shown next."""
@@ -164,11 +168,11 @@ class LocalShard:
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()
-        return _values(searcher, Compiler(self._schema, searcher).query(matching(plan)), FACETS, FACET_VALUES)
+        return _values(searcher, self._compiler(searcher).query(matching(plan)), FACETS, FACET_VALUES)
 
     def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         searcher = self._reader.last_searcher()
-        compiler = Compiler(self._schema, searcher)
+        compiler = self._compiler(searcher)
         queries = [compiler.leaf(leaf) for leaf in leaves(plan.scored)] if plan.scored is not None else []
         return {key: [self._score(searcher, key, query) for query in queries] for key in keys}
 

@@ -6,8 +6,9 @@ Words of the index have no accents; to be shown, a word is written as the pages 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from teia.index.entry import Entry
 from teia.search.gateway import Turn
@@ -66,12 +67,14 @@ def _spellings(turn: Turn, query: Query, word: str, pages: int) -> Iterator[Sugg
 def as_written(turn: Turn, folded: str) -> str:
     """A word with the accents that pages give it, or without where none has it."""
     plan = Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),)))
-
-    def example(shard: Shard) -> Mapping[int, Entry]:
-        return shard.entries(shard.candidates(plan, EXAMPLES).rows["key"].tolist())
-
+    found = turn.ask(lambda shard: shard.candidates(plan, EXAMPLES))
+    keys = {number: candidates.rows["key"].tolist() for number, candidates in found.items() if len(candidates.rows)}
     forms: Counter[str] = Counter()
-    for entries in turn.ask(example).values():
+    for entries in turn.ask_each({number: partial(_entries, some) for number, some in keys.items()}).values():
         for entry in entries.values():
             forms.update(forms_in(f"{entry.title}\n{entry.text[:EXAMPLE_CHARS]}", folded))
     return min(forms, key=lambda form: (-forms[form], form)) if forms else folded
+
+
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+    return shard.entries(keys)

@@ -119,6 +119,8 @@ class ArchiveWriter:
         self._waiting_bytes = 0
         self._descriptor = -1
         self._must_cut = False
+        self._least_serial = 0 if start is None else serial_of(start.file) or 0
+        """In a cluster the last committed file may be another node's; ours come after it."""
         with disk_errors(folder, "opened"):
             self._recover(start, past_damage)
 
@@ -127,7 +129,7 @@ class ArchiveWriter:
     def _recover(self, start: Position | None, past_damage: bool) -> None:
         if start is None:
             self._set_aside()
-        elif self._is_whole(start):
+        elif self._is_whole(start) and not (past_damage and self._is_brought(start)):
             self._remove_after(start)
             self._reopen(start)
             return
@@ -141,6 +143,10 @@ class ArchiveWriter:
     def _is_whole(self, start: Position) -> bool:
         path = self._folder / start.file
         return path.is_file() and path.stat().st_size >= start.offset
+
+    def _is_brought(self, start: Position) -> bool:
+        """Whether the committed file is a copy of another node's (teia/cluster/shipping.py), which is read-only."""
+        return not (self._folder / start.file).stat().st_mode & 0o200
 
     def _set_aside(self) -> None:
         for path in self._own_files():
@@ -170,6 +176,7 @@ class ArchiveWriter:
         """Create the next file with its warcinfo record, on the disk before anything is appended to it."""
         now_s = self._clock.now_s()
         taken = [serial_of(path.name.removesuffix(ASIDE)) or 0 for path in self._folder.iterdir()]
+        taken.append(self._least_serial)
         stamp = datetime.fromtimestamp(now_s, UTC).strftime("%Y%m%d%H%M%S")
         path = self._folder / f"{self._prefix}-{stamp}-{max(taken, default=0) + 1:05d}.warc.gz"
         first = warcinfo_member(path.name, now_s, self._about)

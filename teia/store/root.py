@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from teia.clock import iso_utc
 from teia.durable import disk_errors, sync_folder, write_atomically
 from teia.errors import StoreError
 
@@ -89,6 +90,11 @@ class CollectionFolder:
     def ranks(self) -> Path:
         """PageRank of its pages and of what they lead to; may be missing."""
         return self.path / "ranks.bin"
+
+    @property
+    def signals(self) -> Path:
+        """Signals that wait for the crawl, and counts of them; may be missing."""
+        return self.path / "signals.sqlite"
 
     @property
     def semantic(self) -> Path:
@@ -209,8 +215,9 @@ class Root:
             if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
                 raise StoreError(f"{path}: cannot be locked: {error.strerror}; is it on a network drive?") from error
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            since = iso_utc(os.fstat(descriptor).st_mtime)[:16].replace("T", " ")
             raise StoreError(
-                f"{self.path} is in use by process {holder}; stop it (teia stop --data {self.path}) "
+                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data {self.path}) "
                 "or choose another --data"
             ) from None
         with disk_errors(path, "written"):

@@ -344,13 +344,16 @@ class Charts:
                 Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
             )
             parts.append(_text(frame.left - 6, y + 4, show(value), "end"))
+        until = frame.x1 - 8 * len(across.label) - 12 if across.label else frame.x1
         for value in across.ticks(frame.ticks):
             x = across.place(value, frame.left, frame.x1)
             if across.kind == "time":
                 parts.append(_time_text(x, frame.height - 8, value, across))
-            else:
+            elif x <= until:
                 parts.append(_text(x, frame.height - 8, self._short(value), "middle"))
-        unit = up.label or across.label
+        if across.label:
+            parts.append(_text(frame.x1, frame.height - 8, across.label, "end"))
+        unit = up.label
         if up.low > 0 and up.kind != "log":
             unit = " · ".join(filter(None, (unit, self.gettext("not from 0"))))
         if unit:

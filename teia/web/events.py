@@ -167,24 +167,32 @@ def wanted(
     return names
 
 
+async def entered(
+    request: Request, visitor: OfVisitor, names: Annotated[list[str], Depends(wanted)]
+) -> AsyncIterator[tuple[Stream, list[str]]]:
+    """An open stream and its topics. It is left however the answer ends, also where nobody takes it to its end."""
+    hub: Hub = request.app.state.hub
+    stream = hub.enter(_session(request, visitor))
+    try:
+        yield stream, names
+    finally:
+        hub.leave(stream)
+
+
 async def events(
     request: Request,
     site: OfSite,
-    visitor: OfVisitor,
-    names: Annotated[list[str], Depends(wanted)],
+    opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
     c: Annotated[str, Query(max_length=100)] = "",
     of: Annotated[str, Query(max_length=4_000)] = "",
 ) -> AsyncIterator[ServerSentEvent]:
     """What changes of some topics, for as long as somebody listens."""
     hub: Hub = request.app.state.hub
-    stream = hub.enter(_session(request, visitor))
-    try:
-        phrases = phrases_for(language_of(request).tag)
-        async for event in _told(hub, stream, site, names, c, of, phrases):
-            yield event
-        yield ServerSentEvent(event="yield", data=None, raw_data="")
-    finally:
-        hub.leave(stream)
+    stream, names = opened
+    phrases = phrases_for(language_of(request).tag)
+    async for event in _told(hub, stream, site, names, c, of, phrases):
+        yield event
+    yield ServerSentEvent(event="yield", data=None, raw_data="")
 
 
 async def _told(

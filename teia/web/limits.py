@@ -7,6 +7,10 @@ BODY_BYTES = 1 << 20
 BODY_S = 20.0
 """To send it in."""
 TARGET_BYTES = 16 << 10
+SEARCH_TARGET_BYTES = 256 << 10
+QUERY_CHARS = 2_000
+"""Of an address; and of that of a search, for people paste whole texts. A page repeats so much of a query in its links,
+and no more: a longer one is cut there."""
 CONNECTIONS = 500
 
 REQUESTS_AT_ONCE = 120

@@ -72,9 +72,9 @@ def _waiting(_: Translate) -> tuple[str, ...]:
         _("its host is another name of {host}: see {url}"),
         _("longer than {n} characters"),
         _("more than {n} path segments"),
-        _("links_in: {n} of {total} pages are listed"),
-        _("links_in: pages still to be indexed: {n}"),
-        _("links_in: only the first {n} pages of the archive were looked through"),
+        _("of {total} pages that link here {n} are listed"),
+        _("pages that are not in the index yet may link here too: {n}"),
+        _("only the first {n} pages of the archive were looked through for links"),
         _("a soft 404: it looks like what its host shows for a page that cannot exist{like}, so it is not indexed"),
         _("{url} is not known in {collection}: {why}"),
         _("did you mean {what}"),
@@ -285,6 +285,8 @@ def _places(_: Translate) -> tuple[str, ...]:
         _("{n} s would do"),
         _("no delay would do, it answers too slowly"),
         _("{name} was crawled without an index; {hint}"),
+        *(_("the address is too long"), _("too many requests"), _("at most {n} bytes are taken")),
+        _("this server does not answer to {host}"),
         _("{name} has no index yet; crawl some pages first, or {hint}"),
     )
 

@@ -66,6 +66,7 @@ class Renderer:
             "said": lambda text: translations.gettext(text) if text else "",
             "told": partial(_told, phrases_for(locale.tag)),
         }
+        environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
         environment.globals |= {"unit_of": unit_of}
@@ -80,7 +81,7 @@ class Renderer:
             "view": view,
             "visitor": visitor,
             "path": request.url.path,
-            "here": request.url.path + (f"?{query}" if query else ""),
+            "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "theme": theme if theme in THEMES else THEMES[0],
             "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",

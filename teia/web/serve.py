@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import uvicorn
 
@@ -28,6 +29,9 @@ from teia.web.pages import collections
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.supervisor import Supervisor
+
+READING: Any = {"http": "h11", "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
+"""How requests are read. The other parser takes no address of more than 64 KiB, and has no limit for all headers."""
 
 SCRIPTS = "scripts"
 """The user that tokens for scripts belong to."""
@@ -79,7 +83,7 @@ def serve(
         limit_concurrency=limits.CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
-        h11_max_incomplete_event_size=32 << 10,
+        **READING,
     )
     if supervisor is not None:
         remove_trash(root)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -17,6 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from teia.clock import Clock
 from teia.web import limits
 from teia.web.gate import Buckets
+from teia.web.rendering import phrases_for
+from teia.web.words import preferred
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -31,6 +34,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+SEARCHES = ("/", "/search", "/api/v1/search")
 RAW = "/raw/"
 RAW_HEADERS = {
     "content-security-policy": (
@@ -42,6 +46,22 @@ RAW_HEADERS = {
 }
 """Copies of foreign pages, and whatever else is answered there: an origin of its own, on which nothing runs. Not to be
 read by other origins (CORP) is left out: to the browser, the copy itself is one, and it has pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that no route sees: why, and after how many seconds to come again."""
+
+    status: int
+    message: str
+    again_s: int = 0
+
+    def answer(self, headers: Headers) -> PlainTextResponse:
+        """In the language that the browser asks for."""
+        phrases = phrases_for(preferred("", headers.get("accept-language", "")).tag)
+        said = None if phrases is None else phrases.said(self.message)
+        again = {"retry-after": str(self.again_s)} if self.again_s else None
+        return PlainTextResponse(f"{said or self.message}\n", self.status, again)
 
 
 class Shield:
@@ -62,7 +82,7 @@ class Shield:
             await self._app(scope, receive, send)
             return
         refusal = self._refusal(scope)
-        app = self._app if refusal is None else refusal
+        app = self._app if refusal is None else refusal.answer(Headers(scope=scope))
         policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
 
         async def send_with_headers(message: Message) -> None:
@@ -75,20 +95,21 @@ class Shield:
 
         await app(scope, _bounded(scope, receive), send_with_headers)
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name_of(host) not in self._names:
-            return PlainTextResponse(f"this server does not answer to {host[:200]!r}\n", 421)
-        if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > limits.TARGET_BYTES:
-            return PlainTextResponse("the address is too long\n", 414)
+            return Refusal(421, f"this server does not answer to {host[:200]!r}")
+        most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
+        if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
+            return Refusal(414, "the address is too long")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
-            return PlainTextResponse(f"at most {limits.BODY_BYTES:,} bytes are taken\n", 413)
+            return Refusal(413, f"at most {limits.BODY_BYTES:,} bytes are taken")
         asker = scope["client"][0] if scope.get("client") else ""
         wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
         if wait_s:
-            return PlainTextResponse("too many requests\n", 429, {"retry-after": str(math.ceil(wait_s))})
+            return Refusal(429, "too many requests", math.ceil(wait_s))
         return None
 
 

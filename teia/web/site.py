@@ -12,6 +12,8 @@ from typing import cast
 from fastapi import Request
 
 from teia.clock import Clock
+from teia.cluster.library import post_of
+from teia.cluster.searching import OpenedSearch, open_search
 from teia.cluster.telling import cluster_of
 from teia.cluster.view import ClusterSource
 from teia.config import Config, PublicSettings
@@ -19,7 +21,6 @@ from teia.crawl.collections import saved
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.examples import examples_of
 from teia.crawl.lookup import Lookup
-from teia.crawl.searching import CollectionSearch
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
@@ -32,6 +33,9 @@ from teia.web.supervisor import Supervisor
 
 EXAMPLES_S = 600.0
 """How long the examples of the front page stay the same."""
+
+CLUSTER = "\0cluster"
+"""Stands beside the name of a collection that is searched on all nodes of its cluster."""
 
 MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
 """A page waits for what has to be counted first; with so many URLs it says instead that it is being counted."""
@@ -51,8 +55,8 @@ class Site:
     hidden: frozenset[str] = frozenset()
     closed: frozenset[str] = frozenset()
     _lock: Lock = field(default_factory=Lock)
-    _searches: dict[tuple[str, ...], CollectionSearch] = field(default_factory=dict)
-    _examples: dict[CollectionSearch, tuple[float, list[str]]] = field(default_factory=dict)
+    _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
+    _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
     _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
     _shelf: Shelf = field(init=False)
     copies: CopyReader = field(init=False)
@@ -140,18 +144,19 @@ class Site:
         with suppress(TeiaError):
             self.examples(self.search(None))
 
-    def search(self, name: str | None) -> CollectionSearch:
+    def search(self, name: str | None) -> OpenedSearch:
         """A collection opened to be searched, or all that have an index."""
         names = (self.check(name),) if name else tuple(self.searchable())
         if not names:
             raise IndexFailure("nothing can be searched yet: no collection has an index")
+        key = (*names, CLUSTER) if len(names) == 1 and post_of(self.root, names[0]) is not None else names
         with self._lock:
-            opened = self._searches.get(names)
+            opened = self._searches.get(key)
             if opened is None:
-                opened = self._searches[names] = CollectionSearch(self.root, names, self.clock)
+                opened = self._searches[key] = open_search(self.root, names, self.clock)
         return opened
 
-    def examples(self, opened: CollectionSearch) -> list[str]:
+    def examples(self, opened: OpenedSearch) -> list[str]:
         """Queries that find something, made from what is there; made anew now and then."""
         until, known = self._examples.get(opened, (0.0, []))
         if not known or self.clock.ticks_s() > until:

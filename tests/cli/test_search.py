@@ -126,3 +126,14 @@ def test_without_an_index_the_message_says_what_to_do(teia: Teia, tmp_path: Path
 )
 def test_ages_are_said_in_words(seconds: float, said: str) -> None:
     assert age(seconds) == said
+
+
+def test_what_is_to_be_searched_has_to_be_said_once(teia: Teia, data: Path) -> None:
+    """A folder or a cluster; neither and both are wrong usage."""
+    for words, said in (
+        ([], "Give --data DIR, or --nats URL"),
+        (["--data", str(data), "--nats", "nats://127.0.0.1:1"], "give one of them"),
+    ):
+        done = teia("search", "imposto", *words)
+        assert done.returncode == 2
+        assert said in done.stderr

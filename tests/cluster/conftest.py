@@ -69,13 +69,16 @@ class Nats:
         return await join(await self.wire(name), self.clock, name, on_lost, pace=pace, replicas=self.count)
 
 
-def run_servers(folder: Path, count: int) -> Iterator[Nats]:
-    """Run servers until the test is over, whatever becomes of it."""
+def run_servers(
+    folder: Path, count: int, prepare: Callable[[NatsServers], None] = lambda servers: None
+) -> Iterator[Nats]:
+    """Run servers until the test is over, whatever becomes of it; `prepare` may do something to them first."""
     try:
         servers = NatsServers(folder, count, WallClock())
     except Exception as error:
         missing(str(error))
         raise
+    prepare(servers)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="nats", daemon=True)
     thread.start()

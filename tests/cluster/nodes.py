@@ -52,13 +52,15 @@ class Cluster:
     delay_s: float
     session_s: float = 3.0
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    urls: dict[str, list[str]] = field(default_factory=dict)
+    """Where a node reaches NATS, if not at the servers themselves."""
 
     def start(self, name: str, *flags: str) -> subprocess.Popen[str]:
         """Start a node, on its own folder if it was there before."""
         settings = self.folder / "web.toml"
         text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
         settings.write_text(text, "utf-8")
-        servers = [word for url in self.nats.servers.urls for word in ("--nats", url)]
+        servers = [word for url in self.urls.get(name, self.nats.servers.urls) for word in ("--nats", url)]
         with (self.folder / f"{name}.err").open("ab") as errors:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "teia", "node", *servers, "--key", str(self.nats.servers.key), "--data",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Coroutine
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from teia.cluster.cells import KeptCell, KeptCells, OwnTail, prepare
+from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _to_its_end, prepare
 from teia.cluster.crawling import NodeCommitter
 from teia.cluster.journal import CellLost
 from teia.cluster.publishing import LogJournal
@@ -78,6 +79,8 @@ class Failing:
 
 
 class AtOnce:
+    packing_s = 0.0
+
     def wait_for(self, what: Coroutine[Any, Any, int]) -> int:
         return asyncio.run(what)
 
@@ -123,3 +126,22 @@ def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
     assert committer.heard == {1: 13, 2: 11}
     committer._hear(Committed())
     assert committer.heard == {1: 13, 2: 14}
+
+
+def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
+    """A node that leaves while it catches up: the thread goes on, so whoever closes the file waits for it."""
+    done: list[bool] = []
+
+    def write() -> None:
+        time.sleep(0.3)
+        done.append(True)
+
+    async def main() -> None:
+        task = asyncio.create_task(_to_its_end(asyncio.to_thread(write)))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done
+
+    asyncio.run(main())

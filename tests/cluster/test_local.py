@@ -44,7 +44,7 @@ def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) ->
         "no such key file": ["--nats", nats.servers.urls[0], "--key", str(tmp_path / "none.key")],
         "knows no collection 'unheard-of'": [*good, "--collection", "unheard-of"],
         "cannot name a node": [*good, "--name", "a b", "--config", settings(tmp_path)],
-        "geo and rtt are to come": [*good, "--strategy", "geo"],
+        "--strategy geo needs a --region": [*good, "--strategy", "geo"],
         "--capacity": [*good, "--capacity", "0"],
     }
     for at, (says, flags) in enumerate(cases.items()):

@@ -135,3 +135,26 @@ def test_three_servers_survive_the_death_of_one(three_nats: Nats) -> None:
         assert message.data == b"one"
 
     three_nats.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_server_that_says_it_is_not_well_is_restarted(three_nats: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/cluster.md: `/healthz` answers 503 and stays so; here because nobody is left to elect a leader with."""
+    monkeypatch.setattr("teia.cluster.servers.STARTING_S", 1.0)
+    servers = three_nats.servers
+    sick, *others = (servers.process_of(at) for at in range(3))
+    for process in others:
+        os.kill(process, signal.SIGSTOP)
+
+    async def main() -> None:
+        await until(lambda: servers.restarts > 0, within_s=90)
+        monkeypatch.setattr("teia.cluster.servers.STARTING_S", 60.0)  # they have to find each other first
+        for process in others:
+            os.kill(process, signal.SIGCONT)
+        assert not is_there(sick)
+        wire = await three_nats.wire()
+        name = await three_nats.stream(wire)
+        await wire.insist(lambda: wire.js.publish(f"{name}.log.1", b"well again"), three_nats.clock)
+
+    three_nats.run(main())

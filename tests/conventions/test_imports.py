@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from .tree import Module, modules
 
-VOCABULARY = {"urls", "records", "clock", "errors", "durable", "settings", "config", "metrics"}
+VOCABULARY = {"urls", "records", "clock", "errors", "durable", "settings", "clustersettings", "config", "metrics"}
 STAGES = {"seeds", "frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
 BELOW_CRAWL = BELOW_STAGES | STAGES
@@ -23,7 +23,8 @@ BELOW_TOP = BELOW_CLUSTER | {"cluster", "teia"}
 MAY_IMPORT: dict[str, set[str]] = (
     {"lib": set()}
     | {area: {"lib", "errors"} for area in VOCABULARY}
-    | {"config": {"lib", "errors", "settings", "urls"}}  # the rules and slots of URLs are choices of the settings
+    | {"clustersettings": {"settings"}}
+    | {"config": {"lib", "errors", "settings", "clustersettings", "urls"}}  # rules and slots of URLs are choices
     | dict.fromkeys(STAGES, BELOW_STAGES)
     | {"search": BELOW_STAGES | {"index"}}  # search reads what index writes
     | {"crawl": BELOW_CRAWL, "cluster": BELOW_CLUSTER, "teia": BELOW_CLUSTER}

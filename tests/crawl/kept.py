@@ -26,6 +26,7 @@ from teia.frontier.cell import Found
 from teia.frontier.ledger import Ledger
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued
+from teia.frontier.schema import AS_SITEMAP, BY_SITEMAP
 from teia.frontier.tails import tail_of
 from teia.lab.exchange import Request
 from teia.lab.faults import Kind
@@ -98,6 +99,14 @@ class KeptWeb:
 
     def begin(self) -> None:
         self._commit(Group(seeds=[_found(seed) for seed in self.crawl.config.collection.seeds]))
+
+    def announce_sitemaps(self) -> None:
+        """Name the hosts' sitemaps, as their robots.txt would."""
+        hosts = [host for host in self.world.hosts if host.sitemap != "none"]
+        found = [_found(f"{self.world.roots[host.name].decode()}sitemap.xml") for host in hosts]
+        for each in found:
+            each.by = BY_SITEMAP | AS_SITEMAP
+        self._commit(Group(seeds=found))
 
     def run(self, days: float, slot_s: float) -> None:
         """Let so many days pass, with a request to each host every `slot_s` seconds."""

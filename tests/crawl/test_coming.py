@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock
-from teia.config import CourtesySettings
+from teia.config import Config, CourtesySettings
 from teia.crawl.collections import saved
 from teia.crawl.coming import Filter, coming
 from teia.crawl.feasibility import feasibility_of
@@ -127,9 +127,9 @@ def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
     root = open_root(cut.data)
     table = host_table(root, "main", 2e9)
     with Lookup(root, "main") as lookup:
-        about = host_view(lookup, table, "A.TEST", 2e9, None, None)
+        about = host_view(lookup, table, "A.TEST", Config(), 2e9)
         with pytest.raises(StoreError, match="no host"):
-            host_view(lookup, table, "nobody.test", 2e9, None, None)
+            host_view(lookup, table, "nobody.test", Config(), 2e9)
     asked = [entry for entry in cut.entries if entry.host == "a.test"]
     assert about.requests_seen == len(asked)
     assert sum(about.outcomes.values()) == sum(count for *_, count in about.times) == len(asked)

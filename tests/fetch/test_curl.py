@@ -461,6 +461,16 @@ def test_user_agent_must_be_a_header_value(user_agent: str) -> None:
         uvloop.run(run())
 
 
+def test_an_address_that_is_not_ours_cannot_be_bound() -> None:
+    """A12: nodes of the lab are told apart by the address they send from."""
+
+    async def run() -> None:
+        CurlFetcher(AddressGuard(), LIMITS, WallClock(), "teia-test", bind="203.0.113.9")
+
+    with pytest.raises(ConfigError, match=r"fetch\.bind = '203\.0\.113\.9': must be an address of this machine"):
+        uvloop.run(run())
+
+
 # ---- TLS -------------------------------------------------------------------------------------------------------------
 
 

@@ -185,3 +185,32 @@ def test_one_forbidden_record_forbids_the_name() -> None:
     assert GUARD.check_all(["8.8.8.8", "1.1.1.1"], 80) is None
     assert GUARD.check_all(["8.8.8.8", "10.0.0.1"], 80) == "10.0.0.1 is private"
     assert GUARD.check_all(["::1", "8.8.8.8"], 80)
+
+
+# ---- the operator's cache proxy (C7) --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.5", "192.168.1.2", "fd00::5", "::1", "8.8.8.8"])
+def test_a_cache_is_reached_by_requests_that_are_meant_for_it(address: str) -> None:
+    guard = AddressGuard(caches=[(address, 3128)])
+    assert guard.check(address, 3128, is_cache=True) is None
+
+
+def test_no_page_leads_to_the_cache_whatever_is_allowed() -> None:
+    guard = AddressGuard(["127.0.0.0/8"], caches=[("127.0.0.1", 8080)])
+    assert guard.check("127.0.0.1", 8080) == "127.0.0.1 port 8080 is the cache proxy's"
+    assert guard.check("127.0.0.1", 8081) is None
+
+
+def test_a_request_for_the_cache_reaches_nothing_else() -> None:
+    guard = AddressGuard(["127.0.0.0/8"], caches=[("127.0.0.1", 3128)])
+    for address, port in (("127.0.0.1", 3129), ("127.0.0.2", 3128), ("8.8.8.8", 80)):
+        assert "is not the cache proxy" in (guard.check(address, port, is_cache=True) or "")
+
+
+@pytest.mark.parametrize(
+    ("address", "port"),
+    [("169.254.169.254", 80), ("0.0.0.0", 3128), ("224.0.0.1", 3128), ("127.0.0.1", 8700), ("127.0.0.1", 22)],
+)
+def test_a_cache_cannot_be_just_anything(address: str, port: int) -> None:
+    assert AddressGuard(caches=[(address, port)]).check(address, port, is_cache=True)

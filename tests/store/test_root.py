@@ -87,7 +87,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> No
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"held\n"
-        with pytest.raises(StoreError, match=rf"in use by process {child.pid}; .*teia stop"), root.locked():
+        with pytest.raises(StoreError, match=rf"in use by process {child.pid}.* since .*; .*teia stop"), root.locked():
             pass
         child.kill()
     with root.locked():  # the lock of a killed process is gone with it

@@ -35,6 +35,7 @@ from .test_browser import CHROMIUM, NOT_PAGES, Live, Served, watched
 from .test_gate import address_of
 
 pytestmark = pytest.mark.timeout(300)
+QUICKLY = {"resultTypes": ["violations"], "preload": False, "iframes": False}
 OURS = ("/c/main/copy", "/static/", "/raw/", "/favicon.ico")
 
 
@@ -215,11 +216,11 @@ def test_copies_versions_and_results_can_be_used_by_all(
     addresses = [scene.address("/changing", tab=tab) for tab in ("page", "text", "source", "record")]
     addresses += [scene.address("/changing", "diff", tab=tab) for tab in ("text", "links", "headers")]
     addresses += [scene.address("/changing", "page"), scene.address("/doc.pdf"), scene.address("/svg")]
-    addresses += ["/search?q=perigo&explain=true", "/c/main/unknown?url=http://evil.test/never", "/help/query", "/"]
+    addresses += ["/search?q=perigo&explain=true", "/c/main/unknown?url=http://evil.test/never"]
     problems = {}
     for address in addresses:
         page.goto(address)
-        found = [each["id"] for each in Axe().run(page).response["violations"]]
+        found = [each["id"] for each in Axe().run(page, options=QUICKLY).response["violations"]]
         overhang = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if found or overhang > 0:
             problems[address] = (found, overhang)
@@ -267,8 +268,8 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     addresses += [scene.address(path, tab=tab) for path in ("/odd", "/doc.pdf") for tab in ("page", "text", "record")]
     links = scene.live.web.client().get(f"/api/v1{scene.address('/xss', 'page')}").json()["links_out"]
     addresses += [f"/c/main/page?url={quote(link, safe='')}" for link in links]
-    for address in addresses:
-        answer = page.goto(address)
+    for address in dict.fromkeys(addresses):
+        answer = page.goto(address, wait_until="domcontentloaded")
         assert answer is not None
         assert answer.status < 500, address
         if answer.status >= 400:

@@ -26,8 +26,8 @@ def address_of(gate: Gate, web: Web, **here: str) -> str:
     return re.sub(r"{(\w+)(:path)?}", lambda part: (parts | here).get(part[1], "x"), gate.path)
 
 
-def ask(web: Web, gate: Gate, client: Any, **how: Any) -> Response:
-    answer: Response = client.request(gate.method, address_of(gate, web), params={"url": web.some_url()}, **how)
+def ask(web: Web, gate: Gate, client: Any, url: str, **how: Any) -> Response:
+    answer: Response = client.request(gate.method, address_of(gate, web), params={"url": url}, **how)
     return answer
 
 
@@ -50,18 +50,19 @@ def test_every_route_has_its_role(web: Web) -> None:
 
 def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
     """Every route x every role, by session and by token: refused exactly where the role is too small."""
-    people = {role: web.client(role) for role in Role}
+    people, url, anybody = {role: web.client(role) for role in Role}, web.some_url(), web.client()
+    tokens = {role: web.token(role) for role in Role if role is not Role.PUBLIC}
     for gate in gates_of(web.app):
         for role, client in people.items():
             if gate.path == "/logout":
                 continue  # would sign the client out
             headers = {} if role is Role.PUBLIC or gate.method == "GET" else {"x-csrf-token": web.csrf(client)}
-            by_session = ask(web, gate, client, headers=headers)
+            by_session = ask(web, gate, client, url, headers=headers)
             refused = by_session.status_code in (401, 403) or "/login" in by_session.headers.get("location", "")
             is_sign_in = gate.path.startswith("/login")
             assert refused == (role < gate.role) or is_sign_in, (gate, role, by_session.status_code)
             if role is not Role.PUBLIC:
-                by_token = ask(web, gate, web.client(), headers=web.token(role))
+                by_token = ask(web, gate, anybody, url, headers=tokens[role])
                 assert (by_token.status_code in (401, 403)) == (role < gate.role) or is_sign_in, (gate, role)
 
 
@@ -76,12 +77,12 @@ def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
     ],
 )
 def test_no_foreign_page_changes_anything(web: Web, headers: dict[str, str], brings_token: bool) -> None:
-    client = web.client(Role.ADMIN)
+    client, url = web.client(Role.ADMIN), web.some_url()
     changes = [gate for gate in gates_of(web.app) if gate.method != "GET"]
     assert changes
     for gate in changes:
         token = {"x-csrf-token": web.csrf(client)} if brings_token else {}
-        assert ask(web, gate, client, headers=headers | token).status_code == 403, gate
+        assert ask(web, gate, client, url, headers=headers | token).status_code == 403, gate
     assert web.site.accounts.session(client.cookies["teia_session"]) is not None
 
 

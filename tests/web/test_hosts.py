@@ -9,6 +9,9 @@ import pytest
 
 from teia.crawl.changing import change
 from teia.crawl.edits import Edit, Operator
+from teia.frontier import sayings
+from teia.frontier.cell import FrontierCell
+from teia.signals.trust import Kind, Voice
 from teia.web.roles import Role
 
 from .conftest import Web
@@ -112,3 +115,27 @@ def test_a_viewer_sees_no_buttons(web: Web) -> None:
     assert "Pause this host" not in web.client(Role.VIEWER).get("/c/main/hosts/x.test").text
     nobody = web.client().post("/api/v1/c/main/hosts/n.test", json={"deed": "pause"}, headers=web.token(Role.OPERATOR))
     assert nobody.status_code == 404
+
+
+def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> None:
+    """A sitemap that was true, and a feed that lost its voice; the twin has the same numbers."""
+    client = web.client(Role.VIEWER)
+    assert client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"] == []
+    honest, lying = Voice(future=2, broken=1), Voice()
+    for _ in range(40):
+        honest.note_visit(changed=True, unchanged_probability=0.9)
+        honest.note_change(announced=True)
+        lying.note_visit(changed=False, unchanged_probability=0.9)
+    for folder in web.site.root.collection("main").cells():
+        cell = FrontierCell(folder.frontier)
+        for slot, host_id in cell.db.execute("SELECT slot, host_id FROM hosts").fetchall():
+            voices = [(Kind.SITEMAP, honest.encode()), (Kind.FEED, lying.encode())]
+            sayings.keep_voices(cell.db, slot, host_id, voices)
+        cell.close()
+    sitemap, feed = client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"]
+    assert (sitemap["kind"], sitemap["heeded"], sitemap["future"], sitemap["broken"]) == ("sitemap", 40, 2, 1)
+    assert sitemap["sure_weight"] > 0.8
+    assert feed["is_hardly_heard"]
+    page = client.get("/c/main/hosts/x.test").text
+    assert "What it says of changes" in page
+    assert "not listened to" in page

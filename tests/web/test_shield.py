@@ -47,7 +47,7 @@ def test_a_body_that_is_too_long_is_not_read(web: Web) -> None:
 
 
 def test_an_address_that_is_too_long_is_not_read(web: Web) -> None:
-    assert web.client().get("/search?q=" + "x" * limits.TARGET_BYTES).status_code == 414
+    assert web.client().get("/c?x=" + "x" * limits.TARGET_BYTES).status_code == 414
 
 
 def test_a_bucket_gives_so_many_at_once_and_so_many_a_second() -> None:

@@ -5,18 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teia.errors import UsageError
+from teia.lab.reproduce.cache_parasite import cache_parasite
 from teia.lab.reproduce.change_mix import change_mix
+from teia.lab.reproduce.collectors import collectors
+from teia.lab.reproduce.lookup_cost import lookup_cost
+from teia.lab.reproduce.parallel_crawlers import parallel_crawlers
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import polite_scheduling
 from teia.lab.reproduce.registry import IDS, Experiment
 from teia.lab.reproduce.search_times import search_times
 from teia.lab.reproduce.sessions import sessions
 from teia.lab.reproduce.statuses import statuses
+from teia.lab.reproduce.strategies import strategies
 from teia.lab.reproduce.types import types_space_times
 
 EXPERIMENTS: dict[str, Experiment] = {
     each.id: each
-    for each in (polite_scheduling, change_mix, sessions, statuses, periodic, types_space_times, search_times)
+    for each in (
+        polite_scheduling,
+        change_mix,
+        lookup_cost,
+        strategies,
+        parallel_crawlers,
+        sessions,
+        cache_parasite,
+        collectors,
+        statuses,
+        periodic,
+        types_space_times,
+        search_times,
+    )
 }
 
 

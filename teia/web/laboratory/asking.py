@@ -24,7 +24,12 @@ POLICIES = (
 EXPERIMENTS = {
     "P6": "PSP beside MP2, M-Wolf and what nobody can beat",
     "P7": "Wolf's mix of change processes",
+    "A2": "Look-ups over Chord, CAN, Pastry and our circle",
+    "A12": "Isolated, hash, geographic and response-time crawlers",
+    "A16": "Parallel crawlers: firewall, cross-over, exchange",
     "C5": "CoBWeb's session statistics",
+    "C7": "The cache parasite",
+    "C8": "Collectors and the rate of collection",
     "T8": "Tarântula's statuses, servers and documents over time",
     "F2": "Periodic against incremental crawling",
     "F9": "FURB's tables of types, space and times",

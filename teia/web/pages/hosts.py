@@ -225,7 +225,7 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
     table = _table(site, collection)
     line = line_of(table, host)
     with site.lookup(collection) as lookup:
-        about = host_view(lookup, table, line.host, site.clock.now_s(), delay_s, pages)
+        about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
     is_asked = delay_s is not None or pages is not None
     asked_slot_s = about.feasibility.delay_s + about.feasibility.response_s
     return HostPage(
@@ -270,7 +270,7 @@ def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
     """What changes of a host from second to second."""
     table = _table(site, collection)
     with site.lookup(collection) as lookup:
-        about = host_view(lookup, table, line_of(table, host).host, site.clock.now_s(), None, None)
+        about = host_view(lookup, table, line_of(table, host).host, site.config(collection), site.clock.now_s())
     wanted = ("state", "ready_at", "last_asked", "requests_seen", "waiting", "early", "rest_s", "response_s")
     return {name: getattr(about, name) for name in wanted}
 

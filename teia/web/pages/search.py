@@ -17,6 +17,7 @@ from teia.search.notes import Note
 from teia.search.results import Expansion, Explanation, Hit, Results
 from teia.search.searching import Options
 from teia.search.spelling import Suggestion
+from teia.web import limits
 from teia.web.pages.monitor import is_known
 from teia.web.rendering import link
 from teia.web.roles import Role
@@ -90,7 +91,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class SearchView:
-    """An answer, under the keys of `teia search --json`. `next_offset` is where its next page begins, if it has one."""
+    """An answer, under the keys of `teia search --json`. `next_offset` is where its next page begins, if it has one.
+
+    Of a `query` of more than 2,000 characters it has the beginning.
+    """
 
     query: str
     understood: str
@@ -119,6 +123,13 @@ class Answer(SearchView):
 
     notes: tuple[Note | Message, ...]
 
+    is_cut: bool = False
+
+    @property
+    def short_address(self) -> str:
+        """The address of a page whose query is too long to be repeated in its links; empty of all others."""
+        return link("/search", q=self.query, c=self.collection, **self.chosen.links()) if self.is_cut else ""
+
     def said(self, language: str) -> list[str]:
         return [note.text("pt" if language.startswith("pt") else "en") for note in self.notes]
 
@@ -138,9 +149,9 @@ class HomeView:
 
 
 def add_to(pages: Pages) -> None:
-    pages.page("/", "home.html", Role.PUBLIC, twin=False)(home)
+    pages.page("/", "home.html", Role.PUBLIC)(home)
     pages.page("/search", "search.html", Role.PUBLIC)(search)
-    pages.page("/help/query", "help_query.html", Role.PUBLIC, twin=False)(help_query)
+    pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
 
 
 def home(site: OfSite, q: str = "") -> HomeView:
@@ -183,7 +194,20 @@ def _fresh(site: Site, names: list[str]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class HelpView:
-    """How to search; the examples are in the template, to be read in the reader's language."""
+    """How to search, by examples that run; what each means is said by the page, in its reader's language."""
+
+    words: tuple[str, ...] = (
+        "café carro bolo", "+aparelho +auditivo", "+navegador -firefox", '"sistemas de busca"',
+        '"pessoa física" prazo', "orçament*", '="São Paulo"',
+    )  # fmt: skip
+    operators: tuple[str, ...] = (
+        "imposto AND renda", "gato NOT cachorro", "(casa OR apartamento) AND aluguel", "receita -(+bolo +chocolate)",
+    )  # fmt: skip
+    filters: tuple[str, ...] = (
+        "lei site:camara.test", "python lang:pt", "manual type:pdf", "title:orçamento", "link:https://example.org/",
+        "edital after:2026-03", "edital before:2026", "edital after:7d", "-site:example.org lei",
+        "expand:on energia solar",
+    )  # fmt: skip
 
 
 def help_query() -> HelpView:
@@ -211,7 +235,16 @@ def search(
     found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
     names = site.searchable()
     hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
-    return replace(_answer(found, hits, c, n, names), query=q, chosen=chosen)
+    shown = _shown(q)
+    return replace(_answer(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
+
+
+def _shown(query: str) -> str:
+    """As much of a query as a page repeats: whole words of its beginning."""
+    if len(query) <= limits.QUERY_CHARS:
+        return query
+    cut = query[: limits.QUERY_CHARS]
+    return cut.rpartition(" ")[0] or cut
 
 
 def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list[HitView]:

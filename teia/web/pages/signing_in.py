@@ -92,7 +92,7 @@ def sign_out(request: Request, site: OfSite, _: OfVisitor) -> Response:
 
 def choose(
     request: Request,
-    to: Annotated[str, Form(max_length=2_000)] = "/",
+    to: Annotated[str, Form(max_length=limits.TARGET_BYTES)] = "/",
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
     theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",
     keys: Annotated[Literal["on", "off", ""], Form()] = "",

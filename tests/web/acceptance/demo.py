@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
 from teia.crawl.series import ENOUGH_AGAIN
@@ -135,3 +136,13 @@ def serving_at(data: Path, now_s: float) -> Iterator[Running]:
         finally:
             served.stop()
             site.close()
+
+
+def counted(client: TestClient, address: str) -> Any:
+    """A page once what it shows has been counted for the first time."""
+    answer = client.get(address)
+    until = time.monotonic() + 60
+    while answer.status_code == 503 and time.monotonic() < until:
+        time.sleep(0.2)
+        answer = client.get(address)
+    return answer

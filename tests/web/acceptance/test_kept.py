@@ -5,10 +5,11 @@ UX.md section 6, checks 13 and 19: the lab knows every version of every page, an
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -19,10 +20,11 @@ from playwright.sync_api import Browser
 from teia.clock import from_iso
 from teia.crawl.reports.freshness import Freshness, freshness
 from teia.crawl.reports.source import looking
+from teia.lab.faults import Kind
 from teia.lab.world import World
 from teia.store.root import open_root
 from teia.urls import split
-from tests.crawl.kept import KeptWeb, kept_web, quiet_world
+from tests.crawl.kept import DAY_S, KeptWeb, kept_web, quiet_world
 from tests.web.test_browser import Live
 
 from .demo import serving_at
@@ -79,6 +81,54 @@ def test_the_truth_is_within_the_estimates_interval_and_the_parts_add_up(kept: K
     assert sum(within) >= 0.9 * len(within), [(true, said.fresh, said.fresh_error) for true, said in kept.points]
     spread = max(true for true, _ in kept.points) - min(true for true, _ in kept.points)
     assert spread > 0.02, "there was something to estimate"
+
+
+def optimum(rates: Sequence[float], visits_per_day: float) -> float:
+    """The sum of how fresh pages can be kept with so many visits, by nothing but their true rates.
+
+    A page that changes at random at rate r and is visited evenly, n times a day, is fresh for n/r (1 - exp(-r/n)) of
+    the time. The visits are shared out best where one more is worth the same for every page: that worth is bisected.
+    """
+
+    def visits(rate: float, worth: float) -> float:
+        low, high = 1e-9, 1e3  # changes between two visits; one more visit is worth (1 - exp(-x) (1 + x)) / rate
+        for _ in range(60):
+            middle = math.sqrt(low * high)
+            is_less = 1 - math.exp(-middle) * (1 + middle) < worth * rate
+            low, high = (middle, high) if is_less else (low, middle)
+        return rate / low if worth * rate < 1 else 0.0
+
+    low, high = 0.0, max(1 / rate for rate in rates)
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_too_much = sum(visits(rate, middle) for rate in rates) > visits_per_day
+        low, high = (middle, high) if is_too_much else (low, middle)
+    shares = [(rate, visits(rate, high)) for rate in rates]
+    return sum(n / rate * (1 - math.exp(-rate / n)) for rate, n in shares if n > 0)
+
+
+def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is_above_it(kept: Kept) -> None:
+    """19: live <= bound at every point. The bound goes by rates that visits told; here is one that knows the true ones.
+
+    At an instant copies may be fresher than they can be kept. Then the bound that is shown is what there is, but never
+    by more than the error of the estimate.
+    """
+    total, pages = 0.0, 0
+    for host in kept.world.hosts:
+        space = kept.world.spaces[host.index]
+        slots = [slot for slot in range(host.size) if space.kind(slot) is Kind.PAGE]
+        total += optimum([kept.world.changes.habit(host.content, slot).rate_per_day for slot in slots], DAY_S / SLOT_S)
+        pages += len(slots)
+    bound = total / pages
+    for _, said in kept.points:
+        assert said.fresh is not None
+        assert said.fresh_error is not None
+        assert said.best is not None
+        assert said.best == pytest.approx(bound, abs=0.05), "what was learnt of the rates is not far off"
+        assert said.fresh - said.fresh_error <= min(bound, said.best)
+    assert sum(said.fresh or 0.0 for _, said in kept.points) / len(kept.points) <= bound
+    assert sum(true for true, _ in kept.points) / len(kept.points) <= bound
+    assert 0.5 < bound < 0.95, "there was something to choose"
 
 
 @pytest.fixture(scope="module")

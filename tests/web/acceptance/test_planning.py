@@ -1,24 +1,28 @@
-"""Schedules and what can be done in a week, on a fresh `teia demo` (UX.md section 6, checks 14 and 15)."""
+"""Schedules, what can be done in a week, how fresh it is: on a fresh `teia demo` (UX.md section 6, 14, 15, 19)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from contextlib import closing
+from datetime import datetime
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from teia.clock import from_iso
 from teia.config import CourtesySettings, ScheduleSettings
+from teia.crawl.control import Control
 from teia.crawl.duties import Task, duty_of
 from teia.crawl.runs import ScheduledRun
 from teia.crawl.schedule import schedule_of
+from teia.crawl.series import FINE_S
 from teia.frontier.politeness import Politeness
+from teia.web.roles import Role
 from teia.web.words import ENGLISH
 from tests.web.test_browser import Live
 
-from .demo import NAME
+from .demo import NAME, counted
 
 pytestmark = pytest.mark.timeout(300)
 WEEK_S = 7 * 86_400.0
@@ -47,23 +51,50 @@ def begun(settings: ScheduleSettings, now_s: float, number: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("zone", ["Europe/Lisbon", "America/Sao_Paulo"])
-def test_the_five_dates_are_those_on_which_the_coordinator_begins(demo: Live, page: Page, zone: str) -> None:
-    """14: Lisbon goes back an hour between the third and the fourth."""
+SCHEDULES = {
+    "Europe/Lisbon 2027-10-10 01:30": (
+        ["Sun 10 Oct 2027 01:30", "Sun 17 Oct 2027 01:30", "Sun 24 Oct 2027 01:30", "Sun 31 Oct 2027 01:30",
+         "Sun 7 Nov 2027 01:30"],
+        ["2027-10-10T00:30Z", "2027-10-17T00:30Z", "2027-10-24T00:30Z", "2027-10-31T00:30Z", "2027-11-07T01:30Z"],
+    ),
+    "Europe/Lisbon 2028-03-12 01:30": (
+        ["Sun 12 Mar 2028 01:30", "Sun 19 Mar 2028 01:30", "Sun 26 Mar 2028 02:30", "Sun 2 Apr 2028 01:30",
+         "Sun 9 Apr 2028 01:30"],
+        ["2028-03-12T01:30Z", "2028-03-19T01:30Z", "2028-03-26T01:30Z", "2028-04-02T00:30Z", "2028-04-09T00:30Z"],
+    ),
+    "America/Sao_Paulo 2027-10-10 01:30": (
+        ["Sun 10 Oct 2027 01:30", "Sun 17 Oct 2027 01:30", "Sun 24 Oct 2027 01:30", "Sun 31 Oct 2027 01:30",
+         "Sun 7 Nov 2027 01:30"],
+        ["2027-10-10T04:30Z", "2027-10-17T04:30Z", "2027-10-24T04:30Z", "2027-10-31T04:30Z", "2027-11-07T04:30Z"],
+    ),
+}  # fmt: skip
+"""By a zone and a first start, every 7 days: what people there call the five dates, and which instants these are.
+
+Written down by the law of these zones (Portugal goes back an hour at 01:00 UTC of the last Sunday of October, where
+01:30 comes twice, and forward in March, where there is no 01:30), not computed by anything of ours.
+"""
+
+
+@pytest.mark.parametrize("first", SCHEDULES)
+def test_the_five_dates_are_those_on_which_the_coordinator_begins(demo: Live, page: Page, first: str) -> None:
+    """14, also over a daylight-saving change; both are what the calendar says."""
+    said, instants = SCHEDULES[first]
+    zone, _, start = first.partition(" ")
     page.goto("/c/new")
-    page.fill("#start", "2027-10-10 01:30")
+    page.fill("#start", start)
     page.fill("#zone", zone)
     page.fill("#every_number", "7")
     page.select_option("[name=every_unit]", "days")
     page.fill("#stop_number", "4")
-    expect(page.locator("#preview [data-dates]")).to_contain_text("Nov 2027")
+    expect(page.locator("#preview [data-dates]")).to_contain_text(said[-1])
     expect(page.locator("#preview [data-words]")).to_contain_text("Every 7 days at 01:30")
     shown = page.inner_text("#preview [data-dates]").removeprefix("Next:").split("·")
-    said = [datetime.strptime(each.strip(), "%a %d %b %Y %H:%M").replace(tzinfo=ZoneInfo(zone)) for each in shown]
-    settings = ScheduleSettings(start="2027-10-10 01:30", zone=zone, every="7 days", stop_after="4 hours")
-    due = begun(settings, demo.web.site.clock.now_s(), 5)
-    assert [each.timestamp() for each in said] == due
-    assert len({datetime.fromtimestamp(at, UTC).hour for at in due}) == (2 if zone == "Europe/Lisbon" else 1)
+    assert [each.strip() for each in shown] == said
+    true = [datetime.fromisoformat(each).timestamp() for each in instants]
+    asked = {"start": start, "zone": zone, "every": "7 days", "stop_after": "4 hours"}
+    twin = page.request.get("/api/v1/schedule/preview", params=asked).json()
+    assert [from_iso(each) for each in twin["starts"]] == true
+    assert begun(ScheduleSettings(**asked), demo.web.site.clock.now_s(), 5) == true
 
 
 def test_a_pass_is_pages_times_rest_and_the_weekly_delay_is_enough(demo: Live, page: Page) -> None:
@@ -83,6 +114,22 @@ def test_a_pass_is_pages_times_rest_and_the_weekly_delay_is_enough(demo: Live, p
     assert said[1] == ENGLISH.span(twin["pass_s"])
     assert simulated(twin["week_delay_s"], response_s, 535_700) <= WEEK_S * 1.001
     assert simulated(twin["week_delay_s"] * 1.02, response_s, 535_700) > WEEK_S, "and no shorter than need be"
+
+
+def test_the_page_never_shows_more_than_it_says_is_possible(demo: Live) -> None:
+    """19: of all pages together, of every host, and of every point of the chart; what is lost adds up."""
+    site = demo.web.site
+    with closing(Control(site.root.path / "control.sqlite")) as control:  # fresher than it can be kept, and less
+        for ago_s, fresh, best in ((20, 0.9, 0.95), (15, 0.97, 0.95), (10, 0.96, 0.95)):
+            control.note_point(NAME, FINE_S, site.clock.now_s() - ago_s, (9, 9, 9, 0, fresh, best))
+    view = counted(demo.web.client(Role.VIEWER), f"/api/v1/c/{NAME}/freshness?window=15min").json()
+    assert 0 < view["fresh"] <= view["possible"] <= 1
+    assert sum(view["lost"].values()) == pytest.approx(1 - view["fresh"], abs=1e-5)
+    assert view["rows"]
+    assert all(row["fresh"] <= row["possible"] for row in view["rows"])
+    known = [(fresh, possible) for _, fresh, possible in view["series"] if fresh is not None]
+    assert len(known) >= 3
+    assert all(fresh <= possible for fresh, possible in known)
 
 
 def simulated(delay_s: float, response_s: float, pages: int, sample: int = 5_000) -> float:

@@ -1,0 +1,289 @@
+"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--write FILE.md]` (C7).
+
+Four Squids run beside each other on the same machine: one without a helper, and three whose helper announces to a crawl
+that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
+reads). They are asked in turns, so that what else the machine does strikes all alike, and what is told is ratios.
+
+    mixed      200 requests/s at even distances, whether or not earlier ones were answered; 4 in 10 are for pages
+               that are not in the cache, and their server takes 20 ms. Times count from when a request should begin
+    hits       the same for pages that are all in the cache: the worst case for whatever is added to each request
+    saturated  as many hits as wrk gets over 32 connections
+
+A ratio is that of the median over rounds, of a variant's number and that of the Squid without a helper.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from email.utils import formatdate
+from pathlib import Path
+
+from teia.lab.squid import Squid, squid_process
+from teia.signals.datagrams import Ear
+
+RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"
+ORIGIN, NAME = "127.77.195.1", "origin.test"
+RATE, CONNECTIONS = 200, 24
+PAGES, MISSES, MISS_S = 200, 0.4, 0.02
+BODY = b"<p>" + b"words and more words. " * 230
+VARIANTS = ("without", "listening", "stopped", "slow")
+
+LUA = """
+local n = 0
+function request() n = (n + 1) %% %d; return wrk.format("GET", "http://%s:%d/hit/" .. n, {["Host"] = "%s:%d"}) end
+function done(summary, latency, requests)
+  io.write(string.format('{"answers": %%d, "seconds": %%.6f, "wrong": %%d}\\n', summary.requests,
+    summary.duration / 1e6, summary.errors.status + summary.errors.connect + summary.errors.read))
+end
+"""
+
+
+# ---- the origin and its users ---------------------------------------------------------------------------------------
+
+
+class Origin(asyncio.Protocol):
+    """Answers every request after the time that a miss takes; what it answers may be cached for an hour."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        head = f"HTTP/1.1 200 OK\r\nDate: {formatdate(usegmt=True)}\r\nContent-Type: text/html\r\n"
+        head += f"Cache-Control: max-age=3600\r\nContent-Length: {len(BODY)}\r\n\r\n"
+        for _ in range(data.count(b"\r\n\r\n")):
+            asyncio.get_running_loop().call_later(MISS_S, self._transport.write, head.encode() + BODY)  # type: ignore[attr-defined]
+
+
+def serve_origin(port: multiprocessing.Queue[int]) -> None:
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(Origin, ORIGIN, 0)
+        port.put(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+@contextmanager
+def origin() -> Iterator[int]:
+    queue: multiprocessing.Queue[int] = multiprocessing.Queue()
+    process = multiprocessing.Process(target=serve_origin, args=(queue,), daemon=True)
+    process.start()
+    try:
+        yield queue.get(timeout=20)
+    finally:
+        process.terminate()
+        process.join()
+
+
+class User(asyncio.Protocol):
+    """One kept connection to a Squid; `ask` is answered when a whole answer has come."""
+
+    def __init__(self) -> None:
+        self._have, self._want = b"", -1
+        self._done: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(ConnectionError("Squid closed the connection"))
+
+    async def ask(self, url: str) -> None:
+        self._have, self._want, self._done = b"", -1, asyncio.get_running_loop().create_future()
+        self._transport.write(f"GET {url} HTTP/1.1\r\nHost: {url.split('/')[2]}\r\n\r\n".encode())  # type: ignore[attr-defined]
+        await self._done
+
+    def data_received(self, data: bytes) -> None:
+        self._have += data
+        if self._want < 0 and (end := self._have.find(b"\r\n\r\n")) >= 0:
+            if not self._have.startswith(b"HTTP/1.1 200"):
+                raise SystemExit(f"Squid answers {self._have[:60]!r}")
+            length = self._have[:end].lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+            self._want = end + 4 + int(length)
+        if 0 <= self._want <= len(self._have) and self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+
+async def at_rate(squid: Squid, urls: Sequence[str]) -> list[float]:
+    """Ask for URLs at even distances; returns how long each took from the moment it should have begun."""
+    loop = asyncio.get_running_loop()
+    free: asyncio.Queue[User] = asyncio.Queue()
+    users = [(await loop.create_connection(User, "127.0.0.1", squid.port))[1] for _ in range(CONNECTIONS)]
+    for user in users:
+        free.put_nowait(user)
+    took_s: list[float] = []
+
+    async def one(url: str, due: float) -> None:
+        user = await free.get()
+        await user.ask(url)
+        took_s.append(loop.time() - due)
+        free.put_nowait(user)
+
+    began = loop.time() + 0.05
+    async with asyncio.TaskGroup() as group:
+        for number, url in enumerate(urls):
+            due = began + number / RATE
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            group.create_task(one(url, due))
+    for user in users:
+        user._transport.close()
+    return took_s
+
+
+def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
+    """Answers a second that wrk gets, and how many there were."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(LUA % (PAGES, NAME, port, NAME, port))
+        script.flush()
+        command = [
+            "wrk",
+            "-t1",
+            "-c32",
+            f"-d{max(1, round(seconds))}s",
+            "-s",
+            script.name,
+            f"http://127.0.0.1:{squid.port}/",
+        ]
+        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    found = json.loads(out.splitlines()[-1])
+    if found["wrong"]:
+        raise SystemExit(f"{found['wrong']} answers of Squid were wrong")
+    return found["answers"] / found["seconds"], found["answers"]
+
+
+# ---- the four Squids ------------------------------------------------------------------------------------------------
+
+
+def listen(ear: Ear, heard: list[int], over: threading.Event) -> None:
+    """What a crawl does with what it hears, as far as Squid can tell: it reads it."""
+    while not over.wait(0.02):
+        heard[0] += sum(len(each.urls) for each in ear.hear())
+
+
+@contextmanager
+def four_squids() -> Iterator[tuple[dict[str, Squid], list[int]]]:
+    heard, over = [0], threading.Event()
+    with ExitStack() as stack:
+        names = {NAME: ORIGIN}
+        squids = {name: stack.enter_context(squid_process(names, helper=name != "without")) for name in VARIANTS}
+        ear = Ear(squids["listening"].socket)
+        stack.callback(ear.close)
+        reader = threading.Thread(target=listen, args=(ear, heard, over))
+        reader.start()
+        stack.callback(reader.join)
+        stack.callback(over.set)
+        full = Ear(squids["slow"].socket)
+        stack.callback(full.close)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as flood:
+            while True:
+                try:
+                    flood.sendto(b"x" * 1000, str(squids["slow"].socket))
+                except BlockingIOError:
+                    break
+        yield squids, heard
+
+
+def cpu_s(pid: int) -> tuple[float, float]:
+    """Processor time so far of a Squid, and of its helpers."""
+    spent: dict[bool, float] = {True: 0.0, False: 0.0}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            values = (folder / "stat").read_text().rpartition(")")[2].split()
+            if pid in (int(folder.name), int(values[1])):
+                spent[int(folder.name) == pid] += (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+    return spent[True], spent[False]
+
+
+def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str, list[float]]]:
+    """Numbers of each workload and variant, one a round."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
+    chance, numbers = random.Random(1), defaultdict(lambda: defaultdict(list))
+    fresh = iter(range(10**9))
+    with origin() as port, four_squids() as (squids, heard):
+        base = f"http://{NAME}:{port}"
+        for squid in squids.values():
+            pages = [f"{base}/hit/{page}" for page in range(PAGES)]
+            asyncio.run(at_rate(squid, pages))
+            if min(asyncio.run(at_rate(squid, pages))) > MISS_S:
+                raise SystemExit("what was asked for is not in the cache")
+        for number in range(rounds):
+            order = random.Random(number).sample(VARIANTS, len(VARIANTS))
+            for name in order:
+                hits = [f"{base}/hit/{chance.randrange(PAGES)}" for _ in range(int(RATE * seconds))]
+                mixed = [f"{base}/miss/{next(fresh)}" if chance.random() < MISSES else url for url in hits]
+                for workload, urls in (("mixed", mixed), ("hits", hits)) if latency else ():
+                    took_ms = sorted(1000 * each for each in asyncio.run(at_rate(squids[name], urls)))
+                    numbers[f"{workload} p50 ms"][name].append(took_ms[len(took_ms) // 2])
+                    numbers[f"{workload} p95 ms"][name].append(took_ms[int(0.95 * len(took_ms))])
+                before_s = cpu_s(squids[name].pid)
+                rate, answers = saturated(squids[name], port, seconds / 2)
+                numbers["saturated 1/s"][name].append(rate)
+                for what, after_s, then_s in zip(("Squid", "helper"), cpu_s(squids[name].pid), before_s, strict=True):
+                    numbers[f"saturated, {what}'s processor us"][name].append(1e6 * (after_s - then_s) / answers)
+        if not heard[0]:
+            raise SystemExit("nothing was announced; the helper does not work")
+    return {what: dict(of) for what, of in numbers.items()}
+
+
+def ratios(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, float]]:
+    """The median over rounds of each variant's number over that without a helper."""
+    return {
+        what: {
+            name: statistics.median(a / b for a, b in zip(of[name], of["without"], strict=True))
+            for name in VARIANTS[1:]
+        }
+        for what, of in numbers.items()
+        if all(of["without"])
+    }
+
+
+def table(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    found = ratios(numbers)
+    lines = ["| measure | without | " + " | ".join(VARIANTS[1:]) + " |", "|---|---|---|---|---|"]
+    for what, of in numbers.items():
+        plain = f"{statistics.median(of['without']):,.3g}"
+        shown = [
+            f"{statistics.median(of[name]):,.3g}" + (f" (x {found[what][name]:.3f})" if what in found else "")
+            for name in VARIANTS[1:]
+        ]
+        lines.append(f"| {what} | {plain} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--saturated", action="store_true", help="that alone")
+    parser.add_argument("--write", type=Path)
+    wanted = parser.parse_args()
+    load = os.getloadavg()[0]
+    began = time.monotonic()
+    numbers = measure(wanted.rounds, wanted.seconds, latency=not wanted.saturated)
+    print(table(numbers))
+    found = {"ratios": ratios(numbers), "rounds": wanted.rounds, "load_before": load, "cores": os.cpu_count()}
+    print(json.dumps({**found, "seconds": round(time.monotonic() - began)}))
+    RESULTS.write_text(json.dumps({**found, "numbers": numbers}, indent=1) + "\n", "utf-8")
+    if wanted.write is not None:
+        wanted.write.write_text(table(numbers) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""`teia signals squid-helper` and `teia signals status`: the cache parasite (C7)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, result_console
+from teia.errors import UsageError
+
+Socket = Annotated[Path | None, typer.Argument(metavar="SOCKET", help="Where the crawl listens: its signals.socket.")]
+Queries = Annotated[bool, typer.Option("--queries", help="Announce URLs with a query too; they may tell of a person.")]
+Print = Annotated[bool, typer.Option("--print", help="Print the program, to be installed where Squid can read it.")]
+
+WORDS = {
+    "seen": "requests that Squid told its helper of",
+    "skipped": "no page: a tunnel, another method than GET, another scheme",
+    "private": "with a query or credentials: not taken",
+    "malformed": "lines or messages that are none",
+    "dropped": "no room: nobody listened, or too many at once",
+    "no_document": "pictures, styles and scripts, by their names",
+    "out_of_scope": "not of this collection",
+    "echoes": "our own requests to the cache",
+    "in_scope": "announcements of pages that may be ours",
+    "repeated": "announced again while they waited",
+    "discarded": "updates discarded: our copy was young enough",
+    "refused": "robots.txt, budgets, or not to be collected",
+    "under_way": "about to be visited anyway",
+    "asked": "pages the cache was asked for",
+    "not_cached": "pages it did not have",
+    "unusable": "answers that are no documents",
+    "unreachable": "times it could not be reached",
+    "served": "pages it had",
+    "served_within_1s": "pages it gave within a second",
+    "no_newer": "no newer than our copy",
+    "updated": "updates performed",
+    "new": "new documents",
+}
+
+
+def squid_helper(socket: Socket = None, queries: Queries = False, print_it: Print = False) -> None:
+    """Run beside a Squid as its url_rewrite_program and announce the pages its users ask for; nothing is rewritten.
+
+    Squid runs it as its own user. If that one cannot read teia, print the program and install it: it is one file.
+
+    Examples: teia signals squid-helper --print > /usr/local/lib/teia-announce
+    · teia signals squid-helper /run/teia/squid.sock
+    """
+    from teia.signals import squid_helper as program
+
+    source = Path(program.__file__)
+    if print_it:
+        print(source.read_text("utf-8"), end="")
+        return
+    if socket is None:
+        raise UsageError("name the SOCKET where the crawl listens, or --print the program")
+    words = ["-IS", str(source), *(["--queries"] if queries else []), str(socket)]
+    os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  # a process without teia's modules in it
+
+
+def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Show what became of signals so far, by kind.
+
+    Example: teia signals status --data archive
+    """
+    from teia.crawl.announced import counts_in
+    from teia.crawl.collections import choose
+    from teia.store.root import open_root
+
+    root = open_root(data)
+    name = choose(root, collection)
+    counts = counts_in(root.collection(name).signals)
+    if as_json:
+        answer: dict[str, Any] = {"collection": name, "signals": counts}
+        print_json(answer)
+        return
+    console = result_console()
+    if not counts:
+        console.print(f"{name}: there were no signals so far")
+    for kind, numbers in counts.items():
+        order = {what: place for place, what in enumerate(WORDS)}
+        for what in sorted(numbers, key=lambda each: order.get(each, len(order))):
+            said = WORDS.get(what, what.replace("_", " "))
+            console.print(f"{kind:10} {numbers[what]:>12,}  {said}", soft_wrap=True)

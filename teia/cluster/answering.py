@@ -1,0 +1,238 @@
+"""A node answers searches for the cells it keeps.
+
+The cells are searched as one index (index/union.py), in threads, because a search cannot be interrupted. What waits
+longer than whoever asked is thrown away; what comes while too many wait is refused at once. Whoever asks for cells of
+which some have gone gets an answer for the others, and is told which they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from teia.clock import Clock
+from teia.cluster.searchwire import (
+    SEARCH,
+    VERSION,
+    Answered,
+    Asked,
+    Kept,
+    Presence,
+    about,
+    at,
+    decode,
+    encode,
+    numbers,
+    who,
+)
+from teia.cluster.wire import Wire
+from teia.crawl.lookup import Lookup
+from teia.crawl.ranking import rank_file
+from teia.crawl.searching import CollectionRanks, FrontierFacts
+from teia.errors import ClusterError, IndexFailure, TeiaError
+from teia.index.union import UnionReader
+from teia.search.carrying import Answering
+from teia.search.shards import LocalShard
+from teia.store.root import Root
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+THREADS = 4
+MAX_WAITING = 64
+"""Questions under way or waiting for a thread; beyond that a node says that it is busy."""
+
+MAX_SETS = 2
+"""Sets of cells that are open at once: what is kept, and what a gateway still asks for after a change."""
+
+Lend = Callable[[Asked], bytes]
+"""Answers what other nodes ask beside searches (lending.py); in a thread."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """Some cells, open to be searched."""
+
+    answering: Answering
+    stack: ExitStack
+
+
+class Answerer:
+    """One node's answers about one collection; `keep` says again and again which cells it keeps."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        clock: Clock,
+        root: Root,
+        collection: str,
+        node: str,
+        lend: Lend | None = None,
+        shared: str = "",
+    ) -> None:
+        """`shared` is what the cluster calls the collection, if not by the name of its folder."""
+        self._wire = wire
+        self._clock = clock
+        self._root = root
+        self._collection = collection
+        self._shared = shared or collection
+        self._node = node
+        self._lend = lend
+        self._folders = {folder.number: folder for folder in root.collection(collection).cells()}
+        self._kept: dict[int, Kept] = {}
+        self._opened: dict[frozenset[int], _Opened] = {}
+        self._lock = Lock()
+        self._threads = ThreadPoolExecutor(THREADS, "answers")
+        self._subscriptions: dict[str, Subscription] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to answer."""
+        await self._listen(who(self._shared), self._tell)
+        await self._listen(at(self._shared, self._node), self._take)
+
+    async def keep(self, kept: Mapping[int, Kept]) -> None:
+        """Answer for these cells from now on, and for no others."""
+        before, self._kept = set(self._kept), {cell: each for cell, each in kept.items() if cell in self._folders}
+        for cell in sorted(set(self._kept) - before):
+            await self._listen(about(self._shared, cell), self._take)
+        for cell in sorted(before - set(self._kept)):
+            await self._end(about(self._shared, cell))
+        if set(self._kept) != before:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._kept))
+
+    @property
+    def kept(self) -> dict[int, Kept]:
+        return self._kept
+
+    async def close(self) -> None:
+        for subject in list(self._subscriptions):
+            await self._end(subject)
+        for task in self._tasks:
+            task.cancel()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            self._close_all_but(0)
+
+    async def _listen(self, subject: str, hear: Callable[[Msg], Awaitable[None]]) -> None:
+        self._subscriptions[subject] = await self._wire.ask(self._wire.client.subscribe(subject, cb=hear))
+
+    async def _end(self, subject: str) -> None:
+        subscription = self._subscriptions.pop(subject, None)
+        if subscription is not None:
+            with contextlib.suppress(Exception):  # without NATS there is nothing to unsubscribe from
+                await self._wire.ask(subscription.unsubscribe())
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    async def _tell(self, message: Msg) -> None:
+        """Say who is here."""
+        presence = Presence(VERSION, self._node, tuple(self._kept.values()), len(self._folders))
+        await self._respond(message, encode(presence))
+
+    async def _take(self, message: Msg) -> None:
+        """Take a question, and answer it when there is an answer; others may be asked meanwhile."""
+        try:
+            asked = decode(message.data, Asked)
+        except ClusterError as error:
+            await self._respond(message, encode(Answered(VERSION, self._node, error=str(error))))
+            return
+        if len(self._tasks) >= MAX_WAITING:
+            await self._respond(message, encode(Answered(VERSION, self._node, error="it is busy; ask again")))
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(message, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, message: Msg, asked: Asked) -> None:
+        until = self._clock.ticks_s() + asked.within_ms / 1000
+        loop = asyncio.get_running_loop()
+        octets = await loop.run_in_executor(self._threads, self._answered, asked, until)
+        if octets is not None:
+            await self._respond(message, octets)
+
+    async def _respond(self, message: Msg, octets: bytes) -> None:
+        if message.reply:
+            with contextlib.suppress(Exception):  # whoever asked will notice
+                await self._wire.client.publish(message.reply, octets)
+
+    # -- in threads ----------------------------------------------------------------------------------------
+
+    def _answered(self, asked: Asked, until: float) -> bytes | None:
+        """The answer, as octets; None if nobody waits for it any more."""
+        if self._clock.ticks_s() >= until:
+            return None
+        try:
+            if asked.kind != SEARCH:
+                if self._lend is None:
+                    raise ClusterError(f"it does not know what {asked.kind!r} is")
+                return encode(Answered(VERSION, self._node, body=self._lend(asked)))
+            return self._searched(asked)
+        except TeiaError as error:
+            return encode(Answered(VERSION, self._node, error=_line(error)))
+        except Exception as error:  # noqa: BLE001  # one question fails, the next may not
+            _log.warning("question not answered kind=%s", asked.kind, exc_info=True)
+            return encode(Answered(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
+
+    def _searched(self, asked: Asked) -> bytes:
+        kept = self._kept
+        cells = frozenset(cell for cell in asked.cells if cell in kept)
+        if not cells:
+            raise IndexFailure(f"it does not keep {numbers(asked.cells)}")
+        answering = self._open(cells)
+        body = answering.answer(asked.body)
+        left_out = dict(answering.left_out)
+        return encode(Answered(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body))
+
+    def _open_ahead(self, cells: frozenset[int]) -> None:
+        """Open what will be asked for, so that the first search does not wait for it."""
+        with self._lock:
+            self._close_all_but(MAX_SETS - 1)
+        if cells:
+            with contextlib.suppress(TeiaError, OSError):  # who asks will be told
+                self._open(cells).warm()
+
+    def _open(self, cells: frozenset[int]) -> Answering:
+        with self._lock:
+            opened = self._opened.pop(cells, None)
+            if opened is None:
+                self._close_all_but(MAX_SETS - 1)
+                opened = self._made(cells)
+            self._opened[cells] = opened
+            return opened.answering
+
+    def _made(self, cells: frozenset[int]) -> _Opened:
+        folder = self._root.collection(self._collection)
+        with ExitStack() as stack:
+            lookup = stack.enter_context(contextlib.closing(Lookup(self._root, self._collection)))
+            reader = UnionReader({f"cell {cell}": self._folders[cell].index for cell in sorted(cells)})
+            stack.callback(reader.close)
+            answering = Answering(
+                LocalShard(self._node, reader),
+                reader,
+                self._clock,
+                CollectionRanks([rank_file(folder)]),
+                FrontierFacts([lookup], self._clock),
+            )
+            return _Opened(answering, stack.pop_all())
+
+    def _close_all_but(self, count: int) -> None:
+        """Close the sets of cells that were used longest ago; what a thread still searches ends by itself."""
+        while len(self._opened) > count:
+            oldest = next(iter(self._opened))
+            self._opened.pop(oldest).stack.close()
+
+
+def _line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:200]

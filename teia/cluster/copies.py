@@ -1,0 +1,132 @@
+"""A node's copies of cells: brought up to their logs, one hand at a time.
+
+A copy that the log still reaches is brought up by the records that it has not seen. One that is new, or so old that
+those were purged, is replaced by the last snapshot first. While a cell is open for crawling nobody else touches its
+file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from teia.cluster.cells import catch_up, size_of
+from teia.cluster.journal import CellLog, LogGone
+from teia.cluster.publishing import LogJournal
+from teia.cluster.snapshots import Snapshots
+from teia.cluster.thread import LoopThread
+from teia.crawl.cells import committed_position
+from teia.durable import disk_errors
+from teia.errors import CorruptFile
+from teia.frontier.cell import FrontierCell
+from teia.frontier.journal import applied_seq
+from teia.store.archive import Position
+from teia.store.root import CellFolder
+
+_log = logging.getLogger(__name__)
+
+
+class Copies:
+    """The files of one collection's cells on this node; everything here runs in the cluster's own loop."""
+
+    def __init__(self, folders: Iterable[CellFolder], thread: LoopThread, snapshots: Snapshots | None = None) -> None:
+        self.folders = {folder.number: folder for folder in folders}
+        self.snapshots = snapshots
+        self.open: set[int] = set()
+        """Cells that are crawled now."""
+        self._thread = thread
+        self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._have: dict[int, int] = {}
+        """Up to which records copies were followed, so that nothing is opened to find that nothing is new."""
+
+    async def follow(self, log: CellLog, until: int) -> int:
+        """Bring a cell that is not crawled here up to a record of its log; returns how many commits that were."""
+        async with self._locks[log.cell]:
+            if log.cell in self.open or until <= self._have.get(log.cell, 0):
+                return 0
+            behind = await self._bring_up(log, until)
+            self._have[log.cell] = until
+            return behind
+
+    async def open_all(self, logs: Mapping[int, CellLog]) -> dict[int, int]:
+        """Bring the cells of a shift up to their logs for good; from now on they are the crawler's."""
+        behind = {}
+        for cell, log in logs.items():
+            async with self._locks[cell]:
+                self._have.pop(cell, None)
+                behind[cell] = await self._bring_up(log, None)
+                self.open.add(cell)
+        return behind
+
+    def close_all(self) -> None:
+        """The shift is over."""
+        self.open.clear()
+
+    async def _bring_up(self, log: CellLog, until: int | None) -> int:
+        folder, journal = self.folders[log.cell], LogJournal(log, self._thread)
+        if self.snapshots is not None and await self._is_far_behind(log, folder):
+            await self._restore(log, folder)
+        try:
+            return await catch_up(folder, journal, until)
+        except LogGone as error:
+            if self.snapshots is None:
+                raise
+            _log.info("cell=%d %s", log.cell, error)
+        await self._restore(log, folder)
+        return await catch_up(folder, journal, until)
+
+    async def _is_far_behind(self, log: CellLog, folder: CellFolder) -> bool:
+        """Whether a snapshot brings more than records would: in a new file, or where records are gone."""
+        assert self.snapshots is not None
+        have = await asyncio.to_thread(_seq_of, folder)
+        if have >= log.last > 0:
+            return False
+        pointer = await self.snapshots.pointer_of(log)
+        return pointer is not None and (have < pointer.purged_below or (not have and pointer.last.log_seq > 0))
+
+    async def _restore(self, log: CellLog, folder: CellFolder) -> None:
+        assert self.snapshots is not None
+        ours = await asyncio.to_thread(_own_end, folder)
+        await self.snapshots.restore(log, folder)
+        if ours is not None:
+            await asyncio.to_thread(_cut_unknown, folder, ours)
+
+
+def _seq_of(folder: CellFolder) -> int:
+    try:
+        with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
+            return applied_seq(frontier.db)
+    except CorruptFile as error:
+        _log.error("%s; it is replaced by a snapshot, if there is one", error)
+        _remove(folder.frontier)
+        return 0
+
+
+def _remove(file: Path) -> None:
+    with disk_errors(file, "removed"):
+        for ending in ("", "-wal", "-shm"):
+            file.with_name(file.name + ending).unlink(missing_ok=True)
+
+
+def _own_end(folder: CellFolder) -> Position | None:
+    """Where our own archive ended when this copy was current; None if its last file is another node's."""
+    with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
+        position = committed_position(frontier)
+    return position if position is not None and (folder.archive / position.file).exists() else None
+
+
+def _cut_unknown(folder: CellFolder, end: Position) -> None:
+    """Cut what neither our old copy nor the snapshot knows of our last archive file: its commit never came."""
+    with closing(FrontierCell(folder.frontier, of_cluster=True)) as frontier:
+        sql = "SELECT max(offset + length) FROM visits WHERE file = ?"
+        (known,) = frontier.db.execute(sql, (end.file,)).fetchone()
+        position = committed_position(frontier)
+    at = max(end.offset, known or 0, position.offset if position is not None and position.file == end.file else 0)
+    path = folder.archive / end.file
+    if size_of(path) > at:
+        with disk_errors(path, "cut"), path.open("r+b") as file:
+            file.truncate(at)

@@ -1,0 +1,223 @@
+"""What people ask of a collection while a cluster crawls it: said to any node's folder, agreed on by all.
+
+`teia add`, `block`, `set`, `pause`, `resume` and `stop` write into `control.sqlite` of the folder they are given, as
+ever. The node that runs there writes it into the collection's agreement (agreement.py), on condition that nobody else
+did meanwhile; every node looks there when it is nudged, and once in T. So one change is made once, by all,
+also by those that were away. Settings that a crawl can take up while it runs are taken up; for others the node's shift
+ends and the next one begins with them.
+
+A pause holds until it is taken back, also for nodes that come later. A stop makes the nodes leave that are there;
+whoever is started afterwards goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.agreement import Agreement, amend_agreement, current_agreement, write_down
+from teia.cluster.crawling import NodeCrawl, check_fits
+from teia.cluster.thread import LoopThread
+from teia.cluster.wire import NoAnswer, Wire
+from teia.config import Config, to_toml
+from teia.crawl.control import ACCOUNT_S, POLL_S, Command, Control
+from teia.crawl.crawl import State
+from teia.crawl.edits import LIVE, changed_keys, edited, from_json
+from teia.crawl.meaning import check, meaning_of
+from teia.crawl.reporting import announce, last_change, tell
+from teia.crawl.series import Series
+from teia.errors import DiskFull, TeiaError, UsageError
+from teia.frontier.scope import list_of
+from teia.store.root import Root
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from teia.crawl.engine import Crawler
+
+ASKED_TO = "asked to"
+OWN = frozenset({"fetch.bind"})
+"""Settings that each node has its own of."""
+
+_log = logging.getLogger(__name__)
+
+
+class Desk:
+    """One node's ear for what is asked of its collection; `config` is what the cluster goes by now."""
+
+    def __init__(
+        self, root: Root, shared: str, agreement: Agreement, config: Config, wire: Wire, thread: LoopThread,
+        clock: Clock, stop: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.agreement = agreement
+        self.config = config
+        self.crawl: NodeCrawl | None = None
+        """The crawl that is open now; its account is told."""
+        self._root = root
+        self._name = config.collection.name
+        self._shared = shared
+        self._wire = wire
+        self._thread = thread
+        self._clock = clock
+        self._stop = stop
+        self._since = last_change(root)
+        self._began = clock.ticks_s()
+        self._nudged = False
+        self._waiting: list[Command] = []
+
+    # -- hearing people ------------------------------------------------------------------------------------
+
+    async def serve(self, look_s: float) -> None:
+        """Hear what is said to this folder and what is agreed on, until cancelled."""
+        control = Control(self._root.path / "control.sqlite")
+        series, tell_at, look_at = Series(control), 0.0, 0.0
+        subscription = None
+        try:
+            await announce(control, self._name, self._clock)
+            subject = self._subject
+            subscription = await self._thread.call(
+                self._wire.insist(lambda: self._wire.client.subscribe(subject, cb=self._be_nudged), self._clock)
+            )
+            while True:
+                now = self._clock.ticks_s()
+                try:
+                    await self._hear(control)
+                    if self._nudged or now >= look_at:
+                        self._nudged, look_at = False, now + look_s
+                        await self._look()
+                except TeiaError as error:
+                    _log.warning("not agreed on: %s", error)
+                if now >= tell_at and self.crawl is not None:
+                    tell_at = now + ACCOUNT_S
+                    tell(control, series, self.crawl, self._clock, now - self._began)
+                await self._clock.sleep(POLL_S)
+        finally:
+            with contextlib.suppress(DiskFull):
+                control.end(self._name)
+            control.close()
+            if subscription is not None:
+                with contextlib.suppress(Exception):
+                    await self._thread.call(subscription.unsubscribe())
+
+    @property
+    def _subject(self) -> str:
+        return f"teia.agreed.{self._shared}"
+
+    async def _be_nudged(self, _: Msg) -> None:
+        self._nudged = True
+
+    async def _hear(self, control: Control) -> None:
+        self._waiting += control.take(self._name, self._clock.now_s())
+        while self._waiting:
+            command = self._waiting[0]
+            try:
+                await self._agree(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
+            except NoAnswer as error:
+                _log.info("%s not agreed on yet: %s", command, error)
+                return
+            self._waiting.pop(0)
+        for number, text in control.changes(self._name, self._since):
+            try:
+                answer = await self._change(text)
+            except NoAnswer as error:
+                _log.info("change not agreed on yet: %s", error)
+                return
+            with contextlib.suppress(DiskFull):
+                control.answer_change(number, answer)
+
+    async def _change(self, text: str) -> str:
+        """Make edits everybody's; what to answer."""
+        edits = from_json(text)
+
+        def amended(now: Agreement) -> Agreement:
+            after = edited(now.config, edits)
+            check(after)
+            check_fits(after)
+            check_lists((*after.scope.include, *after.scope.exclude))
+            return msgspec.structs.replace(now, settings=to_toml(after))
+
+        try:
+            await self._agree(amended)
+        except NoAnswer:
+            raise
+        except TeiaError as error:
+            return json.dumps({"error": str(error)})
+        return json.dumps({"now": [edit.key for edit in edits]})
+
+    async def _agree(self, change: Callable[[Agreement], Agreement]) -> None:
+        agreement = await self._thread.call(
+            amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
+        )
+        self._take(agreement)
+        with contextlib.suppress(NoAnswer):
+            await self._thread.call(self._wire.ask(self._wire.client.publish(self._subject, b"")))
+
+    async def _look(self) -> None:
+        with contextlib.suppress(NoAnswer):
+            self._take(
+                await self._thread.call(
+                    current_agreement(self._wire, self._clock, self._shared, self.agreement.replicas)
+                )
+            )
+
+    def _take(self, agreement: Agreement) -> None:
+        """Go by what is agreed on now, if it is newer; what was read may be old."""
+        if agreement.edition <= self.agreement.edition:
+            return
+        if agreement.stops > self.agreement.stops:
+            self._stop()
+        self.agreement = agreement
+        config = write_down(self._root, agreement)
+        self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
+        _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
+
+    # -- the crawl goes by it ------------------------------------------------------------------------------
+
+    def open(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+        """Take it that a crawl begins."""
+        self.crawl = crawl
+        self._mind_the_pause(crawler, crawl)
+
+    def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+        if self.agreement.paused and crawl.state is State.RUNNING:
+            crawler.obey([Command.PAUSE], crawl)
+        elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
+            crawler.obey([Command.RESUME], crawl)
+
+    async def apply(self, crawler: Crawler, crawl: NodeCrawl) -> bool:
+        """Let a crawl that runs go by what is agreed on; False if that takes a new shift."""
+        self._mind_the_pause(crawler, crawl)
+        config = self.config
+        keys = set(changed_keys(crawl.config, config)) - OWN
+        if not keys:
+            return True
+        if not keys <= LIVE:
+            return False
+        try:
+            meaning = await asyncio.to_thread(meaning_of, config, self._root.collection(self._name).lists)
+        except TeiaError as error:
+            _log.warning("settings not taken up: %s", error)
+            return True
+        crawler.reconfigure(crawl, config, meaning)
+        return True
+
+
+def check_lists(rules: Sequence[str]) -> None:
+    """Refuse rules in a file, which other machines do not have."""
+    for rule in rules:
+        if list_of(rule):
+            raise UsageError(f"{rule}: other nodes do not have this file; give its rules one by one")
+
+
+def _commanded(now: Agreement, command: Command) -> Agreement:
+    if command is Command.STOP:
+        return msgspec.structs.replace(now, stops=now.stops + 1)
+    return msgspec.structs.replace(now, paused=command is Command.PAUSE)

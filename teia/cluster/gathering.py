@@ -1,0 +1,253 @@
+"""What a node brings from others for its own index, every few seconds.
+
+    links      the node that keeps cell 0 has copies of all link files, and computes PageRank of them as one machine
+               does (crawl/ranking.py): the same numbers from the same links. Link files only grow, so what is new is
+               brought
+    ranks      the others bring the file of ranks from there
+    words      on links from other nodes' pages to pages here are brought from each of them, and left for the indexer
+    pages      of a cell that was taken over, whose copies lie elsewhere: their entries, from whoever has indexed them
+
+All of it is derived, and asked for again if it gets lost. Memory holds a piece of half a megabyte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.lending import (
+    LINKS,
+    MAX_KEYS,
+    RANKS,
+    AskAnchors,
+    AskFile,
+    AskPages,
+    LentAnchors,
+    LentPages,
+    Piece,
+    encode,
+)
+from teia.cluster.scattering import Directory, Speakers
+from teia.cluster.searchwire import ANCHORS, FILE, GATHER_S, PAGES, VERSION, Answered, Asked, at, decode
+from teia.cluster.searchwire import encode as enveloped
+from teia.cluster.wire import Wire
+from teia.crawl.ranking import link_copy, rank_file
+from teia.errors import ClusterError, CorruptFile, TeiaError
+from teia.frontier.cell import FrontierCell
+from teia.graph.rankfile import RankFile
+from teia.index.borrowed import BorrowedEntries, LackingPages
+from teia.index.cell import read_position
+from teia.index.outgoing import spool
+from teia.store.root import CellFolder, Root
+
+ANSWER_S = 10.0
+MAX_LACKING = 100_000
+BORROW_AGAIN_S = 60.0
+"""From one look for pages that the index lacks to the next: a node may have come back."""
+
+MAX_ROUNDS = 10_000
+"""Pieces of one file that are asked for in one go: five gigabytes."""
+
+Message = TypeVar("Message")
+_log = logging.getLogger(__name__)
+
+
+class Gatherer:
+    """One node's end; runs in the loop of its wire."""
+
+    def __init__(self, wire: Wire, clock: Clock, root: Root, collection: str, shared: str, node: str) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._collection = root.collection(collection)
+        self._cells = {folder.number: folder for folder in self._collection.cells()}
+        self._shared = shared
+        self._node = node
+        self._directory = Directory(wire, clock, shared)
+        self._have: dict[Path, tuple[str, str, int]] = {}
+        """By copy: of which node's file, which version of it, and how much of that."""
+        self._words: dict[str, tuple[str, dict[int, int]]] = {}
+        """By node: which file of its words, and how far each cell has them."""
+        self._spooled = 0
+        self._borrow_at = clock.ticks_s() + BORROW_AGAIN_S
+
+    async def gather_for_ever(self, kept: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
+        """Bring what is new, again and again, until cancelled; `kept` are the cells of this node as they are then."""
+        while True:
+            try:
+                await self.gather(list(kept))
+            except (TeiaError, OSError) as error:
+                _log.info("nothing gathered: %s", error)
+            await self._clock.sleep(pause_s)
+
+    async def gather(self, kept: Collection[int]) -> None:
+        """Bring what is new once."""
+        if not kept:
+            return
+        heard = await self._directory.look()
+        if 0 in kept:
+            await self._bring_links(heard)
+        else:
+            await self._bring_ranks(heard)
+        for node in heard.cells:
+            if node != self._node:
+                await self._bring_words(node, kept)
+        if self._clock.ticks_s() >= self._borrow_at:
+            self._borrow_at = self._clock.ticks_s() + BORROW_AGAIN_S
+            for cell in kept:
+                if await asyncio.to_thread(lacking, self._cells[cell]):
+                    await self.borrow(cell)
+
+    async def others(self) -> list[str]:
+        """The other nodes that are there."""
+        await self._directory.look()
+        return [node for node in self._directory.present if node != self._node]
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    async def _ask(self, node: str, kind: str, question: msgspec.Struct, expected: type[Message]) -> Message:
+        from nats import errors
+
+        octets = enveloped(Asked(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
+        try:
+            answer = await self._wire.client.request(at(self._shared, node), octets, timeout=ANSWER_S)
+        except (errors.Error, TimeoutError, OSError) as error:
+            raise ClusterError(f"{node} does not answer ({type(error).__name__})") from error
+        answered = decode(answer.data, Answered)
+        if answered.error:
+            raise ClusterError(f"{node} does not give {kind}: {answered.error}")
+        try:
+            return msgspec.msgpack.decode(answered.body, type=expected)
+        except msgspec.MsgspecError as error:
+            raise ClusterError(f"what {node} gives cannot be read: {error}") from error
+
+    # -- PageRank ------------------------------------------------------------------------------------------
+
+    async def _bring_links(self, heard: Speakers) -> None:
+        for node, cells in heard.cells.items():
+            for cell in cells if node != self._node else ():
+                await self._append(node, cell, link_copy(self._collection, cell))
+
+    async def _append(self, node: str, cell: int, path: Path) -> None:
+        """Bring a copy of a file that only grows up to what it is now; one that was written anew is begun anew."""
+        whose, identity, have = self._have.get(path, ("", "", 0))
+        if whose != node or not await asyncio.to_thread(path.exists):
+            identity, have = "", 0
+        for _ in range(MAX_ROUNDS):
+            piece = await self._ask(node, FILE, AskFile(LINKS, cell, identity, have), Piece)
+            if not piece.identity:
+                return
+            await asyncio.to_thread(_write_at, path, piece)
+            identity, have = piece.identity, piece.start + len(piece.data)
+            self._have[path] = node, identity, have
+            if have >= piece.size or not piece.data:
+                return
+
+    async def _bring_ranks(self, heard: Speakers) -> None:
+        node = next((node for node, cells in heard.cells.items() if 0 in cells), None)
+        path = rank_file(self._collection)
+        if node is None:
+            return
+        first = await self._ask(node, FILE, AskFile(RANKS, 0, "", 0), Piece)
+        if not first.identity or self._have.get(path) == (node, first.identity, first.size):
+            return
+        new = path.with_name("ranks.new")
+        piece, have = first, 0
+        for _ in range(MAX_ROUNDS):
+            if piece.identity != first.identity:
+                return  # it was made anew meanwhile; next time
+            await asyncio.to_thread(_write_at, new, piece)
+            have = piece.start + len(piece.data)
+            if have >= piece.size:
+                break
+            piece = await self._ask(node, FILE, AskFile(RANKS, 0, first.identity, have), Piece)
+        try:
+            await asyncio.to_thread(RankFile.open, new)
+        except CorruptFile as error:
+            raise ClusterError(f"the ranks that {node} gave are not whole: {error}") from error
+        new.replace(path)
+        self._have[path] = node, first.identity, first.size
+
+    # -- words on links ------------------------------------------------------------------------------------
+
+    async def _bring_words(self, node: str, kept: Collection[int]) -> None:
+        for _ in range(MAX_ROUNDS):
+            identity, known = self._words.get(node, ("", {}))
+            after = {cell: known.get(cell, 0) for cell in sorted(kept)}
+            lent = await self._ask(node, ANCHORS, AskAnchors(identity, after), LentAnchors)
+            if lent.identity != identity:
+                known = {}
+            for cell, rows in lent.rows.items():
+                self._spooled += 1
+                name = f"{node}-{self._clock.now_s():.0f}-{self._spooled:08d}"
+                brought = [(host, target, text) for _, host, target, text in rows]
+                await asyncio.to_thread(spool, self._cells[cell].handover, name, brought)
+                known[cell] = rows[-1][0]
+            self._words[node] = lent.identity, known
+            if not lent.rows:
+                return
+
+    # -- pages whose copies are elsewhere ------------------------------------------------------------------
+
+    async def borrow(self, cell: int) -> int:
+        """Bring the entries of a cell's pages that are to be indexed and whose copies are not here; returns how many.
+
+        All nodes are asked that are there, whoever keeps the cell now.
+        """
+        folder = self._cells[cell]
+        await asyncio.to_thread(BorrowedEntries(folder.path).remove)
+        wanted = await asyncio.to_thread(not_here, folder)
+        if not wanted:
+            return 0
+        others, brought = await self.others(), 0
+        borrowed = BorrowedEntries(folder.path, writing=True)
+        try:
+            for node in others:
+                lacking = sorted(wanted)
+                for start in range(0, len(lacking), MAX_KEYS):
+                    rest = tuple(lacking[start : start + MAX_KEYS])
+                    while rest:
+                        lent = await self._ask(node, PAGES, AskPages(cell, rest), LentPages)
+                        await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                        brought += len(lent.entries)
+                        rest = lent.rest if len(lent.rest) < len(rest) else ()
+        finally:
+            borrowed.close()
+        _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, len(wanted), brought)
+        return brought
+
+
+def not_here(folder: CellFolder) -> set[int]:
+    """The keys of pages that the index has still to take and whose copies are not in this node's archive."""
+    frontier = FrontierCell(folder.frontier, read_only=True)
+    try:
+        position = read_position(folder.index) or 0
+        sql = "SELECT key, file FROM pages WHERE change > ? AND file != ''"
+        rows = frontier.db.execute(sql, (position,)).fetchall()
+    finally:
+        frontier.close()
+    here = {path.name for path in folder.archive.iterdir()} if folder.archive.is_dir() else set()
+    return {key for key, file in rows if file not in here} | lacking(folder)
+
+
+def lacking(folder: CellFolder) -> set[int]:
+    """The keys of pages that the index came to and could not take."""
+    pages = LackingPages(folder.index, read_only=True)
+    try:
+        return {key for key, _ in pages.after(None, MAX_LACKING)}
+    finally:
+        pages.close()
+
+
+def _write_at(path: Path, piece: Piece) -> None:
+    """Write a piece where it belongs; what was behind it is of an older version."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.truncate(piece.start)
+        file.seek(piece.start)
+        file.write(piece.data)

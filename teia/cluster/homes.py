@@ -1,0 +1,170 @@
+"""Where sites live: in the cell of their slot, or in another one that they were sent to (A4).
+
+A site that was sent away is remembered by the cell it left (`away SITE`, a row of `meta`, so it is in the log) and by
+the one that has it (`guest SITE`). Links for it go to the cell of its slot, its *home*, as they always did: who does
+not know better asks there, and home passes them on. A guest that is sent on tells its home; links that come the old way
+meanwhile are passed on by the cell it left. The stream keeps the order, so a site is always there before its links.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from teia.errors import ClusterError
+from teia.frontier import mail, moving
+from teia.frontier.cell import Found, FrontierCell
+from teia.urls import cell_of, site_of, slot_of
+
+TOLD = b"told"
+AWAY, AWAY_END = "away ", "away!"
+GUEST, GUEST_END = "guest ", "guest!"
+
+
+REST, REST_END = "rest ", "rest!"
+"""Rows of `meta` that begin with it hold until when a host rests that asked for more than the usual."""
+
+
+class Told(msgspec.Struct, array_like=True, frozen=True):
+    """A site's home hears where its guest went on to."""
+
+    site: str
+    cell: int
+
+
+Said = list[Found] | moving.Part | Told
+"""What one cell says to another: links, a site or a part of it, where one is now."""
+
+_decode_told = msgspec.msgpack.Decoder(Told).decode
+
+
+def said_in(bulk: bytes) -> Said:
+    """Read a message from another cell."""
+    if moving.is_part(bulk):
+        return moving.part_in(bulk)
+    if not bulk.startswith(TOLD):
+        return mail.links_in(bulk)
+    try:
+        return _decode_told(bulk[len(TOLD) :])
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"what another cell says of a site cannot be read: {error}") from error
+
+
+class Departure(NamedTuple):
+    """A site that is to leave a cell: for which one, until when its hosts rest, what the other should know."""
+
+    site: str
+    cell: int
+    to_cell: int
+    rests: Mapping[str, float]
+    note: str = ""
+
+
+class Homes:
+    """What the cells kept here know of where sites live. Written by the commit thread, read by others."""
+
+    def __init__(self, starts: Sequence[int], cells: Iterable[tuple[int, FrontierCell]]) -> None:
+        self._starts = starts
+        self.away: dict[int, dict[str, int]] = {}
+        """By cell: sites that left it, and for which cell."""
+        self.guests: dict[str, int] = {}
+        """Sites that live in a cell kept here which is not their home."""
+        self.notes: dict[str, str] = {}
+        """What came with each guest."""
+        for number, frontier in cells:
+            self.read(number, frontier)
+
+    def read(self, cell: int, frontier: FrontierCell) -> None:
+        """Take what a cell's file says; also after a transaction of it that failed."""
+        self.guests = {site: number for site, number in self.guests.items() if number != cell}
+        self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}
+        notes = dict(_rows(frontier, GUEST, GUEST_END))
+        self.notes.update(notes)
+        self.guests |= dict.fromkeys(notes, cell)
+
+    def home_of(self, site: str) -> int:
+        """The cell of a site's slot."""
+        return cell_of(slot_of(site), self._starts)
+
+    def number_of(self, host: str) -> int:
+        """The cell in which a host's rows lie, as far as is known here; else its home, which knows."""
+        site = site_of(host)
+        guest_in = self.guests.get(site)
+        if guest_in is not None:
+            return guest_in
+        home = self.home_of(site)
+        return self.away.get(home, {}).get(site, home)
+
+    def lives_here(self, site: str) -> bool:
+        """Whether a site lives in a cell that is kept here."""
+        if site in self.guests:
+            return True
+        left = self.away.get(self.home_of(site))
+        return left is not None and site not in left
+
+    def next_of(self, cell: int, site: str) -> int:
+        """Where a cell that gets links for a site passes them on to; the cell itself if the site lives in it."""
+        if self.guests.get(site) == cell:
+            return cell
+        home = self.home_of(site)
+        return self.away.get(cell, {}).get(site, home)
+
+    # -- inside a transaction of the cell ------------------------------------------------------------------
+
+    def send(self, frontier: FrontierCell, leaving: Departure) -> moving.Moved:
+        """Send a site to another cell, and tell its home if that is a third one."""
+        site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
+        moved = moving.send(frontier, site, to_cell, leaving.rests, leaving.note)
+        frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(REST + host,) for host in moved.hosts])
+        self._leave(cell, frontier, site, to_cell)
+        home = self.home_of(site)
+        if home not in {cell, to_cell}:
+            assert frontier.journal is not None
+            frontier.journal.post(home, TOLD + msgspec.msgpack.encode(Told(site, to_cell)))
+        return moved
+
+    def hear(self, cell: int, frontier: FrontierCell, said: Said, now_s: float) -> list[tuple[int, str]]:
+        """Take what another cell says; returns (host id, name) of hosts with new work."""
+        if isinstance(said, Told):
+            self._leave(cell, frontier, said.site, said.cell)
+            return []
+        if isinstance(said, moving.Part):
+            return self._come(cell, frontier, said, now_s)
+        if not self.guests and not self.away.get(cell):
+            return frontier.absorb(said, now_s)
+        by_cell: dict[int, list[Found]] = defaultdict(list)
+        for found in said:
+            by_cell[self.next_of(cell, site_of(found.host))].append(found)
+        touched = frontier.absorb(by_cell.pop(cell, ()), now_s)
+        for to_cell, links in by_cell.items():
+            mail.post(frontier, to_cell, links)
+        return touched
+
+    def _come(self, cell: int, frontier: FrontierCell, part: moving.Part, now_s: float) -> list[tuple[int, str]]:
+        touched = moving.take(frontier, part)
+        rests = [(REST + host, until_s) for host, until_s in part.rests.items() if until_s > now_s]
+        frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rests)
+        site = part.site
+        frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
+        self.away.setdefault(cell, {}).pop(site, None)
+        if cell != self.home_of(site) or part.note:
+            frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (GUEST + site, part.note))
+            self.guests[site], self.notes[site] = cell, part.note
+        return touched if part.is_last else []
+
+    def _leave(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:
+        """Remember that a site left a cell, or went on from where it was sent to."""
+        frontier.db.execute("DELETE FROM meta WHERE name = ?", (GUEST + site,))
+        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (AWAY + site, to_cell))
+        if self.guests.get(site) == cell:
+            del self.guests[site]
+        self.notes.pop(site, None)
+        self.away.setdefault(cell, {})[site] = to_cell
+
+
+def _rows(frontier: FrontierCell, start: str, end: str) -> Iterable[tuple[str, str]]:
+    rows = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (start, end)).fetchall()
+    return [(name.removeprefix(start), str(value)) for name, value in rows]

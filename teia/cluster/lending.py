@@ -1,0 +1,173 @@
+"""What a node gives to others beside answers to searches: link files, ranks, entries of pages, words on links.
+
+Everything is asked for in pieces that fit into a message, and only what is named here can be had: a file is named by
+what it is and by its cell, never by a path. A file that was written anew has another identity; whoever has a part of
+the old one begins again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.searchwire import ANCHORS, FILE, PAGES, Asked
+from teia.crawl.ranking import link_file, rank_file
+from teia.errors import ClusterError, IndexFailure
+from teia.index.entry import packed
+from teia.index.outgoing import FILE as OUTGOING
+from teia.index.outgoing import OutgoingAnchors, Row
+from teia.index.reader import CellReader, has_index
+from teia.store.root import Root
+
+PIECE_BYTES = 512 * 1024
+MAX_KEYS = 1_000
+MAX_ROWS = 2_000
+LINKS, RANKS = "links", "ranks"
+
+
+class AskFile(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a file, from an octet on; `identity` is that of the part one has, or empty."""
+
+    what: str
+    cell: int
+    identity: str
+    start: int
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a file: which version of it, how large that is, from where on. No identity: there is no file."""
+
+    identity: str
+    size: int
+    start: int
+    data: bytes
+
+
+class AskPages(msgspec.Struct, frozen=True, array_like=True):
+    """Packed entries of pages of a cell, by key."""
+
+    cell: int
+    keys: tuple[int, ...]
+
+
+class LentPages(msgspec.Struct, frozen=True, array_like=True):
+    """Those that are there; `rest` did not fit and may be asked for again."""
+
+    entries: dict[int, bytes]
+    rest: tuple[int, ...]
+
+
+class AskAnchors(msgspec.Struct, frozen=True, array_like=True):
+    """Words on links to the pages of some cells: by cell, the number of the last that is known."""
+
+    identity: str
+    after: dict[int, int]
+
+
+class LentAnchors(msgspec.Struct, frozen=True, array_like=True):
+    """The next of them, by cell. With another identity than asked for they are counted from the beginning."""
+
+    identity: str
+    rows: dict[int, list[Row]]
+
+
+encode = msgspec.msgpack.Encoder().encode
+_file = msgspec.msgpack.Decoder(AskFile).decode
+_pages = msgspec.msgpack.Decoder(AskPages).decode
+_anchors = msgspec.msgpack.Decoder(AskAnchors).decode
+
+
+class Lender:
+    """One node's end; threads may share it."""
+
+    def __init__(self, root: Root, collection: str, clock: Clock) -> None:
+        self.asked_at: float | None = None
+        """When pages were last asked for."""
+        self._clock = clock
+        self._collection = root.collection(collection)
+        self._cells = {folder.number: folder for folder in self._collection.cells()}
+        self._readers: dict[int, CellReader] = {}
+        self._lock = Lock()
+
+    def __call__(self, asked: Asked) -> bytes:
+        """Answer one question (`Lend` of answering.py)."""
+        match asked.kind:
+            case kind if kind == FILE:
+                return encode(self._piece(_file(asked.body)))
+            case kind if kind == PAGES:
+                self.asked_at = self._clock.ticks_s()
+                return encode(self._lent(_pages(asked.body)))
+            case kind if kind == ANCHORS:
+                return encode(self._words(_anchors(asked.body)))
+        raise ClusterError(f"it does not know what {asked.kind!r} is")
+
+    def _path(self, asked: AskFile) -> Path:
+        if asked.what == RANKS:
+            return rank_file(self._collection)
+        if asked.what == LINKS and asked.cell in self._cells:
+            return link_file(self._cells[asked.cell])
+        raise ClusterError(f"it has no {asked.what!r} of cell {asked.cell}")
+
+    def _piece(self, asked: AskFile) -> Piece:
+        try:
+            with self._path(asked).open("rb") as file:
+                status = os.fstat(file.fileno())
+                identity = f"{status.st_dev:x}-{status.st_ino:x}"
+                if asked.what == RANKS:  # replaced as a whole, never appended to
+                    identity += f"-{status.st_mtime_ns:x}"
+                start = asked.start if asked.identity == identity and asked.start <= status.st_size else 0
+                file.seek(start)
+                return Piece(identity, status.st_size, start, file.read(PIECE_BYTES))
+        except FileNotFoundError:
+            return Piece("", 0, 0, b"")
+
+    def _lent(self, asked: AskPages) -> LentPages:
+        folder = self._cells.get(asked.cell)
+        if folder is None or not has_index(folder.index):
+            return LentPages({}, ())
+        with self._lock:
+            reader = self._readers.setdefault(asked.cell, CellReader(folder.index))
+        keys = asked.keys[:MAX_KEYS]
+        try:
+            found = reader.entries(reader.searcher(), keys)
+        except IndexFailure:
+            return LentPages({}, ())
+        return _fitting(keys, {key: packed(entry) for key, entry in found.items()})
+
+    def _words(self, asked: AskAnchors) -> LentAnchors:
+        path = self._collection.path / OUTGOING
+        if not path.exists():
+            return LentAnchors("", {})
+        outgoing = OutgoingAnchors(path, read_only=True)
+        try:
+            identity, rows, left = outgoing.identity, {}, MAX_ROWS
+            for cell, number in asked.after.items():
+                some = outgoing.after(cell, number if asked.identity == identity else 0, left)
+                left -= len(some)
+                if some:
+                    rows[cell] = some
+                if left <= 0:
+                    break
+            return LentAnchors(identity, rows)
+        finally:
+            outgoing.close()
+
+
+def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> LentPages:
+    """As many entries as fit, one at least; an entry that would never fit is left out."""
+    entries: dict[int, bytes] = {}
+    room = PIECE_BYTES
+    for at, key in enumerate(keys):
+        octets = found.get(key)
+        if octets is None or len(octets) > PIECE_BYTES:
+            continue
+        if len(octets) > room:
+            return LentPages(entries, tuple(keys[at:]))
+        entries[key] = octets
+        room -= len(octets)
+    return LentPages(entries, ())

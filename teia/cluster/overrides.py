@@ -1,0 +1,192 @@
+"""What was decided beside the circle: which node keeps a cell instead, who is drained, what was moved and why.
+
+One document a collection in the bucket `ring`, changed by compare-and-set, so that of two who decide at the same time
+one decides anew. Every node follows it and asks it for the order in which nodes keep a cell; nothing else is told. A
+cell whose node is gone goes by the circle until it is back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.balance import Transfer
+from teia.cluster.chord import Circle
+from teia.cluster.chord_placing import point_of_slot
+from teia.cluster.session import NodeState, open_bucket
+from teia.cluster.wire import Wire
+from teia.errors import ClusterError
+
+if TYPE_CHECKING:
+    from nats.js.kv import KeyValue
+
+VERSION = 1
+BUCKET = "ring"
+MOVES = 50
+TRIES, TRY_AGAIN_S = 20, 0.05
+_log = logging.getLogger(__name__)
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """A transfer that was decided, and when."""
+
+    time_s: float
+    cell: int
+    giver: str
+    taker: str
+    why: str
+
+
+class Ring(msgspec.Struct, frozen=True):
+    """The document. `tried`: with whom each node has changed places because its servers are slow."""
+
+    version: int = VERSION
+    overrides: dict[str, str] = {}
+    drained: list[str] = []
+    moves: list[Decided] = []
+    tried: dict[str, list[str]] = {}
+    balanced_s: float = 0.0
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _decode(value: bytes) -> Ring:
+    try:
+        ring = msgspec.json.decode(value, type=Ring)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"what was decided of this cluster's cells cannot be read: {error}") from error
+    if ring.version != VERSION:
+        raise ClusterError("what was decided of this cluster's cells is another teia's; run the same one on all nodes")
+    return ring
+
+
+class Overrides:
+    """The document of one collection as it was last seen; `follow` keeps it so."""
+
+    def __init__(self, wire: Wire, clock: Clock, collection: str, replicas: int) -> None:
+        self.ring = Ring()
+        self._revision = 0
+        self._wire = wire
+        self._clock = clock
+        self._key = collection
+        self._replicas = replicas
+        self._bucket: KeyValue | None = None
+
+    async def _open(self) -> KeyValue:
+        if self._bucket is None:
+            self._bucket = await open_bucket(self._wire, self._clock, BUCKET, self._replicas)
+        return self._bucket
+
+    async def read(self) -> Ring:
+        """Read it now."""
+        from nats.js.errors import KeyNotFoundError
+
+        bucket = await self._open()
+        with contextlib.suppress(KeyNotFoundError):
+            entry = await self._wire.insist(lambda: bucket.get(self._key), self._clock)
+            self._see(entry.value or b"", entry.revision or 0)
+        return self.ring
+
+    def _see(self, value: bytes, revision: int) -> None:
+        if revision > self._revision:
+            self.ring, self._revision = _decode(value), revision
+
+    async def follow(self, changed: Callable[[], None], again_s: float) -> None:
+        """Read it again and again until cancelled; `changed` is called when it is another one."""
+        while True:
+            before = self._revision
+            try:
+                await self.read()
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
+                _log.info("overrides not read: %s", error)
+            if self._revision != before:
+                changed()
+            await self._clock.sleep(again_s)
+
+    async def change(self, to: Callable[[Ring], Ring | None]) -> bool:
+        """Change it on condition that nobody else does meanwhile; `to` returns None if there is nothing to change."""
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        bucket = await self._open()
+        for _ in range(TRIES):
+            ring = to(await self.read())
+            if ring is None:
+                return False
+            with contextlib.suppress(KeyWrongLastSequenceError):
+                revision = await self._wire.ask(bucket.update(self._key, _encode(ring), last=self._revision))
+                self.ring, self._revision = ring, revision
+                return True
+            await self._clock.sleep(TRY_AGAIN_S)
+        raise ClusterError("somebody else changes this cluster all the time; try again")
+
+
+async def read_ring(wire: Wire, collection: str) -> Ring:
+    """What was decided of a collection, for who only looks."""
+    from nats.js.errors import BucketNotFoundError, KeyNotFoundError
+
+    try:
+        bucket = await wire.ask(wire.js.key_value(BUCKET))
+        entry = await wire.ask(bucket.get(collection))
+    except (BucketNotFoundError, KeyNotFoundError):
+        return Ring()
+    return _decode(entry.value or b"")
+
+
+class CircleOrder:
+    """The nodes that live in the order in which a cell would be theirs: what was decided, then the circle (A2)."""
+
+    def __init__(self, starts: Sequence[int], ring: Callable[[], Ring] = Ring) -> None:
+        self._starts = starts
+        self._ring = ring
+        self._circle = Circle({})
+
+    def __call__(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
+        ring = self._ring()
+        order = self.by_circle(cell, alive)
+        drained = [name for name in order if name in ring.drained]
+        order = [name for name in order if name not in ring.drained] + drained
+        chosen = ring.overrides.get(str(cell))
+        if chosen in order and chosen not in drained:
+            order.remove(chosen)
+            order.insert(0, chosen)
+        return order
+
+    def by_circle(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
+        """The order by the circle alone."""
+        capacities = {name: node.capacity for name, node in alive.items()}
+        circle = self._circle
+        if circle.nodes != capacities:
+            circle = self._circle = Circle(capacities)
+        return list(circle.order(point_of_slot(self._starts[cell]))) if capacities else []
+
+
+def moved(ring: Ring, moves: Iterable[Transfer], circle: Callable[[int], str], now_s: float) -> Ring:
+    """The document with cells moved; an override that says what the circle does is none."""
+    overrides, decided = dict(ring.overrides), list(ring.moves)
+    for move in moves:
+        overrides[str(move.cell)] = move.taker
+        decided.append(Decided(round(now_s, 3), *move))
+    overrides = {cell: node for cell, node in overrides.items() if circle(int(cell)) != node}
+    return msgspec.structs.replace(ring, overrides=overrides, moves=decided[-MOVES:], balanced_s=now_s)
+
+
+def drained(ring: Ring, node: str, *, undo: bool = False) -> Ring | None:
+    """The document with a node that keeps nothing from now on, or does again; None if that is so already."""
+    if (node in ring.drained) != undo:
+        return None
+    names = [name for name in ring.drained if name != node] if undo else [*ring.drained, node]
+    overrides = {cell: name for cell, name in ring.overrides.items() if undo or name != node}
+    return msgspec.structs.replace(ring, drained=names, overrides=overrides)
+
+
+def why_moved(ring: Ring, cell: int, giver: str) -> str:
+    """Why a cell was to leave a node: overloaded, slow, asked, drained; empty if nothing was decided of it."""
+    if giver in ring.drained:
+        return "drained"
+    return next((move.why for move in reversed(ring.moves) if (move.cell, move.giver) == (cell, giver)), "")

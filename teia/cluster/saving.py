@@ -1,0 +1,117 @@
+"""When snapshots are made: every ten minutes or 256 MB of log, a cell after the other; and when the stream runs full.
+
+A cell whose file has nothing new is left alone. Copying takes at most a twentieth of the time: what took a minute is
+not done again for twenty. What fails is tried again after a while, and the log is there meanwhile.
+
+A stream that is full would take no pointer either, and nothing could ever be purged. So commits stop at nine tenths of
+its room (`has_room`), snapshots are made at once, and the crawl goes on when they have made room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from teia.clock import Clock
+from teia.cluster.copies import Copies
+from teia.cluster.journal import CellLog, CellLost, stream_of
+from teia.cluster.keeper import Keeper
+from teia.cluster.shipping import Shipping
+from teia.cluster.snapshots import Snapshots
+from teia.cluster.wire import NoAnswer, Wire
+from teia.clustersettings import ClusterSettings
+from teia.errors import TeiaError
+
+LOOK_S = 1.0
+TRY_AGAIN_S = 30.0
+SHARE = 20
+ALMOST_FULL = 0.9
+ROOM_LOOK_S = 2.0
+_log = logging.getLogger(__name__)
+
+
+class Room:
+    """Whether a collection's stream has room for more commits, as of a moment ago."""
+
+    def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
+        self.has_some = True
+        self._wire, self._clock, self._stream = wire, clock, stream_of(collection)
+        self._look_at = 0.0
+
+    async def look(self) -> None:
+        if self._clock.ticks_s() < self._look_at:
+            return
+        self._look_at = self._clock.ticks_s() + ROOM_LOOK_S
+        info = await self._wire.ask(self._wire.js.stream_info(self._stream))
+        most = info.config.max_bytes or -1
+        had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most
+        if had_some and not self.has_some:
+            _log.warning("stream %s is almost full bytes=%d of=%d: commits wait", self._stream, info.state.bytes, most)
+        elif self.has_some and not had_some:
+            _log.warning("stream %s has room again bytes=%d of=%d", self._stream, info.state.bytes, most)
+
+
+@dataclass(slots=True)
+class Saver:
+    """Makes snapshots of the cells that a node keeps; runs in the cluster's own loop."""
+
+    snapshots: Snapshots
+    settings: ClusterSettings
+    keeper: Keeper
+    copies: Copies
+    room: Room
+    clock: Clock
+    shipping: Shipping | None = None
+    _at: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """By cell: the epoch for which it holds, and when a snapshot is due."""
+    _not_before: dict[int, float] = field(default_factory=dict)
+
+    async def save_for_ever(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            try:
+                await self.room.look()
+            except NoAnswer as error:
+                _log.info("room not looked at: %s", error)
+            for cell, log in list(self.keeper.kept.items()):
+                if cell in self.copies.open and not is_over():
+                    await self._tend(cell, log)
+            await self.clock.sleep(LOOK_S)
+
+    async def _tend(self, cell: int, log: CellLog) -> None:
+        """Make a snapshot of a cell if one is due."""
+        began = self.clock.ticks_s()
+        if began < self._not_before.get(cell, 0.0):
+            return
+        try:
+            if not await self._is_due(cell, log, began):
+                return
+            if self.shipping is not None:
+                await self.shipping.ship(self.copies.folders[cell])
+            await self.snapshots.save(log, self.copies.folders[cell], must_make_room=not self.room.has_some)
+        except CellLost as error:
+            _log.info("snapshot refused: %s", error)
+        except TeiaError as error:
+            self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
+            _log.warning("cell=%d no snapshot: %s", cell, error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, the log is there, and it is tried again
+            self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
+            _log.warning("cell=%d no snapshot: %r", cell, error)
+        else:
+            now = self.clock.ticks_s()
+            self._at[cell] = (log.epoch, now + max(self.settings.snapshot_s, SHARE * (now - began)))
+
+    async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
+        epoch, due_at = self._at.get(cell, (0, 0.0))
+        if epoch != log.epoch:
+            pointer = await self.snapshots.pointer_of(log)
+            age_s = 0.0 if pointer is None else max(0.0, self.clock.now_s() - pointer.last.time_s)
+            due_at = now + max(0.0, self.settings.snapshot_s - age_s)
+            if pointer is not None and self.snapshots.has_to_be_made_anew(pointer):
+                due_at = now
+            self._at[cell] = (log.epoch, due_at)
+        is_large = log.unsaved_bytes >= self.settings.snapshot_log_bytes or not self.room.has_some
+        return bool(log.unsaved_bytes) and (now >= due_at or is_large)

@@ -1,0 +1,325 @@
+"""Search over all nodes of a cluster: who asks them, and makes one answer of theirs (F8).
+
+    directory    which node speaks for which cell, asked of all of them every two seconds
+    shards       one for each node, for the cells it speaks for; search/gateway.py asks them all at once
+    told         how much each holds, so that scores can be compared; ranks and facts of pages (search/carrying.py)
+
+Of two nodes that speak for a cell the one with the higher epoch is asked. A node that does not answer is left out, its
+cells are named, and it is asked no more until it says again that it is there: one query waits for it, not all. A cell
+that nobody speaks for is named too, and what was counted without it is not used for the next query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import uvloop
+
+from teia.clock import Clock
+from teia.cluster.searchwire import (
+    SEARCH,
+    VERSION,
+    Answered,
+    Asked,
+    Presence,
+    about,
+    decode,
+    encode,
+    numbers,
+    who,
+)
+from teia.cluster.thread import LoopThread
+from teia.cluster.wire import Wire, connect
+from teia.errors import ClusterError, IndexFailure
+from teia.index.entry import Entry
+from teia.search.carrying import CarriedShard, Told
+from teia.search.plan import Plan
+from teia.search.ranking import Candidates, Ranking
+from teia.search.results import Results
+from teia.search.searching import Options, Searcher
+from teia.search.shards import Shard
+
+DEADLINE_S = 0.7
+"""How long a query waits for a node that does not answer. What the others still have to be asked comes on top."""
+
+WHO_S = 0.25
+GRACE_S = 0.03
+"""How long answers to `who` are waited for, and how long for others once somebody speaks for every cell."""
+
+FRESH_S = 2.0
+AGAIN_S = 0.1
+"""After "nobody listens there" it is asked once more: a server may not have heard of a new subscription yet."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """Which node speaks for which cells; `silent` are those that nobody speaks for."""
+
+    cells: Mapping[str, tuple[int, ...]]
+    silent: tuple[int, ...] = ()
+    of: int = 0
+
+
+def speakers_of(present: Iterable[Presence]) -> Speakers:
+    """Give every cell to the node that keeps it with the highest epoch."""
+    best: dict[int, tuple[int, int, str]] = {}
+    of = 0
+    for each in present:
+        of = max(of, each.of)
+        for kept in each.cells:
+            best[kept.cell] = max(best.get(kept.cell, (-1, -1, "")), (kept.epoch, kept.sequence, each.node))
+    by_node: dict[str, list[int]] = {}
+    for cell, (_, _, node) in sorted(best.items()):
+        by_node.setdefault(node, []).append(cell)
+    silent = tuple(cell for cell in range(of) if cell not in best)
+    return Speakers({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
+
+
+class Directory:
+    """Who speaks for what, as it was last heard; runs in the loop of its wire."""
+
+    def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._collection = collection
+        self.heard = Speakers({})
+        self.present: tuple[str, ...] = ()
+        """All nodes that answered, those too that keep nothing."""
+        self.heard_at = float("-inf")
+
+    async def look(self) -> Speakers:
+        """Ask who is there."""
+        client = self._wire.client
+        inbox = client.new_inbox()
+        subscription = await self._wire.ask(client.subscribe(inbox))
+        present: dict[str, Presence] = {}
+        loop = asyncio.get_running_loop()
+        until = loop.time() + WHO_S
+        try:
+            await self._wire.ask(client.publish(who(self._collection), b"", reply=inbox))
+            while (left_s := until - loop.time()) > 0:
+                try:
+                    message = await asyncio.wait_for(subscription.next_msg(timeout=left_s), left_s)
+                except Exception:  # noqa: BLE001  # nothing more comes, in whatever words the client says so
+                    break
+                with contextlib.suppress(ClusterError):
+                    each = decode(message.data, Presence)
+                    present[each.node] = each
+                    found = speakers_of(present.values())
+                    if found.of and not found.silent:
+                        until = min(until, loop.time() + GRACE_S)
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+        self.present = tuple(sorted(present))
+        self.heard, self.heard_at = speakers_of(present.values()), self._clock.ticks_s()
+        return self.heard
+
+
+class NodeShard(CarriedShard):
+    """The cells that one node speaks for. A failure makes the directory look again."""
+
+    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: Told) -> None:
+        super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, told)
+        self.node = node
+        self.numbers = cells
+        self._search = search
+
+    def _carried(self, question: bytes) -> Future[bytes]:
+        return self._search.begin(self._answered(question))
+
+    async def _answered(self, question: bytes) -> bytes:
+        try:
+            answer = await self._search.asked(self.numbers, question)
+        except Exception:
+            self._search.is_silent(self.node)
+            raise
+        if answer.error:
+            self._search.look_again()
+            raise IndexFailure(answer.error)
+        missing = set(self.numbers) - {kept.cell for kept in answer.cells}
+        if missing:
+            self._search.look_again()
+        gone = {f"cell {cell}": f"{self.node} does not keep it any more" for cell in sorted(missing)}
+        self.silent_cells = gone | answer.left_out
+        return answer.body
+
+
+class SilentShard(CarriedShard):
+    """Cells that nobody speaks for."""
+
+    def __init__(self, cells: tuple[int, ...]) -> None:
+        super().__init__(f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, Told())
+
+    @staticmethod
+    def _nobody(_: bytes) -> Future[bytes]:
+        future: Future[bytes] = Future()
+        future.set_exception(IndexFailure("no node answers for it"))
+        return future
+
+
+class ClusterSearch:
+    """A collection of a cluster, opened to be searched like one on this machine; threads may share it."""
+
+    def __init__(
+        self, servers: Sequence[str], key: Path | None, collection: str, clock: Clock, *, ca: Path | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:  # fmt: skip
+        self._clock = clock
+        self._collection = collection
+        self._deadline_s = deadline_s
+        self._told = Told()
+        self._lock = Lock()
+        self._shards: tuple[Shard, ...] = ()
+        self._of: Speakers | None = None
+        self._looking = False
+        self._silent_since: dict[str, float] = {}
+        self._thread = LoopThread(uvloop.new_event_loop())
+        self._thread.__enter__()
+        try:
+            self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
+            self._directory = Directory(self._wire, clock, collection)
+            if not self._thread.wait_for(self._directory.look()).of:
+                self._thread.wait_for(self._directory.look())
+        except BaseException:
+            self._thread.__exit__(None, None, None)
+            raise
+        self._searcher = Searcher(
+            self._current, clock, ranking=Ranking(priors=self._told), facts=self._told, deadline_s=deadline_s
+        )
+
+    # -- whom to ask ---------------------------------------------------------------------------------------
+
+    def is_silent(self, node: str) -> None:
+        """Ask a node no more that did not answer, until it says that it is there."""
+        heard = self._directory.heard
+        self._silent_since[node] = self._clock.ticks_s()
+        if node in heard.cells:
+            cells = {name: cells for name, cells in heard.cells.items() if name != node}
+            silent = tuple(sorted((*heard.silent, *heard.cells[node])))
+            self._directory.heard = Speakers(cells, silent, heard.of)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Ask who is there, beside whatever is under way."""
+        with self._lock:
+            if self._looking:
+                return
+            self._looking = True
+        asyncio.run_coroutine_threadsafe(self._look(), self._thread.loop)
+
+    async def _look(self) -> None:
+        began = self._clock.ticks_s()
+        try:
+            await self._directory.look()
+        except ClusterError as error:
+            _log.info("nodes not asked who they are: %s", error)
+        finally:
+            self._looking = False
+        for node, since in list(self._silent_since.items()):
+            if since >= began:  # it may have said so before it fell silent
+                self.is_silent(node)
+            else:
+                del self._silent_since[node]
+
+    def _current(self) -> Sequence[Shard]:
+        """The shards of this moment."""
+        if self._clock.ticks_s() - self._directory.heard_at > FRESH_S:
+            self.look_again()
+        heard = self._directory.heard
+        with self._lock:
+            if heard is not self._of and (self._of is None or heard != self._of):
+                self._shards = self._made(heard)
+            self._of = heard
+            return self._shards
+
+    def _made(self, heard: Speakers) -> tuple[Shard, ...]:
+        nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
+        names = {shard.name for shard in nodes}
+        for name in set(self._told.extents) - names:
+            self._told.extents.pop(name, None)
+        if not heard.of:
+            raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}")
+        return (*nodes, *([SilentShard(heard.silent)] if heard.silent else []))
+
+    def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
+        """Have something done in the loop of the connection."""
+        return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
+
+    async def asked(self, cells: tuple[int, ...], question: bytes) -> Answered:
+        """Ask whoever keeps these cells."""
+        from nats import errors
+
+        octets = encode(Asked(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        subject, client = about(self._collection, cells[0]), self._wire.client
+        for is_last in (False, True):
+            try:
+                answer = await client.request(subject, octets, timeout=self._deadline_s)
+                return decode(answer.data, Answered)
+            except errors.NoRespondersError:
+                if is_last:
+                    raise IndexFailure("nobody listens there") from None
+                await asyncio.sleep(AGAIN_S)
+            except (errors.Error, TimeoutError, OSError) as error:
+                raise IndexFailure("did not answer in time") from error
+        raise AssertionError("unreachable")
+
+    # -- as CollectionSearch -------------------------------------------------------------------------------
+
+    @property
+    def pages(self) -> int:
+        """How many pages can be found."""
+        counts = [self._counted(shard) for shard in self._current()]
+        return sum(counts)
+
+    @staticmethod
+    def _counted(shard: Shard) -> int:
+        with contextlib.suppress(IndexFailure):
+            return shard.candidates(Plan(None), 1).total
+        return 0
+
+    def some(self, n: int) -> list[Entry]:
+        """So many pages, the newest of each node."""
+        found: list[Entry] = []
+        for shard in self._current():
+            with contextlib.suppress(IndexFailure):
+                best: Candidates = shard.candidates(Plan(None), min(n, 50))
+                found += shard.entries(best.rows["key"].tolist()).values()
+        return found[:n]
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer what was typed; see `teia.search.searching.Searcher`."""
+        return self._searcher.search(text, n, offset, options)
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Pages that speak of what a page speaks of."""
+        return self._searcher.similar(url, n)
+
+    def cached(self, url: str) -> Entry | None:
+        """A page as the index has it, its text above all; None where it is not there."""
+        return self._searcher.cached(url)
+
+    def close(self) -> None:
+        self._searcher.close()
+        with contextlib.suppress(ClusterError):
+            self._thread.wait_for(self._wire.end())
+        self._thread.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

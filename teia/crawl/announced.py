@@ -1,0 +1,268 @@
+"""Announced pages on their way to the crawl (C7): from the socket to the inbox, and out of it when their time has come.
+
+The loop puts in what it hears (`hear`) and takes out what the cache is to be asked for (`wanted`); everything that
+needs a database is done by the commit thread (`work`):
+
+    heard    -> inbox            a page that is announced again while it waits is one announcement
+    inbox    -> wanted           after `signals.delay_s`, unless our copy is younger than `signals.max_age_s`
+    arrivals -> frontier         a page that was not known becomes known, just before its first visit is committed
+    visits   -> frontier         a page that the cache does not have waits like others, where that is wanted
+
+What each announcement came to is counted, once: `updated`, `new`, `discarded` (our copy was young enough), `repeated`,
+`not_cached`, `no_newer` (the cache's copy is older than ours), `refused` (scope, robots, budgets), or what was wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from teia.clock import Clock
+from teia.config import Config, SignalsSettings
+from teia.crawl.cells import Cell
+from teia.crawl.visits import Visit
+from teia.frontier.cell import Found
+from teia.frontier.database import open_database, open_to_read, sqlite_errors
+from teia.frontier.schedule import Queued
+from teia.frontier.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
+from teia.frontier.tails import tail_of
+from teia.frontier.taking import of_url
+from teia.frontier.wanted import visit_soon
+from teia.records import Fetched
+from teia.signals import announce
+from teia.signals.announce import PROXY, Announcement, Inbox
+from teia.signals.indexnow import Keys
+from teia.urls import cell_of, key_of, site_of, slot_of, split
+
+MAX_HEARD = 10_000
+"""Between two commits; what comes on top is dropped and counted."""
+
+MAX_WANTED = 64
+VISITED_AT_ONCE = 100
+SOON_KINDS = ("indexnow", "websub")
+"""Signals of which the answer is a visit like any other, only sooner."""
+
+DEPTH = 1
+"""Of an announced page that no link led to: as if it were one hop from a seed."""
+
+Touched = list[tuple[Cell, list[tuple[int, str]]]]
+
+
+def open_inbox(path: Path) -> Inbox:
+    """Open a collection's inbox for reading and writing; it is made if it is missing."""
+    return Inbox(open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS))
+
+
+def counts_in(path: Path) -> dict[str, dict[str, int]]:
+    """What the signals of a collection came to so far."""
+    if not path.exists():
+        return {}
+    db = open_to_read(path, announce.VERSION)
+    try:
+        with sqlite_errors(path):
+            return announce.counts_of(db)
+    finally:
+        db.close()
+
+
+class Wanted(NamedTuple):
+    """A page to be asked of the cache: its URL as the frontier knows it, and when our copy was made (0: there is none).
+
+    `host_id` and `is_known` are as the commit thread found them.
+    """
+
+    item: Queued
+    host_id: int
+    host: str
+    copy_s: float
+    is_known: bool
+
+
+class Arrival(NamedTuple):
+    """An answer of the cache for a page that was not known until then."""
+
+    visit: Visit
+    fetched: Fetched
+
+
+class Announced:
+    """Announcements of one collection while it is crawled; see the module's text for who calls what."""
+
+    def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
+        self._cells, self._starts, self._clock = cells, starts, clock
+        self._inbox: Inbox | None = None
+        self._path = Path()
+        self._settings = SignalsSettings()
+        self._holds: Callable[[str], bool] = lambda _: False
+        self._every_s = 0.0
+        self._look_at = 0.0
+        self._heard: deque[str] = deque()
+        self._counted: deque[tuple[str, int]] = deque()
+        self.wanted: deque[Wanted] = deque()
+        self.arrivals: deque[Arrival] = deque()
+        self.absorbed: deque[Arrival] = deque()
+        self.visits: deque[str] = deque(maxlen=MAX_HEARD)
+
+    def open(self, path: Path, config: Config, holds: Callable[[str], bool]) -> None:
+        """Begin; `holds` says whether a URL is in scope. Before, everything here is idle."""
+        self._path, self._settings, self._holds = path, config.signals, holds
+        self._every_s = config.commit.every_s
+        self._inbox = open_inbox(path)
+
+    def close(self) -> None:
+        """Write down what is left, and close the inbox."""
+        if self._inbox is not None:
+            with sqlite_errors(self._path):
+                self._keep_heard(self._inbox)
+                self._inbox.close()
+            self._inbox = None
+
+    # -- the loop's side -----------------------------------------------------------------------------------
+
+    def hear(self, urls: Iterable[str]) -> None:
+        """Take announcements of canonical URLs that are in scope."""
+        for url in urls:
+            if len(self._heard) < MAX_HEARD:
+                self._heard.append(url)
+            else:
+                self.count("dropped")
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Count what came of announcements."""
+        self._counted.append((what, number))
+
+    def note_kept(self, visit: Visit) -> None:
+        """Count a page that was taken from the cache and is committed."""
+        kept = visit.outcome in {"200", "304"} or visit.outcome.startswith("3")
+        self.count(("updated" if visit.item.visits else "new") if kept else "unusable")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the commit thread has something to do here; looks are as far apart as commits."""
+        if self._inbox is None:
+            return False
+        return bool(self.arrivals) or self._clock.ticks_s() >= self._look_at
+
+    # -- the commit thread's side --------------------------------------------------------------------------
+
+    def work(self) -> Touched:
+        """Bring everything one step further; returns hosts that have something to fetch."""
+        inbox = self._inbox
+        if inbox is None:
+            return []
+        touched = self._absorb()
+        if self._clock.ticks_s() >= self._look_at:
+            self._look_at = self._clock.ticks_s() + self._every_s
+            with sqlite_errors(self._path):
+                self._keep_heard(inbox)
+                touched += self._look(inbox)
+        return touched
+
+    def _keep_heard(self, inbox: Inbox) -> None:
+        now_s, counts = self._clock.now_s(), Counter[str]()
+        heard = Counter(self._heard.popleft() for _ in range(len(self._heard)))
+        for what, number in (self._counted.popleft() for _ in range(len(self._counted))):
+            counts[what] += number
+        if heard:
+            inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in heard.items())
+            counts["in_scope"] += heard.total()
+        if counts:
+            inbox.count(PROXY, counts)
+
+    def _look(self, inbox: Inbox) -> Touched:
+        """Take out what is due."""
+        now_s = self._clock.now_s()
+        room = MAX_WANTED - len(self.wanted)
+        due = inbox.due(PROXY, now_s - self._settings.delay_s, room) if room > 0 else []
+        for each in due:
+            wanted = self._judge(each, now_s)
+            if wanted is not None:
+                self.wanted.append(wanted)
+        if due:
+            inbox.settle(PROXY, [each.url for each in due])
+        soon = [self.visits.popleft() for _ in range(min(VISITED_AT_ONCE, len(self.visits)))]
+        for kind in SOON_KINDS:
+            soon += self._told(inbox, kind, now_s)
+        return [self._visit(url, now_s) for url in soon]
+
+    def _told(self, inbox: Inbox, kind: str, now_s: float) -> list[str]:
+        """Take out what sites told of their own pages, as far as they are believed."""
+        from teia.crawl.pings import is_heard, prove  # for collections that take pings alone
+
+        prove(inbox, Keys(inbox.db), lambda host: self._cell(host).frontier, now_s)
+        told, heard = inbox.due(kind, now_s, VISITED_AT_ONCE), []
+        for each in told:
+            host = split(each.url).host
+            with self._cell(host).frontier.transaction() as frontier:
+                heard += [each.url] if is_heard(frontier, each, host) else []
+        if told:
+            inbox.settle(kind, [each.url for each in told])
+            inbox.count(kind, {"taken": len(heard), "unheard": len(told) - len(heard)})
+        return heard
+
+    def _cell(self, host: str) -> Cell:
+        return self._cells[cell_of(slot_of(site_of(host)), self._starts)]
+
+    def _judge(self, announced: Announcement, now_s: float) -> Wanted | None:
+        """Whether a page is wanted from the cache."""
+        url, host = announced.url, split(announced.url).host
+        with self._cell(host).frontier.transaction() as frontier:
+            host_id = frontier.host_id(host, now_s)
+            known = of_url(frontier.db, host, slot_of(site_of(host)), host_id, key_of(url))
+        if known is None:
+            if not self._settings.new_pages:
+                self.count("refused")
+                return None
+            item = Queued(url, key_of(url), LANE_NEW, 0, DEPTH, now_s, found_by=BY_SIGNAL)
+            return Wanted(item, host_id, host, 0.0, False)
+        if known.state == STATE_EXCLUDED:
+            self.count("refused")
+            return None
+        if known.last_visit_s and now_s - known.last_visit_s < self._settings.max_age_s:
+            self.count("discarded")
+            return None
+        return Wanted(known.item, host_id, host, known.last_visit_s, True)
+
+    def _visit(self, url: str, now_s: float) -> tuple[Cell, list[tuple[int, str]]]:
+        """Let a URL be visited soon by a request of our own: a known one, or a new one in scope."""
+        cell = self._cell(split(url).host)
+        with cell.frontier.transaction() as frontier:
+            host = visit_soon(frontier, url, now_s)
+            if host is not None:
+                return cell, [host]
+            wanted = [found(url)] if self._settings.new_pages and self._holds(url) else []
+            return cell, frontier.absorb(wanted, now_s)
+
+    def _absorb(self) -> Touched:
+        """Make pages known whose answer waits; a queue may leave one out, and then it is not kept."""
+        touched: Touched = []
+        for _ in range(len(self.arrivals)):
+            visit, fetched = self.arrivals.popleft()
+            url, queue, now_s = visit.item.url, visit.queue, self._clock.now_s()
+            cell = self._cells[queue.cell]
+            with cell.frontier.transaction() as frontier:
+                touched.append((cell, frontier.absorb([found(url)], now_s)))
+            self.absorbed.append(Arrival(visit, fetched))
+        return touched
+
+
+def found(url: str) -> Found:
+    """A page that was announced, as the frontier takes it."""
+    host = split(url).host
+    return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
+
+
+@contextmanager
+def announcing(announced: Announced, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
+    """Have a collection's announcements taken up while the block runs, if there are any to be expected."""
+    if not config.signals.socket and not config.signals.indexnow and not path.exists():
+        yield
+        return
+    announced.open(path, config, holds)
+    try:
+        yield
+    finally:
+        announced.close()

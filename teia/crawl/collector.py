@@ -1,0 +1,276 @@
+"""The proxy collector (C7): announced pages are taken from the operator's cache, which is asked only for what it has.
+
+A cached page costs its server nothing, so no rest is waited for and none is begun. Everything else is as with a page
+that was fetched: scope, robots.txt (asked of the server, with its rest, where it is not known), budgets, the parse
+child, the archive, the commit. The page is dated back by the answer's Age: it is what its server said then; its fetch
+ends when we had it. An answer that is no newer than our copy, or that is no document, says nothing of the page.
+
+`Cache-Control: only-if-cached` keeps the cache from asking the server in our name. What it does not have (504) is left
+alone, or visited by ourselves like any page, as `signals.not_cached` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from math import inf
+from mimetypes import guess_type
+from pathlib import Path
+
+from teia.clock import Clock, FastClock
+from teia.crawl.announced import Arrival, Wanted
+from teia.crawl.crawl import Crawl, State
+from teia.crawl.engine import Crawler
+from teia.crawl.robots import Permission, RobotsBook
+from teia.crawl.visits import Visit
+from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.fetch.overrides import proxy_of
+from teia.frontier.schedule import HostQueue, Schedule
+from teia.frontier.traps import trap_of
+from teia.records import Fetched, Outcome
+from teia.signals.datagrams import Ear, Heard
+from teia.urls import canonicalize, split
+
+TURN_S = 0.05
+AT_ONCE = 8
+MAX_AGE_S = 10 * 365 * 86_400.0
+
+WAITING_FOR_ROBOTS = 256
+ROBOTS_TURNS = 1_200
+"""A page waits so many turns for its server's robots.txt, a minute, and is then left alone."""
+
+PROXY_REST_TURNS = 100
+"""After the cache could not be reached."""
+
+ECHO_S, MAX_ECHOES = 1.0, 1_000
+"""The first announcement of what we asked the cache for so shortly before is of our own request."""
+
+USED = frozenset({200, 203, 301, 302, 303, 304, 307, 308})
+NOT_CACHED = 504
+_AGE = re.compile(rb"^age:[ \t]*([0-9]{1,10})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_NO_DOCUMENTS = ("image/", "font/", "video/", "audio/", "text/css", "text/javascript", "application/javascript")
+
+
+def age_s(head: bytes) -> float:
+    """How old a cached answer is at most, by its Age, which counts whole seconds; 1 s if it does not say."""
+    match = _AGE.search(head)
+    return 1.0 + (min(float(match[1]), MAX_AGE_S) if match else 0.0)
+
+
+class Collector:
+    """One collection's announcements, from what is heard to what is committed; lives on the loop."""
+
+    def __init__(
+        self, crawler: Crawler, crawl: Crawl, fetcher: Fetcher, robots: RobotsBook, schedule: Schedule, clock: Clock
+    ) -> None:
+        self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
+        self._robots, self._schedule, self._clock = robots, schedule, clock
+        self._announced = crawl.committer.wishes.announced
+        self._proxy = proxy_of(crawl.config.signals.proxy)
+        self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache goes by real ones
+        self._waiting: dict[Wanted, int] = {}
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._under_way = 0
+        self._rests = 0
+
+    # -- what is heard -------------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard) -> None:
+        """Take a datagram: count what the helper counted, keep the URLs that are in scope."""
+        for what, number in heard.counts.items():
+            self._announced.count(what, number)
+        if self._crawl.state.is_going:
+            self._announced.hear(url for url in map(self._in_scope, heard.urls) if url is not None)
+
+    def _in_scope(self, text: str) -> str | None:
+        """The canonical URL of an announced page that may be ours; others are counted by what is wrong with them."""
+        config = self._crawl.config
+        url = canonicalize(text, config.scope.url_rules)
+        if url is None:
+            self._announced.count("malformed")
+        elif "@" in text.partition("//")[2].partition("/")[0] or ("?" in url and not config.signals.queries):
+            self._announced.count("private")
+        elif self._is_echo(url):
+            self._announced.count("echoes")
+        elif (guess_type(split(url).path)[0] or "").startswith(_NO_DOCUMENTS):
+            self._announced.count("no_document")
+        elif not self._crawl.holds(url) or trap_of(url, config.limits) or not self._crawl.reaches(url):
+            self._announced.count("out_of_scope")
+        else:
+            return url
+        return None
+
+    def _is_echo(self, url: str) -> bool:
+        """Whether it is we who asked: a helper announces our requests too, unless Squid is told better."""
+        return self._clock.ticks_s() - self._asked.pop(url, -inf) < ECHO_S * self._second_s
+
+    # -- what the cache is asked ---------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Ask the cache for what is wanted, so much at a time."""
+        self._rests = max(0, self._rests - 1)
+        while self._announced.absorbed:
+            self._take(self._announced.absorbed.popleft())
+        if self._crawl.state is not State.RUNNING or self._rests:
+            return
+        for wanted, turns in list(self._waiting.items()):
+            if self._under_way < AT_ONCE:
+                self._consider(wanted, turns + 1)
+        while self._announced.wanted and self._under_way < AT_ONCE and len(self._waiting) < WAITING_FOR_ROBOTS:
+            self._consider(self._announced.wanted.popleft(), 0)
+
+    def _consider(self, wanted: Wanted, turns: int) -> None:
+        """Ask the cache for a page, unless it may not be had, or not yet."""
+        self._waiting.pop(wanted, None)
+        item = wanted.item
+        queue = self._crawl.host(wanted.host, wanted.host_id, self._schedule)
+        if item.key in queue.loaded:
+            self._announced.count("under_way")
+        elif self._crawl.refusal(queue, item) is not None or queue.parked:
+            self._announced.count("refused")
+        else:
+            permission = self._permission(wanted, queue)
+            if permission is Permission.GO:
+                self._ask(wanted, queue)
+            elif permission is Permission.LATER and turns < ROBOTS_TURNS:
+                self._waiting[wanted] = turns
+            else:
+                self._announced.count("refused")
+
+    def _permission(self, wanted: Wanted, queue: HostQueue) -> Permission:
+        """Whether robots.txt lets us have the page; where it is not known its server is asked, as for any page."""
+        if not self._crawl.config.courtesy.robots:
+            return Permission.GO
+        parts = split(wanted.item.url)
+        origin = f"{parts.scheme}://{parts.authority}"
+        known = self._robots.known(origin, self._clock.now_s())
+        if known is not None:
+            allows = not known.rules.unreachable and known.rules.allows(wanted.item.url)
+            return Permission.GO if allows else Permission.SETTLED
+        if not queue.knows_robots and queue.host_id:
+            self._look_again(queue)  # an earlier run may have it
+        elif origin not in self._robots.awaited:
+            self._robots.awaited.add(origin)
+            self._crawl.run_errand(self._robots.errand(origin, wanted.item), self._schedule)
+        return Permission.LATER
+
+    def _look_again(self, queue: HostQueue) -> None:
+        queue.exhausted = False
+        self._crawl.notice_hunger(queue)
+
+    def _ask(self, wanted: Wanted, queue: HostQueue) -> None:
+        if self._proxy is None:
+            self._announced.count("by_ourselves")
+            self._announced.visits.append(wanted.item.url)
+            return
+        item, proxy = wanted.item, self._proxy
+        visit = Visit(queue, item, proxy[0], self._clock.ticks_s(), from_cache=True)
+        request = FetchRequest(
+            item.url,
+            *proxy,
+            item.etag or None,
+            item.last_modified or None,
+            self._crawl.config.limits.body_bytes,
+            cache_only=True,
+        )
+        queue.loaded.add(item.key)
+        self._asked[item.url] = self._clock.ticks_s()
+        if len(self._asked) > MAX_ECHOES:
+            self._asked.popitem(last=False)
+        self._crawl.started(visit)
+        self._under_way += 1
+        self._announced.count("asked")
+        self._fetcher.start(request, partial(self._answered, wanted, visit))
+
+    # -- what it says --------------------------------------------------------------------------------------
+
+    def _answered(self, wanted: Wanted, visit: Visit, fetched: Fetched) -> None:
+        self._under_way -= 1
+        if not fetched.status:
+            is_over = fetched.outcome == Outcome.SYSTEM
+            self._rests = PROXY_REST_TURNS
+            self._leave(visit, "given_up" if is_over else "unreachable")
+            return
+        if fetched.status == NOT_CACHED:
+            self._leave(visit, "not_cached")
+            if self._crawl.config.signals.not_cached == "visit":
+                self._announced.visits.append(visit.item.url)
+            return
+        if fetched.status not in USED or fetched.truncated:
+            self._leave(visit, "unusable")
+            return
+        self._time(fetched)
+        before_s = age_s(fetched.head) * self._second_s
+        dated = replace(fetched, started_s=fetched.started_s - before_s)
+        if dated.started_s <= wanted.copy_s:
+            self._leave(visit, "no_newer")
+        elif wanted.is_known:
+            self._crawler.bring(self._crawl, visit, dated)
+        else:
+            self._announced.arrivals.append(Arrival(visit, dated))
+
+    def _time(self, fetched: Fetched) -> None:
+        """Count the pages that the cache had, and those that it gave within a second, which is the paper's measure."""
+        self._announced.count("served")
+        if (fetched.ended_s - fetched.started_s) / self._second_s < 1.0:
+            self._announced.count("served_within_1s")
+
+    def _take(self, arrival: Arrival) -> None:
+        """Go on with a page that is known by now."""
+        self._crawler.bring(self._crawl, arrival.visit, arrival.fetched)
+
+    def _leave(self, visit: Visit, why: str) -> None:
+        """Let a page be what it was; whoever wants it next may have it."""
+        self._announced.count(why)
+        self._crawl.abandoned(visit)
+        visit.queue.loaded.discard(visit.item.key)
+        self._look_again(visit.queue)
+
+
+# ---- together with a crawler ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def collecting(
+    crawler: Crawler, fetcher: Fetcher, robots: RobotsBook, schedule: Schedule, clock: Clock
+) -> AsyncIterator[None]:
+    """Listen for announcements while the block runs, for every collection that wants them."""
+    wanting = [crawl for crawl in crawler.crawls if crawl.config.signals.socket]
+    collectors = [Collector(crawler, crawl, fetcher, robots, schedule, clock) for crawl in wanting]
+    by_path: dict[str, list[Collector]] = {}
+    for crawl, collector in zip(wanting, collectors, strict=True):
+        by_path.setdefault(crawl.config.signals.socket, []).append(collector)
+    with contextlib.ExitStack() as stack:
+        loop = asyncio.get_running_loop()
+        for path, those in by_path.items():
+            ear = Ear(Path(path))
+            stack.callback(ear.close)
+            loop.add_reader(ear.fileno(), _hear, ear, those)
+            stack.callback(loop.remove_reader, ear.fileno())
+        task = loop.create_task(_turns(collectors)) if collectors else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+def _hear(ear: Ear, collectors: Sequence[Collector]) -> None:
+    for heard in ear.hear():
+        for collector in collectors:
+            collector.hear(heard)
+
+
+async def _turns(collectors: Sequence[Collector]) -> None:
+    while True:
+        for collector in collectors:
+            collector.turn()
+        await asyncio.sleep(TURN_S)

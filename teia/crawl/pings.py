@@ -1,0 +1,115 @@
+"""Pings on their way: taken from the web, proved by the crawler, weighed by what earlier ones were worth.
+
+`teia serve` takes a ping (`receive`). The crawler's commit thread looks whether the key file was visited since, and is
+what it should be (`prove`), by the digest of the page in the frontier: it is fetched like any page. What is proved goes
+into the inbox, and from there to the frontier, unless pings of the host have proved to be worth nothing (`is_heard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.crawl.announced import open_inbox
+from teia.frontier import sayings
+from teia.frontier.cell import FrontierCell
+from teia.frontier.database import open_database, sqlite_errors
+from teia.frontier.schema import STATE_EXCLUDED, STATE_FAILED
+from teia.signals import announce
+from teia.signals.announce import Announcement, Inbox
+from teia.signals.indexnow import ASKED, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, proves
+from teia.signals.trust import Kind, Voice
+from teia.urls import key_of, site_of, slot_of
+
+INDEXNOW = "indexnow"
+LOOKED_AT = 20
+"""Keys that are looked at with one commit."""
+
+KINDS = {INDEXNOW: Kind.INDEXNOW, "websub": Kind.WEBSUB}
+
+
+def receive(path: Path, ping: Ping, clock: Clock) -> str:
+    """Take a ping for the collection whose inbox this is; returns the state of its key."""
+    now_s = clock.now_s()
+    db = open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS)
+    inbox = Inbox(db)
+    try:
+        with sqlite_errors(path):
+            keys = Keys(db)
+            keys.prepare()
+            state = keys.state(ping, now_s)
+            counts = {"received": len(ping.urls), "foreign": ping.refused}
+            if state == VERIFIED:
+                inbox.put(Announcement(url, INDEXNOW, now_s, now_s) for url in ping.urls)
+            elif state == REFUSED:
+                counts["forged"] = len(ping.urls)
+            else:
+                kept = keys.wait(ping, now_s)
+                counts["dropped"] = len(ping.urls) - kept
+                if not state:
+                    inbox.put([Announcement(ping.location, INDEXNOW, now_s, now_s)])
+                state = ASKED
+            inbox.count(INDEXNOW, counts)
+    finally:
+        inbox.close()
+    return state
+
+
+def count_refused(path: Path, what: str) -> None:
+    """Count a message that made no sense."""
+    inbox = open_inbox(path)
+    try:
+        with sqlite_errors(path):
+            inbox.count(INDEXNOW, {what: 1})
+    finally:
+        inbox.close()
+
+
+# ---- the commit thread's side ---------------------------------------------------------------------------------------
+
+
+def prove(inbox: Inbox, keys: Keys, frontier_of: Callable[[str], FrontierCell], now_s: float) -> None:
+    """Look at keys whose files were visited since they were asked for."""
+    for key in keys.asked(LOOKED_AT) if keys.are_there else ():
+        is_proved = _is_proved(frontier_of(key.host), key)
+        if is_proved is None and now_s < key.since_s + PATIENCE_S:
+            continue
+        is_proved = bool(is_proved)
+        waited = keys.settle(key, is_proved=is_proved, now_s=now_s)
+        if is_proved:
+            inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
+        else:
+            inbox.count(INDEXNOW, {"forged": len(waited)})
+
+
+def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:
+    """Whether the file of a key holds it; None as long as it was not visited."""
+    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (key.host,)).fetchone()
+    if row is None:
+        return None
+    place = (slot_of(site_of(key.host)), row[0], key_of(key.location))
+    sql = """
+        SELECT u.state, p.last_visit_s, p.status, p.digest
+        FROM urls AS u LEFT JOIN pages AS p USING (slot, host_id, key)
+        WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
+    """
+    found = frontier.db.execute(sql, place).fetchone()
+    if found is None:
+        return None
+    state, visited_s, status, digest = found
+    if visited_s is None or visited_s < key.since_s:
+        return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
+    return status in {200, 304} and proves(key.key, digest)
+
+
+def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
+    """Note that a page is said to have changed; False if such pings of its host have proved to be worth nothing."""
+    slot = slot_of(site_of(host))
+    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    if row is None:
+        return True
+    kind, key = KINDS[announced.kind], key_of(announced.url)
+    sayings.take(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
+    voice = Voice.decode(sayings.voices_of(frontier.db, slot, row[0]).get(kind, b""))
+    return not voice.is_hardly_heard

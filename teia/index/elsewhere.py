@@ -1,0 +1,154 @@
+"""Pages of other machines that an index reckons with, though it does not hold them.
+
+BM25 measures a page's length by the mean length of all pages, and tantivy takes that from the segments of one index. On
+a cluster each machine has its own segments, so the same page would score otherwise on each. What tantivy adds up is two
+numbers a segment: how many pages it has, and how many words they have in a field. So one more segment is listed, which
+claims the numbers of all other machines together and holds nothing that any query could find. Then the means are those
+of the whole cluster, and scores can be compared (search/compile.py does the same for the rarity of words).
+
+The segment is made by tantivy from one page without a key. Its words are written so that no analyser gives them. How
+many pages it has is said in the list of segments; how many words, by the first eight octets of each field in its file
+of postings (`.idx`), which are written over. tests/index/test_elsewhere.py would notice another format.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tantivy
+from tantivy import Query, TextAnalyzerBuilder, Tokenizer
+
+from teia.errors import IndexFailure
+from teia.index.schema import EXACT, ROOT, STEMS, make_schema
+
+SCORED_FIELDS = ("all", "head", "anchor", "exact")
+"""The fields whose lengths count."""
+
+NO_WORD = "\x01"
+"""No analyser makes such a word of a text, so no query asks for it."""
+
+_MARKS = (40_009, 40_013, 40_031, 40_037)
+"""How many words the page has in each field as it is made: numbers that are found again in the file."""
+
+_AVERAGE = "avgdl, average length of field"
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True):
+    """How much some pages are: their number, and that of their words in each of the fields that are scored."""
+
+    pages: int = 0
+    words: tuple[int, ...] = (0,) * len(SCORED_FIELDS)
+
+    def mean(self, field: int) -> float:
+        return self.words[field] / self.pages if self.pages else 0.0
+
+    def without(self, other: Extent) -> Extent:
+        """What remains when a part is taken away; never less than nothing."""
+        words = tuple(max(0, mine - theirs) for mine, theirs in zip(self.words, other.words, strict=True))
+        return Extent(max(0, self.pages - other.pages), words)
+
+
+def total(parts: Iterable[Extent]) -> Extent:
+    """Several extents as one."""
+    some = list(parts)
+    words = zip(*(part.words for part in some), strict=True)
+    return Extent(sum(part.pages for part in some), tuple(map(sum, words))) if some else Extent()
+
+
+def differ(one: Extent, other: Extent) -> float:
+    """By how much the means of two extents differ, as a share of the larger; of the field in which it is most."""
+    pairs = [(one.mean(at), other.mean(at)) for at in range(len(SCORED_FIELDS))]
+    return max(abs(a - b) / max(a, b) if max(a, b) else 0.0 for a, b in pairs)
+
+
+# ---- what is here ---------------------------------------------------------------------------------------------------
+
+
+def extent_of(searcher: tantivy.Searcher, schema: tantivy.Schema, elsewhere: Extent) -> Extent:
+    """The extent of a view's own pages; `elsewhere` is what it reckons with beside them.
+
+    tantivy tells the mean length of a field where it explains a score, in single precision: exact to some ten-millionth
+    of all words.
+    """
+    pages = searcher.doc_freq("within", ROOT)
+    whole = pages + elsewhere.pages
+    words = []
+    for at, field in enumerate(SCORED_FIELDS):
+        everywhere = round(_mean_length(searcher, schema, field) * whole)
+        words.append(max(0, everywhere - elsewhere.words[at]))
+    return Extent(pages, tuple(words))
+
+
+def _mean_length(searcher: tantivy.Searcher, schema: tantivy.Schema, field: str) -> float:
+    """The mean length of a field over all pages; 0 where no page has a word in it."""
+    for text, _ in searcher.terms_with_prefix(field, "", limit=8):
+        if text == NO_WORD:
+            continue
+        query = Query.term_query(schema, field, text)
+        hits = searcher.search(query, limit=1, count=False).hits
+        if hits:
+            return _found(json.loads(query.explain(searcher, hits[0][1]).to_json()))
+    return 0.0
+
+
+def _found(explanation: dict[str, Any]) -> float:
+    if explanation.get("description") == _AVERAGE:
+        return float(explanation["value"])
+    return max((_found(each) for each in explanation.get("details") or []), default=0.0)
+
+
+# ---- what is elsewhere ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A segment of one page that nobody finds: what the list says of it, and its files by what follows its name."""
+    with tempfile.TemporaryDirectory(prefix="teia-elsewhere-") as name:
+        folder = Path(name)
+        index = tantivy.Index(make_schema(), path=name)
+        for analyser in (STEMS, EXACT):
+            index.register_tokenizer(analyser, TextAnalyzerBuilder(Tokenizer.whitespace()).build())
+        writer = index.writer(heap_size=15_000_000, num_threads=1)
+        document = tantivy.Document()
+        for field, words in zip(SCORED_FIELDS, _MARKS, strict=True):
+            document.add_text(field, " ".join([NO_WORD] * words))
+        writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        (segment,) = json.loads((folder / "meta.json").read_bytes())["segments"]
+        stem = segment["segment_id"].replace("-", "")
+        files = {each.name.partition(".")[2]: each.read_bytes() for each in folder.glob(f"{stem}.*")}
+    return segment, files
+
+
+def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Path]]:
+    """Write a segment that stands for pages elsewhere; returns what a list says of it, and its files."""
+    segment, files = _made()
+    name = secrets.token_hex(16)
+    postings = bytearray(files["idx"])
+    for at, words in zip(_places(files["idx"]), extent.words, strict=True):
+        postings[at : at + 8] = words.to_bytes(8, "little")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    written = []
+    for suffix, content in (files | {"idx": bytes(postings)}).items():
+        written.append(folder / f"{name}.{suffix}")
+        written[-1].write_bytes(content)
+    shown = "-".join((name[:8], name[8:12], name[12:16], name[16:20], name[20:]))
+    return segment | {"segment_id": shown, "max_doc": max(1, extent.pages)}, written
+
+
+def _places(postings: bytes) -> list[int]:
+    """Where in a file of postings it is said how many words each field has."""
+    marks = [mark.to_bytes(8, "little") for mark in _MARKS]
+    if any(postings.count(mark) != 1 for mark in marks):
+        raise IndexFailure("the words of other machines cannot be reckoned with: tantivy has another format")
+    return [postings.index(mark) for mark in marks]

@@ -1,0 +1,105 @@
+"""Words on links to pages of cells that other nodes keep, waiting there to be asked for.
+
+On one machine the indexer gives the words on a link to the cell of the page it leads to (anchors.py). In a cluster that
+cell may be another node's. Then they are kept here, numbered in the order in which they were found, and whoever keeps
+the cell asks for those after the last it has. Nothing is ever taken out: a node that takes the cell over asks from the
+beginning. `identity` is drawn when the file is made, so that one made anew is not taken for the old one.
+
+The other way round, what was brought from other nodes waits in the cell's folder, a file for each bringing, until the
+indexer takes it (`spooled`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from teia.durable import disk_errors
+from teia.errors import StoreError
+from teia.index.anchors import MAX_TEXT_CHARS, MAX_TEXTS_OF_A_HOST, Named
+
+FILE = "anchors-out.sqlite"
+SUFFIX = ".anchors"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS identity (text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS outgoing (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    cell INTEGER NOT NULL, target INTEGER NOT NULL, host TEXT NOT NULL, text TEXT NOT NULL,
+    UNIQUE (target, host, text)
+);
+CREATE INDEX IF NOT EXISTS by_cell ON outgoing (cell, number);
+"""
+
+Row: TypeAlias = tuple[int, str, int, str]
+"""(number, linking host, key of the page linked to, the words)"""
+
+Brought: TypeAlias = tuple[str, int, str]
+"""The same without its number."""
+
+
+class OutgoingAnchors:
+    """The file; one writer, any number of readers."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        try:
+            where = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+            self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+            if not read_only:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = OFF")  # derived data: `teia rebuild index` makes it again
+                self._db.executescript(_SCHEMA)
+                drawn = "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
+                self._db.execute(drawn, (secrets.token_hex(8),))
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+
+    @property
+    def identity(self) -> str:
+        row = self._db.execute("SELECT text FROM identity").fetchone()
+        return "" if row is None else str(row[0])
+
+    def add(self, cell: int, host: str, named: Iterable[Named]) -> None:
+        """Take the links that pages of one host have to pages of one cell; as many of a host as anchors.py keeps."""
+        rows = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in named if text})
+        known = "SELECT count(*) FROM outgoing WHERE target = ? AND host = ?"
+        with self._db:
+            self._db.execute("BEGIN")
+            for target, text in rows:
+                if self._db.execute(known, (target, host)).fetchone()[0] < MAX_TEXTS_OF_A_HOST:
+                    sql = "INSERT OR IGNORE INTO outgoing (cell, target, host, text) VALUES (?, ?, ?, ?)"
+                    self._db.execute(sql, (cell, target, host, text))
+
+    def after(self, cell: int, number: int, limit: int) -> list[Row]:
+        """The next words for a cell, after a number."""
+        sql = "SELECT number, host, target, text FROM outgoing WHERE cell = ? AND number > ? ORDER BY number LIMIT ?"
+        return [(row[0], row[1], row[2], row[3]) for row in self._db.execute(sql, (cell, number, limit))]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Brought]).decode
+
+
+def spool(folder: Path, name: str, rows: Iterable[Brought]) -> None:
+    """Leave what was brought from another node for the indexer; coming twice changes nothing."""
+    with disk_errors(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        new = folder / f".{name}{SUFFIX}"
+        new.write_bytes(_encode(list(rows)))
+        new.replace(folder / f"{name}{SUFFIX}")
+
+
+def spooled(folder: Path) -> Iterator[tuple[Path, list[Brought]]]:
+    """What waits, in the order of names; the indexer removes each when it has it. What cannot be read goes at once."""
+    for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
+        try:
+            yield path, _decode(path.read_bytes())
+        except (OSError, msgspec.MsgspecError):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,142 @@
+"""Pastry (Rowstron & Druschel, 2001): ids of 128 bits, read as 32 digits of base 16.
+
+A key belongs to the node whose id is nearest. A node knows its leaves, the 8 nearest ids on each side, and a table: in
+row r, for each digit, a node that has the first r digits in common with it and that digit next. A message goes where
+one digit more agrees with the key (figure 11 of A's paper), so after about log16(n) hops it is among the leaves. Which
+of the nodes that fit is in the table would be decided by how near they are in the network; here it is drawn.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+
+from teia.lab.draws import bits64
+from teia.lab.lookup.overlay import KEY_BITS, Taken, random_key
+
+ID_BITS = 128
+DIGIT_BITS = 4
+DIGITS = ID_BITS // DIGIT_BITS
+BASE = 1 << DIGIT_BITS
+SIZE = 1 << ID_BITS
+LEAVES_A_SIDE = 8
+
+
+def shared_digits(one: int, other: int) -> int:
+    """How many leading digits two ids have in common."""
+    return (ID_BITS - (one ^ other).bit_length()) // DIGIT_BITS
+
+
+def digit(of: int, at: int) -> int:
+    return of >> ID_BITS - DIGIT_BITS * (at + 1) & BASE - 1
+
+
+def apart(one: int, other: int) -> int:
+    """How far two ids are from each other, the shorter way round."""
+    gap = (one - other) % SIZE
+    return min(gap, SIZE - gap)
+
+
+class Pastry:
+    """Nodes with ids that were drawn; they are numbered as their ids grow."""
+
+    def __init__(self, count: int, chance: np.random.Generator) -> None:
+        ids: set[int] = set()
+        while len(ids) < count:
+            ids.add(random_key(chance, ID_BITS))
+        self.ids = sorted(ids)
+        self._seed = int(chance.integers(1 << 62))
+        self._tables: dict[int, dict[tuple[int, int], int]] = {}
+
+    def owner(self, key: int) -> int:
+        return self._nearest(key >> KEY_BITS - ID_BITS)
+
+    def _nearest(self, place: int) -> int:
+        at = bisect_left(self.ids, place)
+        count = len(self.ids)
+        return min((at % count, (at - 1) % count), key=lambda node: (apart(self.ids[node], place), node))
+
+    # -- what a node knows ---------------------------------------------------------------------------------
+
+    def leaves(self, node: int) -> list[int]:
+        """The nodes beside one on the circle, from the farthest below to the farthest above."""
+        count = len(self.ids)
+        if count <= 2 * LEAVES_A_SIDE + 1:
+            return [other for other in range(count) if other != node]
+        return [(node + step) % count for step in range(-LEAVES_A_SIDE, LEAVES_A_SIDE + 1) if step]
+
+    def table(self, node: int) -> dict[tuple[int, int], int]:
+        """By row and digit, a node that is known there; made when it is first needed."""
+        table = self._tables.get(node)
+        if table is None:
+            table = self._tables[node] = self._made(node)
+        return table
+
+    def _made(self, node: int) -> dict[tuple[int, int], int]:
+        own, table = self.ids[node], dict[tuple[int, int], int]()
+        for row in range(DIGITS):
+            width = ID_BITS - DIGIT_BITS * (row + 1)
+            prefix = own >> width + DIGIT_BITS << width + DIGIT_BITS
+            if self._between(prefix, prefix + (BASE << width))[1] == 1:
+                return table
+            for each in range(BASE):
+                first, number = self._between(prefix + (each << width), prefix + (each + 1 << width))
+                if number and each != digit(own, row):
+                    table[row, each] = first + bits64(self._seed, "pastry", node, row, each) % number
+        return table
+
+    def _between(self, low: int, high: int) -> tuple[int, int]:
+        """The first node whose id is at least `low`, and how many are below `high`."""
+        first = bisect_left(self.ids, low)
+        return first, bisect_left(self.ids, high) - first
+
+    def known(self, node: int) -> int:
+        return len({*self.leaves(node), *self.table(node).values()})
+
+    # -- look-ups ------------------------------------------------------------------------------------------
+
+    def hops(self, start: int, key: int) -> int:
+        place, node, hops = key >> KEY_BITS - ID_BITS, start, 0
+        owner = self._nearest(place)
+        while node != owner:
+            node = self._next(node, place)
+            hops += 1
+        return hops
+
+    def _next(self, node: int, place: int) -> int:
+        leaves = self.leaves(node)
+        if self._is_among(place, leaves):
+            return min(leaves, key=lambda leaf: (apart(self.ids[leaf], place), leaf))
+        own = self.ids[node]
+        row = shared_digits(place, own)
+        if (there := self.table(node).get((row, digit(place, row)))) is not None:
+            return there
+        nearer = [
+            other
+            for other in {*leaves, *self.table(node).values()}
+            if shared_digits(self.ids[other], place) >= row and apart(self.ids[other], place) < apart(own, place)
+        ]
+        # Across the end of the circle, ids beside each other have no digits in common: then the nearest leaf will do.
+        return min(nearer or leaves, key=lambda other: (apart(self.ids[other], place), other))
+
+    def _is_among(self, place: int, leaves: list[int]) -> bool:
+        """Whether a place lies between the farthest leaves; where everybody is a leaf, it does."""
+        if len(leaves) < 2 * LEAVES_A_SIDE:
+            return True
+        low, high = self.ids[leaves[0]], self.ids[leaves[-1]]
+        return (place - low) % SIZE <= (high - low) % SIZE
+
+    # -- shares --------------------------------------------------------------------------------------------
+
+    def newcomer(self, chance: np.random.Generator) -> Taken:
+        """A newcomer takes half of the way to each of its neighbours, which were theirs."""
+        place = random_key(chance, ID_BITS)
+        at = bisect_left(self.ids, place)
+        below, above = self.ids[at - 1], self.ids[at % len(self.ids)]
+        return Taken(((above - below) % SIZE or SIZE) / 2 / SIZE, min(2, len(self.ids)))
+
+    def largest_share(self) -> float:
+        count = len(self.ids)
+        ways = [(self.ids[(node + 1) % count] - self.ids[node - 1]) % SIZE or SIZE for node in range(count)]
+        return max(ways) / 2 / SIZE * count

@@ -1,0 +1,77 @@
+"""Chord and our own circle, by the code that the cluster goes by.
+
+Chord's nodes stand at one point each and know their fingers. Ours stand at 64 and know each other, by their sessions: a
+look-up is one message. `by_fingers` is what ours would cost if they did not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from teia.cluster.chord import POINTS, SIZE, Circle, Point, distance, places_of
+from teia.cluster.chord_fingers import Fingers
+from teia.lab.lookup.overlay import Taken
+
+
+class Ring:
+    """A circle of nodes that go by their fingers."""
+
+    def __init__(self, names: list[str], points: int) -> None:
+        self.circle = Circle(dict.fromkeys(names, 1.0), points)
+        self._fingers = Fingers(self.circle)
+        self._names = names
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def owner(self, key: int) -> int:
+        return self._numbers[self.circle.owner(key)]
+
+    def hops(self, start: int, key: int) -> int:
+        """None for a key of its own, which a node knows by its predecessor."""
+        return 0 if self.owner(key) == start else len(self._fingers.route(self._names[start], key))
+
+    def known(self, node: int) -> int:
+        name = self._names[node]
+        places = places_of(name, 1.0, self.circle.points_per_capacity)
+        others = {finger.to.node for place in places for finger in self._fingers.table(Point(place, name))}
+        return len(others - {name})
+
+    def newcomer(self, chance: np.random.Generator) -> Taken:
+        """Each new point takes the arc from the last point before it, be that another's or the newcomer's own."""
+        places = sorted(places_of(f"newcomer {chance.bytes(8).hex()}", 1.0, self.circle.points_per_capacity))
+        taken = 0
+        for before, place in zip([places[-1], *places], places, strict=False):
+            arc = distance(self.circle.predecessor(place).id, place) or SIZE
+            taken += min(arc, distance(before, place) or SIZE)
+        return Taken(taken / SIZE, len({self.circle.owner(place) for place in places}))
+
+    def largest_share(self) -> float:
+        return max(self.circle.shares().values()) * len(self._names)
+
+
+class OneHop(Ring):
+    """A circle whose nodes all know each other."""
+
+    def hops(self, start: int, key: int) -> int:
+        return int(self.owner(key) != start)
+
+    def known(self, node: int) -> int:  # noqa: ARG002  # it is the same for everybody
+        return len(self._names) - 1
+
+
+def _names(count: int, seed: int) -> list[str]:
+    return [f"node-{number}-{seed}" for number in range(count)]
+
+
+def chord(count: int, seed: int) -> Ring:
+    """The paper's: one point a node."""
+    return Ring(_names(count, seed), 1)
+
+
+def ours(count: int, seed: int) -> OneHop:
+    """Ours: `POINTS` a node, and everybody knows everybody."""
+    return OneHop(_names(count, seed), POINTS)
+
+
+def by_fingers(count: int, seed: int) -> Ring:
+    """Our points with Chord's fingers (`teia cluster lookup --hops`)."""
+    return Ring(_names(count, seed), POINTS)

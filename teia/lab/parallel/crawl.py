@@ -1,0 +1,147 @@
+"""Processes that crawl a web together, in one of Cho's modes.
+
+    firewall     a link to somebody else's page is forgotten
+    cross-over   it is followed when nothing of one's own is left
+    exchange     it is told to its owner, many at a time, by each process once
+
+Each process fetches one page a turn, the oldest it knows of (breadth first), or the one with most links to it as far as
+it knows. In that order processes of the exchange also tell each other of links to pages they told of before, since the
+number of links is what their order goes by.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from teia.lab.parallel.web import Web
+
+
+class Mode(Enum):
+    """What becomes of a link to a page of somebody else's."""
+
+    FIREWALL = "firewall"
+    CROSS_OVER = "cross-over"
+    EXCHANGE = "exchange"
+
+
+@dataclass(slots=True)
+class Crawled:
+    """What came of it: pages in the order in which they were fetched, whoever did; URLs told, in how many messages."""
+
+    fetched: list[int] = field(default_factory=list)
+    told: int = 0
+    messages: int = 0
+
+
+class Queue:
+    """Pages that wait, each once: the first come first, or those with most links to them first."""
+
+    def __init__(self, by_links: bool) -> None:
+        self._by_links = by_links
+        self._line: deque[int] = deque()
+        self._heap: list[tuple[int, int, int]] = []
+        self._links: dict[int, int] = {}
+        self._known: set[int] = set()
+        self._fetched: set[int] = set()
+        self._turn = 0
+
+    def add(self, page: int, links: int = 1) -> None:
+        """Hear of a page by so many links more."""
+        if self._by_links:
+            if page not in self._fetched:
+                self._links[page] = self._links.get(page, 0) + links
+                self._turn += 1
+                heapq.heappush(self._heap, (-self._links[page], self._turn, page))
+        elif page not in self._known:
+            self._known.add(page)
+            self._line.append(page)
+
+    def take(self) -> int | None:
+        if not self._by_links:
+            return self._line.popleft() if self._line else None
+        while self._heap:
+            links, _, page = heapq.heappop(self._heap)
+            if page not in self._fetched and -links == self._links[page]:
+                self._fetched.add(page)
+                return page
+        return None
+
+
+class Process:
+    """One of them: its own pages, those of others that it may follow in the end, and what it has yet to tell whom."""
+
+    def __init__(self, number: int, mode: Mode, by_links: bool) -> None:
+        self.number = number
+        self.own, self.others = Queue(by_links), Queue(by_links)
+        self._mode, self._by_links = mode, by_links
+        self._told: set[int] = set()
+        self._outbox: dict[int, dict[int, int]] = {}
+        self.untold = 0
+
+    def take(self) -> int | None:
+        page = self.own.take()
+        return self.others.take() if page is None and self._mode is Mode.CROSS_OVER else page
+
+    def find(self, page: int, owner: int) -> None:
+        """Find a link."""
+        if owner == self.number:
+            self.own.add(page)
+        elif self._mode is Mode.CROSS_OVER:
+            self.others.add(page)
+        elif self._mode is Mode.EXCHANGE and (self._by_links or page not in self._told):
+            self._told.add(page)
+            waiting = self._outbox.setdefault(owner, {})
+            waiting[page] = waiting.get(page, 0) + 1
+            self.untold += 1
+
+    def letters(self) -> dict[int, dict[int, int]]:
+        """What is to be told to whom: pages, with how many links; it is told now."""
+        letters, self._outbox, self.untold = self._outbox, {}, 0
+        return letters
+
+
+def crawl(
+    web: Web,
+    owners: Sequence[int],
+    seeds: Sequence[Sequence[int]],
+    mode: Mode,
+    *,
+    by_links: bool = False,
+    batch: int = 100,
+    most_fetched: int = 0,
+    enough: int = 0,
+) -> Crawled:
+    """Let a process for each list of seeds crawl until nothing is left to do.
+
+    A process tells what it found for others when `batch` links have come together, and when it has nothing else to do.
+    It ends earlier when so many pages were fetched in all (`most_fetched`), or so many different ones (`enough`).
+    """
+    processes = [Process(number, mode, by_links) for number in range(len(seeds))]
+    for process, pages in zip(processes, seeds, strict=True):
+        for first in pages:
+            process.own.add(first)
+    done, different, is_busy = Crawled(), set[int](), True
+    while is_busy:
+        is_busy = False
+        for process in processes:
+            page = process.take()
+            if page is not None:
+                is_busy = True
+                done.fetched.append(page)
+                different.add(page)
+                for target in web.links[page]:
+                    process.find(target, owners[target])
+                if len(done.fetched) == most_fetched or len(different) == enough:
+                    return done
+            if process.untold and (page is None or process.untold >= batch):
+                is_busy = True
+                for to, letter in process.letters().items():
+                    done.messages += 1
+                    done.told += len(letter)
+                    for found, links in letter.items():
+                        processes[to].own.add(found, links)
+    return done

@@ -1,0 +1,50 @@
+"""What is to be known of a parallel crawl, as Cho & Garcia-Molina (2002) define it.
+
+N pages were fetched, I different ones, of U there are. *Coverage* is I / U; *overlap* (N - I) / I; *communication* the
+URLs told to others per different page; *quality*, of the U' most linked pages, how many are among the first U' fetched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from teia.lab.parallel.crawl import Crawled
+from teia.lab.parallel.web import Web
+
+
+def coverage(done: Crawled, web: Web) -> float:
+    return len(set(done.fetched)) / len(web)
+
+
+def overlap(done: Crawled) -> float:
+    different = len(set(done.fetched))
+    return (len(done.fetched) - different) / different if different else 0.0
+
+
+def communication(done: Crawled) -> float:
+    different = len(set(done.fetched))
+    return done.told / different if different else 0.0
+
+
+def quality(done: Crawled, web: Web, most_linked: int) -> float:
+    """`most_linked` is U'; pages with as many links as the last of them are all as good."""
+    count = web.in_links()
+    least = np.sort(count)[-most_linked]
+    different = list(dict.fromkeys(done.fetched))[:most_linked]
+    surely = int(np.sum(count > least))
+    found_surely = int(np.sum(count[different] > least))
+    found_just = int(np.sum(count[different] == least))
+    return (found_surely + min(found_just, most_linked - surely)) / most_linked
+
+
+def overlap_over_coverage(done: Crawled, web: Web, looks: int) -> tuple[list[float], list[float]]:
+    """Coverage and overlap as they grew, looked at after equal numbers of new pages."""
+    x, y, different = [], [], set[int]()
+    every = max(1, len(web) // looks)
+    for fetched, page in enumerate(done.fetched, 1):
+        if page not in different:
+            different.add(page)
+            if len(different) % every == 0:
+                x.append(len(different) / len(web))
+                y.append((fetched - len(different)) / len(different))
+    return x, y

@@ -1,0 +1,49 @@
+"""The links of a world, as numbers: a page is its place in a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from teia.lab import truth
+from teia.lab.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """All pages of a world; `links[p]` are the pages that p leads to, each once, nofollow left out."""
+
+    urls: tuple[str, ...]
+    hosts: tuple[str, ...]
+    topics: tuple[str, ...]
+    links: tuple[tuple[int, ...], ...]
+    homes: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def in_links(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """How many pages lead to each."""
+        count = np.zeros(len(self), dtype=np.int64)
+        for targets in self.links:
+            count[list(targets)] += 1
+        return count
+
+
+def web_of(world: World) -> Web:
+    """Read the links of a world off its truth, at its beginning. Links that lead out of it are left out."""
+    lines = list(truth.pages(world, world.epoch_s))
+    number = {line.url: at for at, line in enumerate(lines)}
+    links = []
+    for at, line in enumerate(lines):
+        targets = (number.get(url) for url in line.links if url not in line.nofollow)
+        links.append(tuple(target for target in targets if target is not None and target != at))
+    topics = {host.name: host.topic for host in world.hosts}
+    return Web(
+        tuple(line.url for line in lines),
+        tuple(line.host for line in lines),
+        tuple(topics[line.host] for line in lines),
+        tuple(links),
+        tuple(number[world.roots[host.name].decode()] for host in world.hosts),
+    )

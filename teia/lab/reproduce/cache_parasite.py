@@ -1,0 +1,328 @@
+"""C7: the cache parasite with a real Squid (CoBWeb's table 3), and what it does for freshness.
+
+A lab web whose pages change is kept fresh by two crawlers on a fast clock, each as courteous as the other. One of them
+has a Squid beside it, whose users ask for pages by a Zipf law; it hears of every request and takes the page from the
+cache if its own copy is older than a day. The cache is asked for nothing that it does not have, so the servers see the
+same from both crawlers. How fresh the copies were is judged by the web's own truth: a copy counts from the moment it
+was had, and is fresh if the page has not changed since its server gave it to the cache.
+
+Squid goes by real seconds, of which the crawl's clock has `FACTOR` each; so what an Age leaves out, up to a second, is
+added to the age of a copy here (it is everywhere), and costs the parasite an hour of each copy's life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teia.clock import FastClock, WallClock, from_iso
+from teia.crawl.announced import counts_in
+from teia.crawl.collections import configure
+from teia.crawl.opening import open_crawler
+from teia.crawl.reports.source import looking
+from teia.lab.faults import Kind
+from teia.lab.freshness import PageTruth, true_freshness
+from teia.lab.listen import loopback
+from teia.lab.process import lab_process
+from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.requestlog import read_log
+from teia.lab.spec import WorldSpec
+from teia.lab.squid import OUTGOING, Squid, program, squid_process
+from teia.lab.world import World
+from teia.store.root import Root, open_root
+
+DAY_S = 86_400.0
+FACTOR = 4_000.0
+DAYS, QUICK_DAYS = 12.0, 6.0
+USERS_FROM_DAY = 4.0
+"""When the users begin: by then the collection is whole, as the paper's was."""
+
+HOSTS, PAGES = 8, 320
+DELAY_S = 7_200.0
+REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
+ZIPF = 0.8
+"""Of the pages that users of a proxy ask for (Breslau et al., 1999, found 0.64 to 0.83)."""
+
+FIRST_NET = 180
+READ_BYTES = 65_536
+
+SPEC = """
+seed = {seed}
+hosts = {hosts}
+pages = {pages}
+time_factor = {factor}
+sites = {{ theta = 0.5, nxdomain = 0, unreachable = 0, mirrors = 0, aliases = 0, shared_address = 0 }}
+errors = {{ scale = 0 }}
+robots = {{ present = 0 }}
+urls = {{ sessions = 0 }}
+links = {{ orphans = 0.08 }}
+text = {{ pdfs = 0 }}
+feeds = {{ rss = 0, atom = 0 }}
+sitemaps = {{ honest = 0, lying = 0, bare = 0 }}
+validators = {{ honest = 1, eager = 0, frozen = 0 }}
+changes = {{ slowest = 0.05, fastest = 1.0 }}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one of the two crawlers is to do."""
+
+    seed: int
+    days: float
+    is_parasite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What came of it: how fresh pages were, all alike and as users ask for them, and what it cost the servers."""
+
+    fresh: float
+    fresh_for_users: float
+    requests: int
+    counts: Mapping[str, int]
+    users: int
+
+
+@experiment(
+    "C7",
+    title="The cache parasite",
+    paper="CoBWeb (UFMG), section 4, table 3",
+)
+def cache_parasite(run: Run) -> Results:
+    """The paper's table 3 with a real Squid, and true freshness with and without the parasite."""
+    program()
+    days = QUICK_DAYS if run.quick else DAYS
+    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times their speed, one beside a Squid")
+    wanted = [Asked(run.seed, days, is_parasite) for is_parasite in (True, False)]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        beside, alone = pool.map(keep, wanted)
+    yield table_3(beside)
+    yield gain(beside, alone, days)
+
+
+def table_3(kept: Kept) -> Table:
+    """Announced pages by what became of them, as the paper counts them."""
+    count = defaultdict(int, kept.counts)
+    performed, new = count["updated"], count["new"]
+    discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
+    total = max(1, performed + discarded + new)
+    asked = max(1, count["asked"])
+    rows = (
+        Row(("updates performed", "number"), performed, 7_880),
+        Row(("updates performed", "share"), performed / total, 0.89),
+        Row(("updates discarded", "number"), discarded, 503),
+        Row(("updates discarded", "share"), discarded / total, 0.057),
+        Row(("new documents", "number"), new, 487),
+        Row(("new documents", "share"), new / total, 0.053),
+        Row(("total of requests", "number"), total, 8_870),
+        Row(("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63),
+        Row(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
+        Row(("requests of users", "number"), kept.users),
+    )
+    note = (
+        "The paper's collection had never been updated and its requests were mostly for different pages, so few were"
+        " discarded. Here users come back to the same pages, as a Zipf law has it, and a page that was renewed is"
+        " discarded for a day; one that is announced again while it waits counts as discarded too. The paper's other"
+        " requests went through to the servers; ours end at the cache."
+    )
+    return Table(
+        "table-3", "Requests announced by the proxy (table 3)", ("what", "measure"), rows, note=note, varies=True
+    )
+
+
+def gain(beside: Kept, alone: Kept, days: float) -> Table:
+    """How fresh copies were with and without the parasite, with the same requests to servers."""
+    rows = (
+        Row(("true freshness, all pages alike",), beside.fresh, alone.fresh),
+        Row(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
+        Row(("requests to servers",), beside.requests, alone.requests),
+    )
+    note = (
+        f"{PAGES} URLs on {HOSTS} hosts, each host asked once in {DELAY_S / 3600:g} h at most, policy edf, for {days:g}"
+        f" days of the web, judged from day {USERS_FROM_DAY:g} on. Pages that no link leads to count as stale until a"
+        " user asks for them."
+    )
+    return Table("gain", "With and without the parasite", ("measure",), rows, "without", note, varies=True)
+
+
+# ---- one crawl ------------------------------------------------------------------------------------------------------
+
+
+def keep(asked: Asked) -> Kept:
+    """Crawl the web for its days, with a Squid beside or without, and judge the copies."""
+    number = FIRST_NET + asked.is_parasite
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-parasite-")))
+        spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
+        spec.write_text(SPEC.format(seed=asked.seed, hosts=HOSTS, pages=PAGES, factor=FACTOR), "utf-8")
+        flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
+        flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
+        with lab_process(*flags) as ready:
+            world = World(
+                WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address)
+            )
+            names = {host.name: host.address for host in world.hosts}
+            squid = stack.enter_context(squid_process(names)) if asked.is_parasite else None
+            clock = FastClock(WallClock(), FACTOR)
+            since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
+            root = open_root(folder / "data", create=True)
+            urls, weights = pages_of(world, asked.seed)
+            with root.locked():
+                users = asyncio.run(_crawl(root, ready, clock, asked, squid, urls, weights))
+        visits = visits_of(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
+        requests = sum(entry.peer != OUTGOING for entry in read_log(log))
+        alike, as_asked = [
+            true_freshness(truth(world, visits, asked.days, worth), USERS_FROM_DAY, asked.days)
+            for worth in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
+        ]
+        counts = counts_in(root.collection("main").signals).get("proxy", {})
+    return Kept(alike, as_asked, requests, counts, users)
+
+
+def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None) -> Any:
+    flags = {
+        "collection.seeds": ready["seeds"],
+        "collection.cells": 1,
+        "scope.include": ["suffix:.test"],
+        "fetch.dns": ready["dns"],
+        "fetch.allow_nets": ["127.77.0.0/16"],
+        "courtesy.delay_s": DELAY_S,
+        "courtesy.retry_wait_s": FACTOR,
+        "courtesy.response_factor": 0.0,
+        "courtesy.robots_max_age_s": 365 * DAY_S,
+        "commit.every_s": 0.05 * FACTOR,
+        "index.enabled": False,
+        "sites.aliases": False,
+        "sites.probe_after_pages": 0,
+        "refresh.keep": True,
+        "refresh.least_s": DELAY_S,
+        "refresh.replan_s": FACTOR,
+        "limits.seconds": days * DAY_S,
+        "limits.slow_s": 15.0 * FACTOR,
+        "limits.parse_cpu_s": 10.0 * FACTOR,
+    }
+    if squid is not None:
+        flags |= {"signals.socket": str(squid.socket), "signals.proxy": f"127.0.0.1:{squid.port}"}
+    return configure(root, "main", None, {}, flags).config
+
+
+async def _crawl(
+    root: Root,
+    ready: dict[str, Any],
+    clock: FastClock,
+    asked: Asked,
+    squid: Squid | None,
+    urls: Sequence[str],
+    weights: Any,
+) -> int:
+    """Crawl until the days are over, while users ask; returns how many requests they made."""
+    config = _config(root, ready, asked.days, squid)
+    async with open_crawler(root, [config], clock, seed=1) as crawler:
+        running = asyncio.create_task(crawler.run())
+        users = Users(squid.port, urls, weights, asked.seed) if squid is not None else None
+        asking = asyncio.create_task(users.ask(clock)) if users is not None else None
+        await asyncio.wait([running], timeout=2 * asked.days * DAY_S / FACTOR + 60)
+        crawler.hurry()
+        await running
+        if asking is not None:
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
+    return users.requests if users is not None else 0
+
+
+class Users:
+    """People behind the proxy: they ask for pages by their popularity, whatever the crawler does."""
+
+    def __init__(self, port: int, urls: Sequence[str], weights: Any, seed: int) -> None:
+        self._port, self._urls = port, urls
+        self._shares = weights / weights.sum()
+        self._draw = np.random.default_rng((seed, 77))
+        self.requests = 0
+
+    async def ask(self, clock: FastClock) -> None:
+        """Ask at an even rate, on the average, until cancelled."""
+        await clock.sleep(USERS_FROM_DAY * DAY_S)
+        room, loop = asyncio.Semaphore(USERS_AT_ONCE), asyncio.get_running_loop()
+        next_at, up_to = loop.time(), np.cumsum(self._shares)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                next_at += float(self._draw.exponential(1.0 / REQUESTS_PER_S))
+                await asyncio.sleep(max(0.0, next_at - loop.time()))
+                await room.acquire()
+                url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(up_to, self._draw.random())))]
+                group.create_task(self._one(url)).add_done_callback(lambda _: room.release())
+
+    async def _one(self, url: str) -> None:
+        host = url.split("/", 3)[2]
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            try:
+                head = f"GET {url} HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode())
+                while await reader.read(READ_BYTES):
+                    pass
+                self.requests += 1
+            finally:
+                writer.close()
+
+
+# ---- truth ----------------------------------------------------------------------------------------------------------
+
+
+def pages_of(world: World, seed: int) -> tuple[list[str], Any]:
+    """Every page of the world, and how popular it is: by a Zipf law, in an order that has nothing to do with it."""
+    urls = [url for url, _, _ in _slots(world)]
+    ranks = np.random.default_rng((seed, 78)).permutation(len(urls)) + 1
+    return urls, ranks**-ZIPF
+
+
+def _slots(world: World) -> list[tuple[str, Any, int]]:
+    return [
+        ((world.roots[host.name] + space.path(slot)).decode(), host, slot)
+        for host in world.hosts
+        for space in (world.spaces[host.index],)
+        for slot in range(host.size)
+        if space.kind(slot) is Kind.PAGE
+    ]
+
+
+def visits_of(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
+    """For each page, when its server gave what a visit brought and when we had it, in days of the world."""
+    sql = """
+        SELECT url, epoch(started), epoch(ended), kind FROM fetches
+        WHERE kind IN ('page', 'cached') AND outcome IN ('200', '304')
+    """
+    visits: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    with looking(root, "main") as source:
+        for url, given_s, had_s, _ in source.log.query(sql, 10_000_000).rows:
+            visits[url].append((days(given_s), days(had_s)))
+    return visits
+
+
+def truth(
+    world: World, visits: Mapping[str, Sequence[tuple[float, float]]], days: float, worth: Mapping[str, float]
+) -> list[PageTruth]:
+    """Every page with its changes and the visits that brought what was still true when we had it."""
+    pages = []
+    for url, host, slot in _slots(world):
+        changes = [day for day, meaningful in world.changes.events(host.content, slot, days) if meaningful]
+        pages.append(PageTruth(changes, still_true(changes, visits.get(url, ())), worth[url]))
+    return pages
+
+
+def still_true(changes: Sequence[float], visits: Sequence[tuple[float, float]]) -> list[float]:
+    """When we had copies that were no older than the page's last change. Others leave us as stale as we were."""
+    return sorted(had for given, had in visits if bisect_right(changes, given) == bisect_right(changes, had))

@@ -1,0 +1,198 @@
+"""C8: how the rate of collection grows with collectors (CoBWeb's figure 3), and what the scheduler takes (table 1).
+
+A collector of CoBWeb is a process that has one request under way at a time and asks the scheduler for the next URL.
+Ours is a slot for a request (`fetch.at_once`), so five collectors are a crawl that has five requests under way at most.
+The lab's servers take as long for an answer as the paper's did, so a slot is nearly always waiting for its server, and
+neither processor nor courtesy limits it: servers are many and rest a second.
+
+What the scheduler takes is measured from the outside, as a collector would: from the end of a request until the next
+one in the slot that became free. The clock's tick, 10 ms, is the most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import uvloop
+
+from teia.clock import WallClock
+from teia.config import Config
+from teia.crawl.collections import configure
+from teia.crawl.opening import open_crawler
+from teia.crawl.reports.source import looking
+from teia.lab.process import lab_process
+from teia.lab.reproduce.nodes import toml_of
+from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.spec import WorldSpec
+from teia.lab.world import World
+from teia.store.root import Root, open_root
+
+COLLECTORS, QUICK_COLLECTORS = (5, 10, 15, 20, 25), (5, 25)
+SECONDS, QUICK_SECONDS = 40.0, 12.0
+LATENCY_S = 3.39
+"""The mean of table 1."""
+
+HTTP_S = {5: 3.42, 10: 3.40, 15: 3.36, 20: 3.39, 25: 3.42}
+SCHEDULER_S = {5: 0.01, 10: 0.02, 15: 0.02, 20: 0.02, 25: 0.02}
+"""Table 1."""
+
+WORLD: dict[str, Any] = {
+    "hosts": 120,
+    "pages": 12_000,
+    "time_factor": 0,
+    "errors.scale": 0,
+    "robots.present": 0,
+    "sites.theta": 0.0,
+    "sites.slow": 1.0,
+    "sites.shared_address": 0,
+    "sites.nxdomain": 0,
+    "sites.unreachable": 0,
+}
+CRAWL: dict[str, Any] = {
+    "scope.include": ("suffix:.test",),
+    "fetch.allow_nets": ("127.0.0.0/8",),
+    "courtesy.delay_s": 1.0,
+    "courtesy.response_factor": 0.0,
+    "courtesy.robots": False,
+    "sites.aliases": False,
+    "sites.probe_after_pages": 0,
+    "index.enabled": False,
+    "parse.children": 1,
+    "limits.disk_free_bytes": 64 * 2**20,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a number of collectors did: documents a minute, how long answers took, how long slots waited."""
+
+    collectors: int
+    per_minute: float
+    http_s: float
+    scheduler_s: float
+    requests: int
+
+
+@experiment(
+    "C8",
+    title="Collectors and the rate of collection",
+    paper="the CoBWeb paper, section 4, figure 3 and table 1",
+)
+def collectors(run: Run) -> Results:
+    """Crawl the same servers with 5 to 25 collectors, from the same URLs."""
+    seconds = QUICK_SECONDS if run.quick else SECONDS
+    with TemporaryDirectory(prefix="teia-reproduce-") as name:
+        spec = Path(name) / "world.toml"
+        spec.write_text(toml_of({"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}), encoding="utf-8")
+        flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
+        with lab_process(*flags) as ready:
+            sessions = []
+            for number in QUICK_COLLECTORS if run.quick else COLLECTORS:
+                run.progress(f"C8: {number} collectors for {seconds:g} s")
+                of_lab = {"collection.seeds": _homes(spec, ready["port"]), "fetch.dns": ready["dns"]}
+                sessions.append(_session(Path(name) / f"{number}", of_lab, number, seconds, run.seed))
+    yield rate_table(sessions)
+    yield latency_table(sessions)
+    yield rate_figure(sessions)
+
+
+def _homes(spec: Path, port: int) -> tuple[str, ...]:
+    """The home pages of all servers: where every session begins."""
+    world = World(WorldSpec.load(spec), epoch_s=0.0, port=port)
+    return tuple(world.roots[host.name].decode() for host in world.hosts)
+
+
+def _session(folder: Path, of_lab: dict[str, Any], number: int, seconds: float, seed: int) -> Session:
+    """Crawl with so many collectors for so long."""
+    root = open_root(folder, create=True)
+    with root.locked():
+        flags = {**CRAWL, **of_lab, "fetch.at_once": number, "limits.seconds": seconds}
+        config = configure(root, "world", None, {}, flags).config
+        uvloop.run(_crawl(root, config, seed))
+    with looking(root, "world") as source:
+        sql = "SELECT epoch(started), epoch(ended), coalesce(status, 0) FROM fetches WHERE kind <> 'robots'"
+        rows = [(float(start), float(end), int(status)) for start, end, status in source.log.query(sql).rows]
+    return session_of(number, rows)
+
+
+async def _crawl(root: Root, config: Config, seed: int) -> None:
+    async with open_crawler(root, [config], WallClock(), seed) as crawler:
+        await crawler.run()
+
+
+def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Session:
+    """The account of a session from its fetch log: when each request began and ended, and its status.
+
+    Documents are counted until the last request begins: from then on slots stand empty. A slot that becomes free takes
+    the next request that begins, so the waits are the gaps between the ends and the beginnings that follow them.
+    """
+    starts = np.sort([start for start, _, _ in fetches])
+    ends = np.sort([end for _, end, _ in fetches])
+    documents = sum(status == 200 and end <= starts[-1] for _, end, status in fetches)
+    waits = starts[number:] - ends[: len(starts) - number]
+    return Session(
+        number,
+        60 * documents / float(starts[-1] - starts[0]),
+        float(np.mean([end - start for start, end, _ in fetches])),
+        float(np.mean(waits)),
+        len(fetches),
+    )
+
+
+def rate_table(sessions: Sequence[Session]) -> Table:
+    rows = [
+        Row((f"{each.collectors}", f"{each.requests}"), each.per_minute, implied_rate(each.collectors))
+        for each in sessions
+    ]
+    slope, at_zero, r_squared = line_through(sessions)
+    note = (
+        "Figure 3 is a picture, its numbers are not in the text; beside ours is what table 1's latencies make of so"
+        " many collectors that are never idle, 60 · n / (HTTP + scheduler). A straight line through ours has"
+        f" {slope:.2f} documents a minute and collector, {at_zero:+.1f} at none, and explains {r_squared:.4%} of their"
+        " variation. A session's first answers come a latency after its beginning, which short sessions feel."
+    )
+    title = "Documents a minute (figure 3)"
+    return Table("rates", title, ("collectors", "requests"), tuple(rows), "from table 1", note, varies=True)
+
+
+def implied_rate(collectors: int) -> float:
+    return 60 * collectors / (HTTP_S[collectors] + SCHEDULER_S[collectors])
+
+
+def line_through(sessions: Sequence[Session]) -> tuple[float, float, float]:
+    """Slope, value at zero, and the share of variance that the line explains."""
+    x = np.array([each.collectors for each in sessions], dtype=float)
+    y = np.array([each.per_minute for each in sessions])
+    slope, at_zero = (float(value) for value in np.polyfit(x, y, 1))
+    left = y - slope * x - at_zero
+    return slope, at_zero, 1 - float(left @ left) / float(((y - y.mean()) ** 2).sum())
+
+
+def latency_table(sessions: Sequence[Session]) -> Table:
+    rows = []
+    for each in sessions:
+        rows += [
+            Row((f"{each.collectors}", "HTTP, s"), each.http_s, HTTP_S[each.collectors]),
+            Row((f"{each.collectors}", "scheduler, s"), each.scheduler_s, SCHEDULER_S[each.collectors]),
+        ]
+    note = (
+        f"The lab's servers were told to take {LATENCY_S} s, the mean of table 1. The scheduler's latency is from the"
+        " end of a request to the beginning of the next one in its slot: the loop looks every 10 ms, and everything"
+        " else the crawler does in between is in it."
+    )
+    return Table("latencies", "Latencies (table 1)", ("collectors", "what"), tuple(rows), note=note, varies=True)
+
+
+def rate_figure(sessions: Sequence[Session]) -> Figure:
+    x = [float(each.collectors) for each in sessions]
+    series = (
+        Series("ours", x, [each.per_minute for each in sessions]),
+        Series("from table 1", x, [implied_rate(each.collectors) for each in sessions], ours=False),
+    )
+    axes = ("collectors", "documents a minute")
+    return Figure("rates", "Rate of collection (figure 3)", *axes, series, varies=True)

@@ -1,0 +1,214 @@
+"""A2: what a look-up costs over Chord, CAN and Pastry (sections 3.2.1 to 3.2.3 of the paper) and over our circle.
+
+The paper chooses Chord and gives theory; here all of them are built, for up to 10,000 nodes, and asked. Ours gives up
+what peer-to-peer systems are made for, not having to know everybody, for one hop and even shares: a cluster has tens of
+nodes, and hears of all of them anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import log, log2
+
+import numpy as np
+
+from teia.lab.lookup.can import Can
+from teia.lab.lookup.overlay import Overlay, random_key
+from teia.lab.lookup.pastry import BASE, LEAVES_A_SIDE, Pastry
+from teia.lab.lookup.rings import by_fingers, chord, ours
+from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+
+SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
+QUICK_SIZES = (10, 100, 1_000)
+LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
+JOINS, NODES_ASKED = 200, 200
+WORST_AT = frozenset({100, 10_000})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An overlay, how to make one of so many nodes, and what theory says of it; None where it says nothing."""
+
+    name: str
+    make: Callable[[int, int, np.random.Generator], Overlay]
+    hops: Callable[[float], float] | None
+    known: Callable[[float], float] | None
+    taken: Callable[[float], float]
+    """By a newcomer, in shares of 1 / (n + 1)."""
+
+
+def _can(dimensions: int) -> Kind:
+    return Kind(
+        f"CAN, {dimensions} dimensions",
+        lambda count, _seed, chance: Can(count, dimensions, chance),
+        lambda n: dimensions / 4 * n ** (1 / dimensions),
+        lambda _: 2 * dimensions,
+        lambda n: 0.5 * (n + 1) / n,
+    )
+
+
+KINDS = (
+    Kind("Chord", lambda n, seed, _: chord(n, seed), lambda n: log2(n) / 2, log2, lambda _: 1.0),
+    _can(2),
+    _can(4),
+    Kind(
+        "Pastry",
+        lambda n, _, chance: Pastry(n, chance),
+        lambda n: log(n, BASE),
+        lambda n: min(n - 1, (BASE - 1) * log(n, BASE) + 2 * LEAVES_A_SIDE),
+        lambda _: 1.0,
+    ),
+    Kind("ours, by fingers", lambda n, seed, _: by_fingers(n, seed), None, None, lambda _: 1.0),
+    Kind("ours", lambda n, seed, _: ours(n, seed), lambda n: 1 - 1 / n, lambda n: n - 1, lambda _: 1.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was found of one overlay of one size; `taken` and `largest` are in mean shares."""
+
+    nodes: int
+    hops: float
+    most_hops: int
+    known: float
+    taken: float
+    taken_most: float
+    givers: float
+    largest: float
+
+
+def cost_of(overlay: Overlay, nodes: int, look_ups: int, chance: np.random.Generator) -> Cost:
+    """Ask an overlay from random nodes for random keys, look into random nodes, and let newcomers choose."""
+    hops = [overlay.hops(int(chance.integers(nodes)), random_key(chance)) for _ in range(look_ups)]
+    asked = chance.choice(nodes, min(nodes, NODES_ASKED), replace=False)
+    joins = [overlay.newcomer(chance) for _ in range(JOINS)]
+    shares = [join.share * (nodes + 1) for join in joins]
+    return Cost(
+        nodes,
+        float(np.mean(hops)),
+        max(hops),
+        float(np.mean([overlay.known(int(node)) for node in asked])),
+        float(np.mean(shares)),
+        max(shares),
+        float(np.mean([join.givers for join in joins])),
+        overlay.largest_share(),
+    )
+
+
+@experiment(
+    "A2",
+    title="Look-ups over Chord, CAN, Pastry and our circle",
+    paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), sections 3.2.1 to 3.2.3",
+)
+def lookup_cost(run: Run) -> Results:
+    """Hops, what a node must know, and what moves when one joins, for growing numbers of nodes."""
+    found = {kind.name: list(_costs(run, number, kind)) for number, kind in enumerate(KINDS)}
+    yield hops_table(found)
+    yield known_table(found)
+    yield join_table(found)
+    yield spread_table(found)
+    yield _figure("hops", "Hops of a look-up", "hops", found, lambda cost: cost.hops, lambda kind: kind.hops)
+    yield _figure("known", "Nodes that a node must know", "nodes", found, lambda cost: cost.known, lambda _: None)
+
+
+def _costs(run: Run, number: int, kind: Kind) -> Iterator[Cost]:
+    for nodes in QUICK_SIZES if run.quick else SIZES:
+        run.progress(f"A2: {kind.name}, {nodes:,} nodes")
+        chance = run.random(2, number, nodes)
+        overlay = kind.make(nodes, run.seed, chance)
+        yield cost_of(overlay, nodes, QUICK_LOOK_UPS if run.quick else LOOK_UPS, chance)
+
+
+_Found = dict[str, list[Cost]]
+COLUMNS = ("overlay", "nodes")
+
+
+def _labels(kind: Kind, cost: Cost) -> tuple[str, str]:
+    return kind.name, f"{cost.nodes}"
+
+
+def hops_table(found: _Found) -> Table:
+    rows = [
+        Row(_labels(kind, cost), cost.hops, None if kind.hops is None else kind.hops(cost.nodes))
+        for kind in KINDS
+        for cost in found[kind.name]
+    ]
+    note = (
+        "Theory: log2(n)/2 for Chord, d/4 · n^(1/d) for CAN with equal zones, log16(n) for Pastry, 1 - 1/n where"
+        " everybody knows everybody. Every look-up ended at the owner; the last hop, to it, is counted. Zones of CAN"
+        " were cut at random points, and large ones are crossed in one hop; equal ones take what theory says"
+        " (tests/lab/test_lookup.py). Pastry's leaves end a look-up early, most of all where nodes are"
+        " few. Our nodes at 64 points each go on from whichever of their points is nearest, which costs no message."
+    )
+    return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), "theory", note)
+
+
+def known_table(found: _Found) -> Table:
+    rows = [
+        Row(_labels(kind, cost), cost.known, None if kind.known is None else kind.known(cost.nodes))
+        for kind in KINDS
+        for cost in found[kind.name]
+    ]
+    note = (
+        "Theory: log2(n) fingers for Chord, 2d neighbours for CAN with equal zones, 15 · log16(n) entries and 16 leaves"
+        " for Pastry, where the same node may be both, all others for us. Lists of successors (Chord) and of near nodes"
+        " (Pastry's M), which look-ups do not need, are not counted. What ours costs beside memory: with T = 15 s every"
+        " node renews its session every 3 s, and everybody hears of it: n/3 small messages a second at each node."
+    )
+    return Table("known", "Other nodes that a node must know, on average", COLUMNS, tuple(rows), "theory", note)
+
+
+def join_table(found: _Found) -> Table:
+    rows = [Row(_labels(kind, cost), cost.taken, kind.taken(cost.nodes)) for kind in KINDS for cost in found[kind.name]]
+    note = (
+        f"Means of {JOINS} newcomers. Nothing moves between nodes that were there before. 1 is the fair share of"
+        " 1 / (n + 1); a newcomer of CAN gets half a zone, more than half the mean because large zones are hit more"
+        " often."
+    )
+    title = "Keys that move when a node joins, in fair shares"
+    return Table("moved", title, COLUMNS, tuple(rows), "theory", note)
+
+
+def spread_table(found: _Found) -> Table:
+    measures: dict[str, Callable[[Cost], float]] = {
+        "longest look-up, hops": lambda cost: cost.most_hops,
+        "largest node, in mean shares": lambda cost: cost.largest,
+        "luckiest newcomer, in fair shares": lambda cost: cost.taken_most,
+        "nodes that give to a newcomer": lambda cost: cost.givers,
+    }
+    rows = [
+        Row((*_labels(kind, cost), name), measure(cost), _harmonic(kind, cost) if name.startswith("largest") else None)
+        for kind in KINDS
+        for cost in found[kind.name]
+        if cost.nodes in WORST_AT
+        for name, measure in measures.items()
+    ]
+    note = (
+        "With one point a node the largest of n arcs is 1 + 1/2 + … + 1/n mean ones long, so the busiest of 10,000"
+        " nodes has ten times its share; 64 points a node are what makes shares even, and spread a newcomer's work of"
+        " receiving over as many givers."
+    )
+    return Table("spread", "The worst of it", (*COLUMNS, "measure"), tuple(rows), "theory", note)
+
+
+def _harmonic(kind: Kind, cost: Cost) -> float | None:
+    return float(np.sum(1 / np.arange(1, cost.nodes + 1))) if kind.name == "Chord" else None
+
+
+def _figure(
+    name: str,
+    title: str,
+    y_label: str,
+    found: _Found,
+    measured: Callable[[Cost], float],
+    theory: Callable[[Kind], Callable[[float], float] | None],
+) -> Figure:
+    series = []
+    for kind in KINDS:
+        x = [float(cost.nodes) for cost in found[kind.name]]
+        series.append(Series(kind.name, x, [measured(cost) for cost in found[kind.name]]))
+        expected = theory(kind)
+        if expected is not None:
+            series.append(Series(f"{kind.name}, theory", x, [expected(nodes) for nodes in x], ours=False))
+    return Figure(name, title, "nodes", y_label, tuple(series), log_x=True, log_y=True)

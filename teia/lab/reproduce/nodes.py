@@ -1,0 +1,119 @@
+"""Real nodes on a lab web, for the studies of many machines (A12, A16): `teia node` in processes of their own.
+
+NATS, the lab and the nodes are started for one run and ended after it, whatever becomes of it. Everything they leave
+behind is in one folder: DIR/nats-…, and for each node its data folder and what it said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.servers import NatsServers, ends_with_us
+from teia.errors import LabError
+
+BEGIN_S, LEAVE_S = 60.0, 60.0
+SESSION_S = 10.0
+"""Nobody dies in these studies, and a busy machine may hold a process up for seconds."""
+
+COLLECTION = "study"
+
+
+def toml_of(values: Mapping[str, Any]) -> str:
+    """Dotted keys and plain values as TOML, which JSON's values are."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+
+
+async def run_nodes(
+    folder: Path,
+    settings: Mapping[str, Any],
+    nodes: Mapping[str, Sequence[str]],
+    clock: Clock,
+    seconds: float | None,
+    begun: Callable[[], bool] = lambda: True,
+    *,
+    apart: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """Let nodes crawl for so long, or until nothing is left to do; returns what each says of its work in the end.
+
+    `nodes` are the flags of each beside those that all have. Time begins when all of them have been started and `begun`
+    says so. Nodes that are `apart` have a NATS server each and know nothing of each other.
+    """
+    file = folder / "study.toml"
+    file.write_text(toml_of({**settings, "collection.name": COLLECTION}), encoding="utf-8")
+    async with AsyncExitStack() as stack:
+        groups = [[name] for name in nodes] if apart else [list(nodes)]
+        servers: dict[str, NatsServers] = {}
+        for group in groups:
+            nats = await stack.enter_async_context(NatsServers(folder / f"nats-{group[0]}", 1, clock))
+            servers.update(dict.fromkeys(group, nats))
+        started: dict[str, asyncio.subprocess.Process] = {}
+        try:
+            for name, flags in nodes.items():
+                ends = [] if seconds is not None else ["--once"]
+                started[name] = await _start(folder, name, servers[name], [*flags, *ends, "--config", str(file)])
+            if seconds is not None:
+                await _begin(begun, clock)
+                await clock.sleep(seconds)
+                for process in started.values():
+                    with suppress(ProcessLookupError):
+                        process.send_signal(signal.SIGTERM)
+            return {name: await _said(folder, name, process, seconds) for name, process in started.items()}
+        finally:
+            await _end(started)
+
+
+async def _begin(begun: Callable[[], bool], clock: Clock) -> None:
+    until = clock.ticks_s() + BEGIN_S
+    while not begun():
+        if clock.ticks_s() > until:
+            raise LabError(f"the nodes have not begun within {BEGIN_S:g} s")
+        await clock.sleep(0.05)
+
+
+async def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str]) -> asyncio.subprocess.Process:
+    log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "teia", "node", "--nats", nats.urls[0], "--key", str(nats.key),
+            "--data", str(folder / name), "--name", name, "--collection", COLLECTION, "--session", str(SESSION_S),
+            "--json", *flags,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, preexec_fn=ends_with_us(),
+        )  # fmt: skip
+    finally:
+        os.close(log)
+
+
+async def _said(
+    folder: Path, name: str, process: asyncio.subprocess.Process, seconds: float | None
+) -> dict[str, Any]:  # Any: a JSON object, see `cli.node`
+    """Wait until a node has left, and take its last word."""
+    try:
+        async with asyncio.timeout(None if seconds is None else LEAVE_S):
+            out, _ = await process.communicate()
+    except TimeoutError:
+        raise LabError(f"{name} has not left within {LEAVE_S:g} s; {folder / name}.log may say why") from None
+    lines = out.decode("utf-8", "replace").splitlines()
+    if process.returncode or not lines:
+        words = (folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
+        raise LabError(f"{name} ended with {process.returncode}: {words[-1] if words else 'it said nothing'}")
+    return msgspec.json.decode(lines[-1], type=dict[str, Any])
+
+
+async def _end(started: Mapping[str, asyncio.subprocess.Process]) -> None:
+    """End those that are still there."""
+    for process in started.values():
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

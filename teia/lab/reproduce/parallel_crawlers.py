@@ -1,0 +1,257 @@
+"""A16: Cho's modes of parallel crawlers compared, by a model on a lab world's links and by real nodes.
+
+The paper names modes and splits and what Cho & Garcia-Molina found: firewall covers much as long as processes are few
+and begin in different places; cross-over covers more and overlaps; exchange does neither and costs messages, fewer when
+sites are kept together and links sent in batches. It prints no numbers, so ours stand beside those of one process.
+Three real nodes crawl a smaller world, to see whether they do what the model says of exchange by site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from teia.clock import WallClock
+from teia.lab.parallel.crawl import Crawled, Mode, crawl
+from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
+from teia.lab.parallel.split import SPLITS
+from teia.lab.parallel.web import Web, web_of
+from teia.lab.process import lab_process
+from teia.lab.reproduce.nodes import run_nodes, toml_of
+from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.requestlog import read_log
+from teia.lab.spec import WorldSpec
+from teia.lab.world import World
+
+PAGES, QUICK_PAGES = 20_000, 2_000
+REAL_PAGES, QUICK_REAL_PAGES = 1_500, 200
+PAGES_PER_HOST = 50
+PROCESSES, QUICK_PROCESSES = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8)
+SHOWN, QUICK_SHOWN = (4, 16, 64), (4,)
+SEEDS = 5
+"""Home pages that each process begins with, of its own part, as in Cho & Garcia-Molina's experiments."""
+
+BATCH = 100
+BATCHES = (1, 10, 100, 1_000, 10_000)
+BEST = 0.1
+"""The share of pages that counts as the best, for quality."""
+
+ENOUGH = 0.95
+"""Cross-over is stopped when so many pages are there: to the end every process fetches everything."""
+
+QUIET: dict[str, Any] = {
+    "time_factor": 0,
+    "errors.scale": 0,
+    "robots.present": 0,
+    "links.orphans": 0,
+    "urls.sessions": 0,
+    "sites.aliases": 0,
+    "sites.mirrors": 0,
+    "sites.nxdomain": 0,
+    "sites.unreachable": 0,
+    "text.pdfs": 0,
+    "text.paragraphs": 2,
+    "sitemaps.honest": 0,
+    "sitemaps.lying": 0,
+    "sitemaps.bare": 0,
+    "feeds.rss": 0,
+    "feeds.atom": 0,
+}
+"""A world in which every URL is a page that links lead to: what is not found is not found by the mode's fault."""
+
+CRAWL: dict[str, Any] = {
+    "collection.cells": 16,
+    "scope.include": ["suffix:.test"],
+    "fetch.allow_nets": ["127.77.0.0/16"],
+    "courtesy.delay_s": 0.02,
+    "courtesy.response_factor": 0,
+    "courtesy.robots": False,
+    "sites.aliases": False,
+    "sites.probe_after_pages": 0,
+    "parse.children": 1,
+    "index.enabled": False,
+    "limits.disk_free_bytes": 64 * 2**20,
+}
+NODES = ("a", "b", "c")
+
+
+def spec_of(run: Run, pages: int) -> dict[str, Any]:
+    return {"seed": run.seed, "pages": pages, "hosts": max(2, pages // PAGES_PER_HOST), **QUIET}
+
+
+@dataclass
+class Study:
+    """A world's web and what crawls of it came to, each done once."""
+
+    run: Run
+    web: Web
+    _done: dict[tuple[Mode, str, int, bool, int], Crawled] = field(default_factory=dict)
+    _alone: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+
+    def done(self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH) -> Crawled:
+        key = (mode, split, processes, by_links, batch)
+        if key not in self._done:
+            web = self.web
+            owners = SPLITS[split](web, processes)
+            enough = round(len(web) * (BEST if by_links else ENOUGH if mode is Mode.CROSS_OVER else 1.0))
+            seeds = self._seeds(owners, processes)
+            self._done[key] = crawl(web, owners, seeds, mode, by_links=by_links, batch=batch, enough=enough)
+        return self._done[key]
+
+    def quality(self, mode: Mode, split: str, processes: int, batch: int = BATCH) -> float:
+        """How many of the best pages come first, where everybody goes by the links that it knows of."""
+        best = round(len(self.web) * BEST)
+        return quality(self.done(mode, split, processes, by_links=True, batch=batch), self.web, best)
+
+    def alone(self, split: str, processes: int) -> dict[str, float]:
+        """What one process comes to that begins with the seeds of all."""
+        key = (split, processes)
+        if key not in self._alone:
+            web = self.web
+            seeds = [list(chain.from_iterable(self._seeds(SPLITS[split](web, processes), processes)))]
+            best = round(len(web) * BEST)
+            by_links = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE, by_links=True, enough=best)
+            done = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
+            nothing = dict.fromkeys(("overlap", "URLs told, a page", "messages, a page"), 0.0)
+            self._alone[key] = {"coverage": coverage(done, web), "quality": quality(by_links, web, best), **nothing}
+        return self._alone[key]
+
+    def measures(self, mode: Mode, split: str, processes: int) -> Iterator[tuple[str, float]]:
+        """What there is to say of a mode; behind a firewall nothing is told and nothing fetched twice."""
+        done = self.done(mode, split, processes)
+        yield "coverage", coverage(done, self.web)
+        if mode is not Mode.FIREWALL:
+            yield "overlap", overlap(done)
+        if mode is Mode.EXCHANGE:
+            yield "URLs told, a page", communication(done)
+            yield "messages, a page", done.messages / len(set(done.fetched))
+        yield "quality", self.quality(mode, split, processes)
+
+    def _seeds(self, owners: list[int], processes: int) -> list[list[int]]:
+        chance = self.run.random(16, processes)
+        homes = [int(home) for home in chance.permutation(np.array(self.web.homes))]
+        return [[home for home in homes if owners[home] == number][:SEEDS] for number in range(processes)]
+
+
+@experiment(
+    "A16",
+    title="Parallel crawlers: firewall, cross-over, exchange",
+    paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), section 2.5, after Cho & Garcia-Molina (2002)",
+)
+def parallel_crawlers(run: Run) -> Results:
+    """Coverage, overlap, communication and quality of each mode and split, and three nodes that really do it."""
+    pages = QUICK_PAGES if run.quick else PAGES
+    run.progress(f"A16: the links of {pages:,} pages")
+    study = Study(run, web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0)))
+    yield modes_table(study)
+    numbers = QUICK_PROCESSES if run.quick else PROCESSES
+    yield coverage_figure(study, numbers)
+    yield overlap_figure(study, numbers)
+    yield told_figure(study, numbers)
+    yield quality_figure(study, max(QUICK_SHOWN if run.quick else SHOWN[:2]))
+    yield nodes_table(run)
+
+
+def modes_table(study: Study) -> Table:
+    rows = []
+    for processes in QUICK_SHOWN if study.run.quick else SHOWN:
+        for split in SPLITS:
+            for mode in Mode:
+                study.run.progress(f"A16: {mode.value}, {processes} processes, by {split}")
+                rows += [
+                    Row((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
+                    for name, value in study.measures(mode, split, processes)
+                ]
+    note = (
+        f"{len(study.web):,} pages; each process begins with up to {SEEDS} home pages of its own part. Cross-over is"
+        f" looked at when {ENOUGH:.0%} of the pages are there. Overlap is pages fetched again per different page. Links"
+        f" are told by each process once, {BATCH} at a time. Quality: of the {BEST:.0%} of pages with most links to"
+        " them, how many are among the first as many that are fetched, where processes go by the links they know of."
+        " One process begins with the seeds of all. By hierarchy is by topic here; name-length is Tarântula's split"
+        " (T4), which knows as many parts as names have lengths: others have nothing to do."
+    )
+    columns = ("mode", "split", "processes", "measure")
+    return Table("modes", "Modes and splits", columns, tuple(rows), "one process", note)
+
+
+def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
+    series = _lines(numbers, lambda split, n: coverage(study.done(Mode.FIREWALL, split, n), study.web))
+    title = "What a firewall leaves of the web"
+    return Figure("coverage", title, "processes", "coverage", series, log_x=True)
+
+
+def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[Series, ...]:
+    """A line for each split, over the number of processes."""
+    x = [float(number) for number in numbers]
+    return tuple(Series(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
+
+
+def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
+    """Cross-over by site: what the last pages cost."""
+    series = []
+    for number in numbers[1:]:
+        x, y = overlap_over_coverage(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
+        series.append(Series(f"{number} processes", x, y))
+    return Figure("overlap", "Cross-over, by site", "coverage", "overlap", tuple(series))
+
+
+def told_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
+    series = _lines(numbers, lambda split, n: communication(study.done(Mode.EXCHANGE, split, n)))
+    return Figure("told", "Exchange: what is told", "processes", "URLs told, a page", series, log_x=True)
+
+
+def quality_figure(study: Study, processes: int) -> Figure:
+    """How often processes must tell each other of links to go by them as well as one."""
+    x = [float(batch) for batch in BATCHES]
+    series = [
+        Series(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
+        for split in SPLITS
+    ]
+    series.append(Series("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
+    title = f"Exchange: quality, {processes} processes"
+    return Figure("quality", title, "links told at a time", "quality", tuple(series), log_x=True)
+
+
+# -- real nodes --------------------------------------------------------------------------------------------------------
+
+
+def nodes_table(run: Run) -> Table:
+    """Three nodes crawl a world to its end; the lab's own log says who fetched what."""
+    pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
+    run.progress(f"A16: three nodes crawl {pages:,} pages")
+    web = web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0))
+    with TemporaryDirectory(prefix="teia-reproduce-") as name:
+        folder = Path(name)
+        (folder / "world.toml").write_text(toml_of(spec_of(run, pages)), encoding="utf-8")
+        log = folder / "requests.jsonl"
+        flags = ("--spec", str(folder / "world.toml"), "--port", "0", "--dns-address", "127.77.255.53:0")
+        with lab_process(*flags, "--log", str(log)) as ready:
+            settings = {**CRAWL, "collection.seeds": ready["seeds"][:1], "fetch.dns": ready["dns"]}
+            said = asyncio.run(run_nodes(folder, settings, dict.fromkeys(NODES, ()), WallClock(), None))
+        fetched = Counter(f"{entry.host}{entry.path}" for entry in read_log(log) if entry.status == 200)
+    different, all_of_them = len(fetched), sum(fetched.values())
+    owners = SPLITS["site"](web, len(NODES))
+    model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
+    busiest = max(each["pages"] for each in said.values())
+    rows = (
+        Row(("coverage",), different / len(web), coverage(model, web)),
+        Row(("overlap",), (all_of_them - different) / different, overlap(model)),
+        Row(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
+        Row(("messages to NATS, a page",), sum(each["messages"] for each in said.values()) / different),
+        Row(("kB to NATS, a page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
+    )
+    note = (
+        f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, by the lab's own log of requests. Messages"
+        " are links for other cells, those of the same node included, and the records of all commits; the model has no"
+        " such thing."
+    )
+    title = "Three real nodes: exchange by site"
+    return Table("nodes", title, ("measure",), rows, "model", note, varies=True)

@@ -1,0 +1,176 @@
+"""One round of A12: three real nodes in three regions crawl a lab web for half a minute, by one strategy.
+
+Each node sends its requests from an address of its region; the lab delays answers by latency and bandwidth between the
+two regions. What a round came to is read from the nodes' own fetch logs, from the first request on. A finished round is
+a small file, so a study that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from teia.clock import WallClock
+from teia.crawl.reports.source import ANSWERED, looking
+from teia.lab.process import lab_process
+from teia.lab.regions import as_countries
+from teia.lab.reproduce.nodes import COLLECTION, run_nodes, toml_of
+from teia.lab.spec import WorldSpec
+from teia.lab.world import World
+from teia.store.root import open_root
+
+REGIONS = ("us", "de", "br")
+"""Where the paper's three servers were."""
+
+BOUND = {"us": "127.81.0.1", "de": "127.82.0.1", "br": "127.83.0.1"}
+ISOLATED = "isolated"
+"""Nodes that share not even NATS: there they would still take turns at an address."""
+
+SEEDS = 5
+WORLD: dict[str, Any] = {
+    "pages": 12_000,
+    "hosts": 240,
+    "time_factor": 0,
+    "errors.scale": 0,
+    "robots.present": 0,
+    "sites.theta": 0.5,
+    "sites.shared_address": 0,
+    "sites.same_domain": 0,
+    "sites.nxdomain": 0,
+    "sites.unreachable": 0,
+    "text.paragraphs": 30,
+    "links.outside": 6,
+    "regions.names": list(REGIONS),
+    "regions.clients": [f"{address}/32={region}" for region, address in BOUND.items()],
+    "regions.latency_s": [[0.03, 0.11, 0.14], [0.11, 0.03, 0.21], [0.14, 0.21, 0.03]],
+    "regions.bytes_per_s": [[125_000, 40_000, 25_000], [40_000, 125_000, 20_000], [25_000, 20_000, 125_000]],
+}
+"""125,000 bytes a second are the paper's 1 Mbit/s, for each answer; everything else about distances is made up."""
+
+CRAWL: dict[str, Any] = {
+    "collection.cells": 24,
+    "scope.include": ["suffix:.test"],
+    "fetch.allow_nets": ["127.77.0.0/16"],
+    "fetch.at_once": 4,
+    "courtesy.delay_s": 0.5,
+    "courtesy.response_factor": 0,
+    "courtesy.robots": False,
+    "placement.minimum_kb_s": 45,
+    "placement.measured_pages": 1,
+    "sites.aliases": False,
+    "sites.probe_after_pages": 0,
+    "parse.children": 1,
+    "index.enabled": False,
+    "limits.disk_free_bytes": 64 * 2**20,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What three nodes came to in one round; pages are different URLs, `repeated` those that came again."""
+
+    strategy: str
+    number: int
+    pages: int
+    domains: int
+    kilobytes: float
+    mean_kilobytes: float
+    capture_s: float
+    repeated: int
+    study: str
+    """Of which settings this is a round: those of other settings are not mixed with it."""
+
+
+def study_of(seconds: float, seed: int) -> str:
+    """A name for everything that decides what rounds are alike."""
+    text = json.dumps([WORLD, CRAWL, seconds, seed], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Kept:
+    """Rounds that are finished, a file each."""
+
+    def __init__(self, folder: Path, study: str) -> None:
+        self._folder, self._study = folder / f"A12-rounds-{study}", study
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def all(self) -> list[Round]:
+        """In the order of their numbers; a file that is not whole counts as a round that was not made."""
+        found = []
+        for path in self._folder.glob("*.json"):
+            try:
+                found.append(Round(**json.loads(path.read_text("utf-8"))))
+            except (ValueError, TypeError):
+                continue
+        return sorted((each for each in found if each.study == self._study), key=lambda each: each.number)
+
+    def keep(self, done: Round) -> None:
+        path = self._folder / f"{done.number:03d}-{done.strategy}.json"
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(asdict(done), indent=1), encoding="utf-8")
+        new.replace(path)
+
+
+def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+    """Let three nodes crawl the world of a round; that of another round is another one."""
+    with TemporaryDirectory(prefix="teia-reproduce-") as name:
+        folder = Path(name)
+        spec, log = folder / "world.toml", folder / "requests.jsonl"
+        spec.write_text(toml_of({"seed": seed * 1_000 + number, **WORLD}), encoding="utf-8")
+        flags = ("--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0", "--log", str(log))
+        with lab_process(*flags) as ready:
+            world = World(WorldSpec.load(spec), epoch_s=0.0, port=ready["port"])
+            countries = folder / "countries.csv"
+            countries.write_text(as_countries(world.hosts, world.spec.regions.names), encoding="utf-8")
+            seeds = [world.roots[host.name].decode() for host in world.hosts[:SEEDS]]
+            settings = {**CRAWL, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
+            nodes = {region: flags_of(region, strategy, countries) for region in REGIONS}
+            has_begun, apart = (lambda: log.stat().st_size > 0), strategy == ISOLATED
+            asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_begun, apart=apart))
+        return measured(strategy, number, folder, seconds, study_of(seconds, seed))
+
+
+def flags_of(region: str, strategy: str, countries: Path) -> list[str]:
+    return ["--region", region, "--bind", BOUND[region], "--strategy", strategy, "--countries", str(countries)]
+
+
+Fetch = tuple[str, str, float, float, float]
+"""(URL, its site, when it began, when it ended, bytes)"""
+
+
+def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> Round:
+    """Read from the nodes' logs what the round came to. A cell that moved has its rows on both nodes: they are one."""
+    fetches: set[Fetch] = set()
+    for region in REGIONS:
+        with looking(open_root(folder / region), COLLECTION) as source:
+            sql = f"SELECT url, site, epoch(started), epoch(ended), bytes FROM fetches WHERE {ANSWERED}"  # noqa: S608
+            for url, site, start, end, size in source.log.query(sql).rows:
+                fetches.add((str(url), str(site), float(start), float(end), float(size)))
+    return Round(strategy, number, **account_of(fetches, seconds), study=study)
+
+
+def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round
+    """The paper's measures of what was fetched within so many seconds of the first request.
+
+    A page that several nodes fetched counts once, as it came first.
+    """
+    begun = min((start for _, _, start, _, _ in fetches), default=0.0)
+    in_time = sorted((each for each in fetches if each[3] <= begun + seconds), key=lambda each: each[3])
+    first: dict[str, Fetch] = {}
+    for each in in_time:
+        first.setdefault(each[0], each)
+    pages, kilobytes = len(first), sum(each[4] for each in first.values()) / 1000
+    return {
+        "pages": pages,
+        "domains": len({each[1] for each in first.values()}),
+        "kilobytes": round(kilobytes, 3),
+        "mean_kilobytes": round(kilobytes / max(1, pages), 4),
+        "capture_s": round(sum(each[3] - each[2] for each in first.values()) / max(1, pages), 4),
+        "repeated": len(in_time) - pages,
+    }

@@ -1,0 +1,165 @@
+"""A real Squid on loopback, in a process and a folder of its own, for what only a real one can show (C7).
+
+It caches in memory, asks no name server (names are in its own hosts file), listens on loopback and goes out from an
+address of its own, by which the lab's log tells its users' requests from a crawler's. It is ended with the block.
+
+Squid will not work as root: started by root it becomes its own user, to whom its folder then belongs, and the helper
+is put there as an operator would install it.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.clock import Clock, WallClock
+from teia.errors import LabError, MissingComponent
+from teia.signals import squid_helper
+
+USER = "proxy"
+START_S, END_S = 20.0, 5.0
+LOOK_S = 0.02
+OUTGOING = "127.0.0.9"
+"""Where the users' requests come from, as servers see it."""
+
+CONFIG = """\
+http_port 127.0.0.1:{port}
+visible_hostname squid.test
+pid_filename none
+access_log none
+cache_store_log none
+cache_log {folder}/cache.log
+coredump_dir {folder}
+netdb_filename none
+pinger_enable off
+hosts_file {folder}/hosts
+dns_nameservers 127.0.0.1
+tcp_outgoing_address {outgoing}
+shutdown_lifetime 0 seconds
+cache_mem 64 MB
+maximum_object_size_in_memory 1 MB
+http_access allow all
+refresh_pattern . 0 20% 4320
+"""
+
+HELPER_CONFIG = """\
+acl pages method GET
+acl from_the_cache req_header Cache-Control -i only-if-cached
+url_rewrite_access deny from_the_cache
+url_rewrite_access allow pages
+url_rewrite_program {program}
+url_rewrite_children 1 startup=1 idle=1 concurrency={concurrency}
+url_rewrite_extras "- - %>rm"
+url_rewrite_bypass on
+url_rewrite_timeout 1 second on_timeout=bypass
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Squid:
+    """A Squid that runs: its port on 127.0.0.1, its folder, and where a helper announces, if it has one."""
+
+    port: int
+    folder: Path
+    socket: Path
+    pid: int
+
+
+def program() -> str:
+    """Where Squid is; MissingComponent if it is not installed."""
+    found = shutil.which("squid", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found is None:
+        raise MissingComponent("this needs Squid; on Debian: apt-get install squid")
+    return found
+
+
+@contextmanager
+def squid_process(
+    hosts: Mapping[str, str],
+    *,
+    helper: bool = True,
+    concurrency: int = 1_024,
+    words: Sequence[str] = (),
+    extra: str = "",
+    clock: Clock | None = None,
+) -> Iterator[Squid]:
+    """Run a Squid that knows these names; with a `helper` that is given these `words` and announces to `socket`."""
+    command = program()
+    with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
+        folder, port = Path(name), _free_port()
+        squid_conf = CONFIG.format(port=port, folder=folder, outgoing=OUTGOING) + extra
+        if helper:
+            script = folder / "teia-announce"
+            shutil.copyfile(squid_helper.__file__, script)
+            run = ["/usr/bin/python3", "-IS", str(script), *words, str(folder / "run" / "teia.sock")]
+            squid_conf += HELPER_CONFIG.format(program=" ".join(run), concurrency=concurrency)
+        (folder / "run").mkdir()
+        (folder / "hosts").write_text("".join(f"{where} {host}\n" for host, where in hosts.items()), "ascii")
+        (folder / "squid.conf").write_text(squid_conf, "utf-8")
+        _give_to_squid(folder)
+        with (folder / "complaints").open("wb") as complaints:
+            process = subprocess.Popen(  # noqa: S603  # no shell, our own words
+                [command, "-N", "-f", str(folder / "squid.conf")],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+            )
+        try:
+            _await_ready(process, port, folder, clock or WallClock())
+            yield Squid(port, folder, folder / "run" / "teia.sock", process.pid)
+        finally:
+            _end(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _give_to_squid(folder: Path) -> None:
+    """Let Squid's own user have the folder, if we are root."""
+    if os.geteuid() != 0:
+        return
+    try:
+        user = pwd.getpwnam(USER)
+    except KeyError:
+        raise MissingComponent(f"Squid's user {USER!r} is missing; on Debian: apt-get install squid") from None
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user.pw_uid, user.pw_gid)
+
+
+def _await_ready(process: subprocess.Popen[bytes], port: int, folder: Path, clock: Clock) -> None:
+    until = clock.ticks_s() + START_S
+    while clock.ticks_s() < until and process.poll() is None:
+        with socket.socket() as knock:
+            if knock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(LOOK_S)
+    raise LabError(f"Squid did not start: {_last_words(folder / 'complaints', folder / 'cache.log')}")
+
+
+def _last_words(*logs: Path) -> str:
+    lines = [line for log in logs if log.exists() for line in log.read_text("utf-8", "replace").splitlines()]
+    complaints = [line for line in lines if "FATAL" in line or "ERROR" in line]
+    return (complaints or lines or ["it says nothing"])[-1]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End Squid; its helpers end when their pipe closes."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,141 @@
+"""What a signal is, and the inbox where signals wait until the crawl takes them up.
+
+The inbox is a database of its own beside a collection's cells. Whoever hears a signal puts it there (the crawler what a
+Squid announces, `teia serve` what is told over HTTP), in any process; the crawler's commit thread takes it out. It is
+bounded: of each kind so many wait, and what comes on top is dropped and counted. Counts are kept for good.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROXY = "proxy"
+"""The kind of signal that a Squid's helper gives: somebody asks for this page now."""
+
+MOST = 100_000
+"""So many of a kind wait at a time."""
+
+VERSION = 1
+PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL")
+DDL = """
+CREATE TABLE inbox (
+    kind TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL, seen_s REAL NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (kind, url)
+) WITHOUT ROWID;
+CREATE INDEX by_age ON inbox (kind, seen_s);
+CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (kind, what))
+    WITHOUT ROWID;
+"""
+
+
+class Announcement(NamedTuple):
+    """One signal of a page. `url` is canonical; `said_s` is when it changed, as it says, `seen_s` when we heard it.
+
+    `times` is how often it was given: what is said again while it waits is one announcement.
+    """
+
+    url: str
+    kind: str
+    said_s: float
+    seen_s: float
+    times: int = 1
+
+
+class Inbox:
+    """Announcements that wait, and how many of each kind came to what. `db` was opened with this module's tables."""
+
+    def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:
+        self._db, self._most = db, most
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """For who keeps tables of its own beside these."""
+        return self._db
+
+    def close(self) -> None:
+        self._db.close()
+
+    def put(self, announcements: Iterable[Announcement]) -> int:
+        """Let announcements wait; returns how many there was room for, repeats among them."""
+        by_kind: defaultdict[str, list[Announcement]] = defaultdict(list)
+        for each in announcements:
+            by_kind[each.kind].append(each)
+        kept = 0
+        with self._transaction():
+            for kind, given in by_kind.items():
+                kept += self._put(kind, given)
+        return kept
+
+    def _put(self, kind: str, given: Sequence[Announcement]) -> int:
+        room = self._most - self.waiting(kind)
+        kept = repeated = dropped = 0
+        again = "UPDATE inbox SET times = times + ?, said_s = max(said_s, ?) WHERE kind = ? AND url = ?"
+        for url, _, said_s, seen_s, times in given:
+            if self._db.execute(again, (times, said_s, kind, url)).rowcount:
+                repeated += times
+                kept += 1
+            elif room > 0:
+                self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (kind, url, said_s, seen_s, times))
+                repeated += times - 1
+                room -= 1
+                kept += 1
+            else:
+                dropped += times
+        self._add(kind, {"repeated": repeated, "dropped": dropped})
+        return kept
+
+    def waiting(self, kind: str) -> int:
+        """How many of a kind wait."""
+        return int(self._db.execute("SELECT count(*) FROM inbox WHERE kind = ?", (kind,)).fetchone()[0])
+
+    def due(self, kind: str, before_s: float, limit: int) -> list[Announcement]:
+        """Those that were heard before a time, the oldest first; they wait until they are settled."""
+        sql = """
+            SELECT url, kind, said_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ? ORDER BY seen_s LIMIT ?
+        """
+        return [Announcement(*row) for row in self._db.execute(sql, (kind, before_s, limit))]
+
+    def settle(self, kind: str, urls: Iterable[str]) -> None:
+        """Forget announcements that were dealt with."""
+        with self._transaction():
+            self._db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
+
+    # -- counts --------------------------------------------------------------------------------------------
+
+    def count(self, kind: str, numbers: Mapping[str, int]) -> None:
+        """Add to what a kind of signal came to."""
+        with self._transaction():
+            self._add(kind, numbers)
+
+    def _add(self, kind: str, numbers: Mapping[str, int]) -> None:
+        sql = "INSERT INTO counts VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number"
+        self._db.executemany(sql, [(kind, what, number) for what, number in numbers.items() if number])
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """All counts there ever were, by kind."""
+        return counts_of(self._db)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def counts_of(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
+    """All counts of an inbox, by kind."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for kind, what, number in db.execute("SELECT kind, what, number FROM counts ORDER BY kind, what"):
+        found[kind][what] = number
+    return dict(found)

@@ -1,0 +1,107 @@
+"""What the helper beside a Squid sends (squid_helper.py), and the socket where it is heard.
+
+A datagram is bounded by the kernel, and how many wait by the socket's own queue; whoever sends more is told so and
+counts it. Whatever else arrives is counted as malformed: every user who may write to the socket may send.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.errors import ConfigError
+
+MAX_DATAGRAM_BYTES = 65_536
+MAX_PATH_BYTES = 107
+"""What Linux has room for."""
+
+DATAGRAMS_AT_ONCE = 64
+"""Read before others have their turn."""
+
+_HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,12}){0,16})")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one datagram says: counts of the helper's since its last one, and URLs as users asked for them."""
+
+    counts: dict[str, int]
+    urls: tuple[str, ...]
+
+
+MALFORMED = Heard({"malformed": 1}, ())
+
+
+def decode(datagram: bytes) -> Heard:
+    """Read a datagram; one that is not ours counts as malformed, and so does each line that is no text."""
+    header, *lines = datagram.split(b"\n")
+    match = _HEADER.fullmatch(header)
+    if match is None:
+        return MALFORMED
+    pairs = (pair.split(b"=") for pair in match[1].split())
+    counts = {name.decode(): int(number) for name, number in pairs}
+    urls = [line.decode() for line in lines if line and line.isascii() and line.decode().isprintable()]
+    if len(urls) < len(lines):
+        counts["malformed"] = counts.get("malformed", 0) + len(lines) - len(urls)
+    return Heard(counts, tuple(urls))
+
+
+class Ear:
+    """A socket that hears announcements; whoever may reach its folder may announce."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _make_way(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self._socket.bind(str(path))
+            path.chmod(0o622)
+        except OSError as error:
+            self._socket.close()
+            raise ConfigError(f"signals.socket: {path} cannot be made: {error.strerror}") from error
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def hear(self) -> Iterable[Heard]:
+        """Read what has arrived, some of it at a time."""
+        for _ in range(DATAGRAMS_AT_ONCE):
+            try:
+                yield decode(self._socket.recv(MAX_DATAGRAM_BYTES))
+            except BlockingIOError:
+                return
+
+    def close(self) -> None:
+        self._socket.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def _make_way(path: Path) -> None:
+    """Remove a socket that a crawler left when it died; anything else at that place is not ours to remove."""
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise ConfigError(f"signals.socket: {path} is too long for a socket; {MAX_PATH_BYTES} bytes are the most")
+    try:
+        is_socket = stat.S_ISSOCK(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"signals.socket: {path} cannot be looked at: {error.strerror}") from error
+    if not is_socket:
+        raise ConfigError(f"signals.socket: {path} is something else than a socket; choose another path")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as knock:
+        try:
+            knock.connect(str(path))
+        except OSError as error:
+            if error.errno != errno.ECONNREFUSED:
+                raise ConfigError(f"signals.socket: {path} cannot be used: {error.strerror}") from error
+        else:
+            raise ConfigError(f"signals.socket: another crawler listens at {path}; choose another path")
+    path.unlink()

@@ -1,0 +1,150 @@
+"""IndexNow: a site tells that pages of its own changed, and proves that it is the site by a file that holds its key.
+
+    GET  /indexnow?url=URL&key=KEY[&keyLocation=URL]
+    POST /indexnow  {"host": HOST, "key": KEY, "keyLocation": URL, "urlList": [URL, ...]}
+
+Anybody can send this in anybody's name. So nothing is done before the key was seen at `https://HOST/KEY.txt`, or where
+`keyLocation` says, on the same host; a key that lies in a folder speaks for that folder alone. The file is fetched by
+the crawler like any page of the collection: address guard, robots.txt, rests and all (crawl/pings.py). Until then what
+was said waits, of each host so much. A key that is not there is a forgery: what waits for it is dropped and counted,
+and for REFUSED_S nobody looks again.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from teia.errors import UsageError
+from teia.urls import canonicalize, resolve, split
+
+MAX_URLS = 10_000
+"""Of one message; what the protocol allows."""
+
+WAITING_PER_HOST = 1_000
+WAITING = 20_000
+KEYS = 10_000
+"""Keys that are remembered."""
+
+VERIFIED_S = 30 * 86_400.0
+REFUSED_S = 86_400.0
+PATIENCE_S = 7 * 86_400.0
+"""How long a key is good, how long a bad one is not looked at again, how long one waits to be looked at."""
+
+VERIFIED, ASKED, REFUSED = "verified", "asked", "refused"
+_KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS signals_keys (
+    host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, state TEXT NOT NULL, since_s REAL NOT NULL,
+    PRIMARY KEY (host, key, location)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS signals_unproved (
+    host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL,
+    PRIMARY KEY (host, url)
+) WITHOUT ROWID;
+"""
+
+
+class Ping(NamedTuple):
+    """A message that makes sense: pages of one host, the key it is told with, and where that should lie."""
+
+    host: str
+    key: str
+    location: str
+    urls: tuple[str, ...]
+    refused: int
+
+
+class Key(NamedTuple):
+    """A key of a host: `state` since when."""
+
+    host: str
+    key: str
+    location: str
+    state: str
+    since_s: float
+
+
+def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "") -> Ping:
+    """Check a message; UsageError says what is wrong with it. URLs of other hosts and folders are left out, counted."""
+    if not _KEY.fullmatch(key):
+        raise UsageError("key: must be 8 to 128 letters, digits or hyphens")
+    if not 1 <= len(urls) <= MAX_URLS:
+        raise UsageError(f"urlList: must name 1 to {MAX_URLS:,} URLs")
+    known = [url for url in (canonicalize(str(each)) for each in urls) if url is not None]
+    if not known:
+        raise UsageError("url: must be a URL, like https://www.example.org/page")
+    first = split(known[0])
+    whose = host.strip().lower() or first.authority
+    root = f"{first.scheme}://{whose}/"
+    proof = canonicalize(location) if location else resolve(f"/{key}.txt", root)
+    if proof is None or split(proof).authority != whose or "?" in proof:
+        raise UsageError("keyLocation: must be a URL of the same host, without a query")
+    folder = proof.rpartition("/")[0].partition("://")[2] + "/"
+    told = tuple(dict.fromkeys(url for url in known if url.partition("://")[2].startswith(folder)))
+    return Ping(split(proof).host, key, proof, told, len(urls) - len(told))
+
+
+def proves(key: str, digest: bytes) -> bool:
+    """Whether a file with this SHA-256 holds the key and nothing else but an end of line."""
+    return any(sha256(f"{key}{end}".encode()).digest() == digest for end in ("", "\n", "\r\n"))
+
+
+class Keys:
+    """Which keys are known, and what waits for one to be proved. `db` is that of the inbox (announce.py)."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def prepare(self) -> None:
+        """Make the tables, if they are not there."""
+        self._db.executescript(TABLES)
+
+    @property
+    def are_there(self) -> bool:
+        return self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'signals_keys'").fetchone() is not None
+
+    def state(self, ping: Ping, now_s: float) -> str:
+        """What is known of a message's key now; empty if nothing is, or it was too long ago."""
+        sql = "SELECT state, since_s FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
+        row = self._db.execute(sql, ping[:3]).fetchone()
+        holds_s = {VERIFIED: VERIFIED_S, REFUSED: REFUSED_S, ASKED: PATIENCE_S}
+        return "" if row is None or now_s > row[1] + holds_s[row[0]] else str(row[0])
+
+    def wait(self, ping: Ping, now_s: float) -> int:
+        """Let a message wait until its key was looked at; returns how many of its URLs there was room for."""
+        count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_unproved"
+        total, of_host = self._db.execute(count, (ping.host,)).fetchone()
+        room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
+        sql = "INSERT OR IGNORE INTO signals_unproved VALUES (?, ?, ?, ?, ?)"
+        kept = ping.urls[:room]
+        self._db.executemany(sql, [(*ping[:3], url, now_s) for url in kept])
+        if not self.state(ping, now_s) and self._has_room(now_s):
+            self._set(ping.host, ping.key, ping.location, ASKED, now_s)
+        return len(kept)
+
+    def _has_room(self, now_s: float) -> bool:
+        self._db.execute("DELETE FROM signals_keys WHERE since_s < ?", (now_s - VERIFIED_S,))
+        return bool(self._db.execute("SELECT count(*) < ? FROM signals_keys", (KEYS,)).fetchone()[0])
+
+    def asked(self, limit: int) -> list[Key]:
+        """Keys that nobody has looked at yet, those that wait longest first."""
+        sql = "SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? ORDER BY since_s LIMIT ?"
+        return [Key(*row) for row in self._db.execute(sql, (ASKED, limit))]
+
+    def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
+        """A key was looked at; returns (URL, when it was said) of what waited for it."""
+        self._set(key.host, key.key, key.location, VERIFIED if is_proved else REFUSED, now_s)
+        at = (key.host, key.key, key.location)
+        sql = "SELECT url, said_s FROM signals_unproved WHERE host = ? AND key = ? AND location = ?"
+        waited: Iterable[tuple[str, float]] = self._db.execute(sql, at).fetchall()
+        self._db.execute("DELETE FROM signals_unproved WHERE host = ? AND key = ? AND location = ?", at)
+        return list(waited)
+
+    def _set(self, host: str, key: str, location: str, state: str, now_s: float) -> None:
+        sql = "INSERT OR REPLACE INTO signals_keys VALUES (?, ?, ?, ?, ?)"
+        self._db.execute(sql, (host, key, location, state, now_s))

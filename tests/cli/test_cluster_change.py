@@ -1,0 +1,25 @@
+"""`teia cluster move` and `drain`, and who crawls what: bad input is told in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Teia
+
+NOWHERE = ("--nats", "nats://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("cluster", "move", "3", "b"), "give the folder of a local cluster (--data DIR) or the servers"),
+        (("cluster", "drain", "b", "--data", "x"), "no cluster runs in x"),
+        (("node", "--data", "x", *NOWHERE, "--strategy", "near"), "there are hash, geo, rtt, isolated"),
+        (("node", "--data", "x", *NOWHERE, "--strategy", "geo"), "--strategy geo needs a --region"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(teia: Teia, words: tuple[str, ...], told: str) -> None:
+    done = teia(*words)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,96 @@
+"""Cells that nodes keep, without crawling them: their logs in NATS, their files, written by real transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from teia.cluster.copies import Copies
+from teia.cluster.journal import CellLog
+from teia.cluster.objects import FileObjects, Objects
+from teia.cluster.publishing import LogJournal
+from teia.cluster.snapshots import Snapshots
+from teia.cluster.thread import LoopThread
+from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.journal import CLUSTER
+from teia.store.root import CellFolder
+from teia.urls import key_of
+
+from .conftest import Nats
+
+IDENTITY = "this cluster"
+Result = TypeVar("Result")
+
+
+class Kept:
+    """A cell of a collection as several nodes keep it, one after another; each has a folder of its own."""
+
+    def __init__(self, folder: Path, nats: Nats, thread: LoopThread, objects: Objects | None = None) -> None:
+        self.folder, self.nats, self.thread = folder, nats, thread
+        self.wire = self.do(nats.wire())
+        self.collection = self.do(nats.stream(self.wire))
+        self.objects = objects or FileObjects(str(folder / "store"), self.collection)
+
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.thread.wait_for(work)
+
+    def log(self, node: str) -> CellLog:
+        return CellLog(self.wire, self.nats.clock, self.collection, 7, node, f"{node}-1")
+
+    def folder_of(self, node: str) -> CellFolder:
+        folder = CellFolder(7, self.folder / node)
+        if not folder.frontier.exists():
+            folder.archive.mkdir(parents=True)
+            cell = FrontierCell(folder.frontier, of_cluster=True)
+            cell.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, IDENTITY))
+            cell.close()
+        return folder
+
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.objects, self.nats.clock, IDENTITY)
+
+    def take(self, node: str, snapshots: Snapshots | None = None) -> tuple[CellLog, int]:
+        """Become keeper with a file that is up to the log; returns the log and how many commits it was behind."""
+        log = self.log(node)
+        self.do(log.take(self.do(log.head())))
+        copies = Copies([self.folder_of(node)], self.thread, snapshots)
+        return log, self.do(copies.open_all({7: log}))[7]
+
+    def write(self, log: CellLog, node: str, urls: int, begin: int = 0, at_once: int = 100) -> None:
+        """Commit URLs that were found, as a crawl does."""
+        with self.opened(log, node) as cell:
+            for at in range(begin, begin + urls, at_once):
+                with cell.transaction():
+                    cell.absorb([found(number) for number in range(at, min(at + at_once, begin + urls))], 1.0)
+
+    @contextmanager
+    def opened(self, log: CellLog, node: str) -> Iterator[FrontierCell]:
+        cell = FrontierCell(self.folder_of(node).frontier, journal=LogJournal(log, self.thread))
+        try:
+            yield cell
+        finally:
+            cell.close()
+
+    def dump(self, node: str) -> list[str]:
+        """All that a node's file says, but for how far it has read."""
+        cell = FrontierCell(self.folder_of(node).frontier, read_only=True)
+        try:
+            return [line for line in cell.db.iterdump() if "'log_seq'" not in line]
+        finally:
+            cell.close()
+
+    def messages(self, kind: str = "log") -> int:
+        """How many messages of a kind NATS has."""
+        mask = f"{self.collection}.{kind}.7"
+        info = self.do(self.wire.js.stream_info(f"TEIA_{self.collection}", subjects_filter=mask))
+        return (info.state.subjects or {}).get(mask, 0)
+
+    def names(self) -> list[str]:
+        return self.do(self.objects.names("7-"))
+
+
+def found(number: int, hosts: int = 7) -> Found:
+    host = f"h{number % hosts}.site.test"
+    return Found(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)

@@ -1,0 +1,66 @@
+"""Nodes that answer searches, in this process: folders with pages in cells, as an indexer would leave them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.clock import WallClock
+from teia.cluster.answering import Answerer
+from teia.cluster.scattering import ClusterSearch
+from teia.cluster.searchwire import Kept
+from teia.cluster.thread import LoopThread
+from teia.cluster.wire import connect
+from teia.config import Config, to_toml
+from teia.frontier.cell import FrontierCell
+from teia.index.entry import Entry
+from teia.store.root import Root, open_root
+from tests.index.pages import indexed
+
+from .conftest import Nats
+
+
+def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[Entry]], count: int) -> Root:
+    """A data folder with these pages in these cells of so many."""
+    root = open_root(folder, create=True)
+    collection = root.create_collection(name, to_toml(Config()), count)
+    for cell in collection.cells():
+        FrontierCell(cell.frontier).close()
+        if cell.number in cells:
+            indexed(cell.index, cells[cell.number])
+    return root
+
+
+@dataclass
+class Desk:
+    """A node that answers, in a thread of its own."""
+
+    thread: LoopThread
+    answerer: Answerer
+
+    def keep(self, epoch: int, *cells: int) -> None:
+        self.thread.wait_for(self.answerer.keep({cell: Kept(cell, epoch, epoch + 1) for cell in cells}))
+
+
+@contextmanager
+def desk(nats: Nats, root: Root, collection: str, node: str) -> Iterator[Desk]:
+    with ExitStack() as stack:
+        thread = stack.enter_context(LoopThread())
+        wire = thread.wait_for(connect(nats.servers.urls, nats.servers.key, node))
+        stack.callback(lambda: thread.wait_for(wire.end()))
+        answerer = Answerer(wire, WallClock(), root, collection, node)
+        thread.wait_for(answerer.start())
+        stack.callback(lambda: thread.wait_for(answerer.close()))
+        yield Desk(thread, answerer)
+
+
+def gateway(nats: Nats, collection: str, **how: float) -> ClusterSearch:
+    return ClusterSearch(nats.servers.urls, nats.servers.key, collection, WallClock(), **how)
+
+
+def settled() -> None:
+    """Let servers hear of subscriptions."""
+    asyncio.run(asyncio.sleep(0.05))

@@ -1,0 +1,135 @@
+"""What is asked of a collection that a cluster crawls is done by all its nodes, and refused where nobody hears it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from teia.clock import WallClock
+from teia.cluster.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
+from teia.cluster.cells import prepare
+from teia.cluster.desk import check_lists
+from teia.config import Config, load
+from teia.crawl import bulk
+from teia.crawl.changing import change
+from teia.crawl.control import Control
+from teia.crawl.edits import parse_edit
+from teia.errors import ClusterError, UsageError
+from teia.frontier.bulk import Chosen, Deed
+from teia.store.root import Root, open_root
+from tests.system.labs import Lab, running_lab
+
+from .conftest import Nats
+from .nodes import cluster
+from .test_local import teia
+from .test_node import SPEC, wait_until
+
+
+def settings() -> Config:
+    return load(None, {}, {"collection.seeds": ["http://a.test/"], "collection.cells": 2}).config
+
+
+def test_changes_that_meet_are_all_made(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        wires = [await nats.wire() for _ in range(3)]
+        first = await agree(wires[0], nats.clock, unique, settings(), nats.count)
+        assert (first.edition, first.paused) == (0, False)
+
+        def stopped(now: Agreement) -> Agreement:
+            return msgspec.structs.replace(now, stops=now.stops + 1)
+
+        await asyncio.gather(*(amend_agreement(wire, nats.clock, unique, stopped, nats.count) for wire in wires))
+        now = await current_agreement(wires[0], nats.clock, unique, nats.count)
+        assert (now.edition, now.stops, now.identity) == (3, 3, first.identity)
+
+    nats.run(main())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
+    """A node's folder in which no node runs."""
+    root = open_root(tmp_path / "data", create=True)
+
+    async def main() -> None:
+        agreement = await agree(await nats.wire(), nats.clock, unique, settings(), nats.count)
+        config = write_down(root, agreement)
+        prepare(root.collection("main"), config.collection.cells, agreement.identity)
+
+    nats.run(main())
+    return root
+
+
+def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder: Root) -> None:
+    before = folder.collection("main").config.read_bytes()
+    with pytest.raises(ClusterError, match="crawled by a cluster, and no node runs on"):
+        change(folder, "main", [parse_edit("courtesy.delay_s=9")], WallClock())
+    assert folder.collection("main").config.read_bytes() == before
+    done = teia("pause", "--data", str(folder.path))
+    assert done.returncode == 1
+    assert "no node runs on" in done.stderr
+
+
+def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
+    """Nobody could carry them out, and whoever serves the folder would try every second."""
+    control = Control(folder.path / "control.sqlite")
+    try:
+        with pytest.raises(ClusterError, match="URLs cannot be chosen by hand"):
+            bulk.ask(control, "main", Chosen(Deed.RETRY), "me", 0.0)
+        assert control.deeds("main") == []
+    finally:
+        control.close()
+
+
+def test_rules_in_a_file_are_refused() -> None:
+    check_lists(["domain:a.test"])
+    with pytest.raises(UsageError, match="other nodes do not have this file"):
+        check_lists(["domain:a.test", "list:/tmp/rules.txt"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) -> None:
+    """A10 in a cluster: pause, set, block, resume and stop, each through another node's folder."""
+    with (
+        running_lab(tmp_path, SPEC.format(hosts=12, pages=2000), 187) as lab,
+        cluster(tmp_path, own_nats, lab, 0.3, 8.0) as nodes,
+    ):
+        for name in "ab":
+            nodes.start(name)
+        wait_until(lambda: lab.requests() > 60)
+
+        def say(name: str, *words: str) -> str:
+            done = teia(*words, "--data", str(nodes.data(name)))
+            assert done.returncode == 0, done.stderr
+            return done.stderr
+
+        def has(name: str, text: str) -> bool:
+            return text in (nodes.data(name) / "main" / "teia.toml").read_text("utf-8")
+
+        say("a", "pause")
+        assert "paused" in teia("status", "--data", str(nodes.data("a"))).stdout
+        wait_until(lambda: is_still(lab))
+        assert "goes by it" in say("b", "set", "courtesy.delay_s=0.4")
+        host = min({entry.host for entry in lab.settled_entries()})
+        say("b", "block", host)
+        wait_until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))
+        say("b", "set", "fetch.keep_alive=99")  # what takes a new shift
+        say("a", "resume")
+        since = lab.requests()
+        wait_until(lambda: lab.requests() > since + 60)
+        assert host not in {entry.host for entry in lab.settled_entries()[since:]}
+        refused = teia("set", "refresh.keep=true", "--data", str(nodes.data("a")))
+        assert refused.returncode == 1
+        assert "a cluster cannot do this yet" in refused.stderr
+        say("b", "stop")
+        nodes.finish()
+
+
+def is_still(lab: Lab) -> bool:
+    before = lab.requests()
+    time.sleep(2.0)
+    return bool(lab.requests() == before)

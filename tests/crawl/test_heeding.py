@@ -1,0 +1,160 @@
+"""What sites say of changes, heeded by the live refresh; judged by the lab's truth, without sockets and chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teia.crawl.heeding import Evidence, aged, heeded_intervals, nothing_said, speaking_interval_s
+from teia.crawl.hostplan import fresh_now
+from teia.crawl.listening import voices_of
+from teia.frontier import sayings
+from teia.frontier.sayings import Speaker
+from teia.refresh.history import DAY_S
+from teia.refresh.rates import Floats
+from teia.signals.trust import Kind, Voice
+from teia.urls import site_of, slot_of
+
+from .kept import KeptWeb, kept_web, quiet_world
+from .offline import offline_crawl
+from .test_hostplan import SETTINGS, held, planned, seen
+
+SLOT_S = 4_800.0
+DAYS = 8.0
+WEB = {"pages": 60, "hosts": 4, "sites__theta": 0.0, "text__paragraphs": 2, "sitemaps__bare": 0.0}
+WEB |= {"changes__rates": "zipf:1.5", "changes__fastest": 20.0}
+HONEST = {"sitemaps__honest": 0.5, "sitemaps__lying": 0.0}
+LYING = {"sitemaps__honest": 0.0, "sitemaps__lying": 0.5}
+SEEDS = (2, 4, 6, 7, 8, 9)
+
+
+def voices(web: KeptWeb) -> dict[str, Voice]:
+    """How far each host's sitemap is believed."""
+    cell = web.crawl.committer.cells[0].frontier
+    found = {}
+    for host_id, name in cell.db.execute("SELECT host_id, name FROM hosts"):
+        of_host = voices_of(cell, slot_of(site_of(name)), host_id)
+        if Kind.SITEMAP in of_host:
+            found[name] = of_host[Kind.SITEMAP]
+    return found
+
+
+def freshness(folder: Path, *, signals: bool, seed: int, **web: float) -> tuple[float, dict[str, Voice], KeptWeb]:
+    """Keep a web fresh with or without listening, fifteen pages a host and 1.2 visits a page and day."""
+    world = quiet_world(**WEB, seed=seed, **web)
+    with kept_web(world, folder / f"{seed}-{signals}", courtesy__delay_s=SLOT_S, refresh__signals=signals) as kept:
+        kept.announce_sitemaps()
+        kept.run(DAYS, SLOT_S)
+        return kept.freshness(DAYS / 3), voices(kept), kept
+
+
+def gain(folder: Path, seed: int, **web: float) -> tuple[float, dict[str, Voice], KeptWeb]:
+    """How much fresher copies are if sitemaps are listened to, at the same number of requests."""
+    without, _, plain = freshness(folder, signals=False, seed=seed, **web)
+    heeded, trusted, kept = freshness(folder, signals=True, seed=seed, **web)
+    assert len(kept.taken) <= len(plain.taken)
+    assert sum(host.sitemap != "none" for host in kept.world.hosts) == 2
+    return heeded - without, trusted, kept
+
+
+def test_honest_sitemaps_on_half_of_the_hosts_make_copies_fresher_at_equal_budget(tmp_path: Path) -> None:
+    """The same web, the same slots; only whether the sitemaps are listened to differs."""
+    gained, trusted, _ = gain(tmp_path, 4, **HONEST)
+    assert gained > 0.015, gained
+    assert min(voice.sure_weight for voice in trusted.values()) > 0.5
+
+
+def test_lying_sitemaps_on_half_of_the_hosts_do_no_harm(tmp_path: Path) -> None:
+    """They call every page new and lose their voice. What is left of the difference is that visits fall otherwise."""
+    gained, trusted, _ = gain(tmp_path, 4, **LYING)
+    assert gained > -0.01, gained
+    assert max(voice.sure_weight for voice in trusted.values()) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_on_many_webs_honest_sitemaps_help_and_lying_ones_do_not_harm(tmp_path: Path) -> None:
+    """Webs with sitemaps on two of four hosts; single ones differ by chance, so the mean is told."""
+    honest = [gain(tmp_path / "honest", seed, **HONEST)[0] for seed in SEEDS]
+    lying = [gain(tmp_path / "lying", seed, **LYING)[0] for seed in SEEDS]
+    assert min(honest) > 0.01, honest
+    assert sum(lying) / len(lying) > -0.004, lying
+
+
+# ---- what follows from what is said ---------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.floats(0, 0.98), st.floats(0, 0.98)), min_size=1, max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, float, float]]) -> None:
+    """Whatever is said of pages of whatever rates: at the same price, evidence moves a page one way.
+
+    But for pages that change too fast to be worth visits: of those that somebody tells of, the few changes that nobody
+    does may be worth one.
+    """
+    columns, plan, found = planned([held(n, seen(changes, 8)) for n, (changes, _, _) in enumerate(pages)], 3_600.0)
+    prior, prices = plan.priors.of(columns.kind), [plan.price] * len(columns)
+    belief, recall = (np.array([page[place] for page in pages]) for place in (1, 2))
+    none = np.zeros(len(pages))
+
+    def due_after(said: Evidence) -> Floats:
+        return heeded_intervals(columns, found, prior, prices, SETTINGS, said)
+
+    unsaid = due_after(nothing_said(len(pages)))
+    told, silent = due_after(Evidence(none, belief, none)), due_after(Evidence(recall, none, none))
+    assert np.all(told <= unsaid + 1e-6)
+    assert np.all(told[belief == 0] == unsaid[belief == 0])
+    assert np.all(silent[columns.histories.changes < 4] >= unsaid[columns.histories.changes < 4] * (1 - 1e-6))
+
+
+def test_a_page_seems_older_when_it_is_called_changed_and_younger_when_its_sitemap_is_silent() -> None:
+    columns, _, found = planned([held(n, seen(2, 8)) for n in range(3)], 3_600.0)
+    now_s = float(columns.fresh_s[0]) + DAY_S
+    said = Evidence(np.array([0.0, 0.0, 0.9]), np.array([0.0, 0.9, 0.0]), np.full(3, now_s))
+    plain, called, silent = fresh_now(aged(columns, found, said, now_s), found, now_s)
+    assert called < plain < silent
+
+
+def test_a_sitemap_is_read_the_more_often_the_more_it_tells_and_never_too_often() -> None:
+    _, plan, _ = planned([held(n, seen(n % 5, 8)) for n in range(40)], 3_600.0)
+    trusted = Voice(heeded=100, changed=100, expected=60, announced=100)
+    doubtful = Voice(heeded=100, changed=30, expected=80, announced=30)
+    speaker = Speaker(1, 1, Kind.SITEMAP, 0.0, 40)
+    often, seldom = (speaking_interval_s(plan, speaker, voice, 3_600.0, SETTINGS) for voice in (trusted, doubtful))
+    assert often is not None
+    assert seldom is not None
+    assert 4 * 3_600.0 <= often < seldom
+    assert speaking_interval_s(None, speaker, trusted, 3_600.0, SETTINGS) is None
+
+
+def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
+    """Dates in the future, dates that are none, pages of another site; what is left is kept."""
+    here = "http://a.test"
+    lines = [(f"{here}/1", "2023-11-14"), (f"{here}/2", "2031-01-01"), (f"{here}/3", "yesterday"), (f"{here}/4", "")]
+    lines += [("http://b.test/1", "2023-11-14")]
+    entries = "".join(f"<url><loc>{url}</loc><lastmod>{when}</lastmod></url>" for url, when in lines)
+    web = {f"{here}/sitemap.xml": f"<urlset>{entries}</urlset>", f"{here}/1": "<p>one"}
+    with offline_crawl(web, tmp_path, f"{here}/sitemap.xml", refresh__keep=True) as crawl:
+        crawl.run(1)
+        cell = next(cell for cell in crawl.crawl.committer.cells if cell.frontier.known)
+        ((slot, host_id),) = cell.frontier.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
+        voice = voices_of(cell.frontier, slot, host_id)[Kind.SITEMAP]
+        assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
+        said = sayings.of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
+        assert [each.said_s for each in said] == [1_699_920_000.0]
+
+
+def test_a_cell_of_before_gets_the_tables_and_keeps_what_it_has(tmp_path: Path) -> None:
+    web = {"http://a.test/": "<p>one"}
+    with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
+        crawl.run(1)
+        for cell in crawl.crawl.committer.cells:
+            for name in ("said", "speakers", "voices"):
+                cell.frontier.db.execute(f"DROP TABLE {name}")
+    with offline_crawl(web, tmp_path, "http://a.test/") as crawl:
+        assert all(sayings.are_there(cell.frontier.db) for cell in crawl.crawl.committer.cells)
+        assert sum(cell.frontier.known for cell in crawl.crawl.committer.cells) == 1

@@ -1,0 +1,74 @@
+"""The socket where announcements are heard, and what arrives there."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from teia.errors import ConfigError
+from teia.signals.datagrams import MALFORMED, Ear, Heard, decode
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="teia-") as folder:
+        yield Path(folder) / "s"
+
+
+def test_a_datagram_says_counts_and_urls() -> None:
+    assert decode(b"teia-announce 1 dropped=2 seen=5\nhttp://a/\nhttp://b/") == Heard(
+        {"dropped": 2, "seen": 5}, ("http://a/", "http://b/")
+    )
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        b"",
+        b"GET / HTTP/1.1",
+        b"teia-announce 2\nhttp://a/",
+        b"teia-announce 1 seen=-1",
+        b"teia-announce 1 seen=9999999999999999999",
+    ],
+)
+def test_what_is_none_is_counted(datagram: bytes) -> None:
+    assert decode(datagram) == MALFORMED
+
+
+def test_lines_that_are_no_text_are_counted() -> None:
+    assert decode(b"teia-announce 1\n\xff\nhttp://a/\n\x1b[2J") == Heard({"malformed": 2}, ("http://a/",))
+
+
+def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(str(path))
+    ear = Ear(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
+    assert [heard.urls for heard in ear.hear()] == [("http://a/",)]
+    ear.close()
+    assert not path.exists()
+
+
+def test_a_crawler_that_listens_is_not_pushed_aside(path: Path) -> None:
+    ear = Ear(path)
+    with pytest.raises(ConfigError, match="another crawler listens"):
+        Ear(path)
+    ear.close()
+
+
+def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+    path.write_text("mine")
+    with pytest.raises(ConfigError, match="something else"):
+        Ear(path)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["no/such/folder", "x" * 200])
+def test_a_place_that_cannot_be_is_told_in_a_line(path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"signals\.socket"):
+        Ear(path.parent / name)

@@ -1,0 +1,109 @@
+"""IndexNow: what makes sense, whose pages a key speaks for, and what waits for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from hashlib import sha256
+
+import pytest
+
+from teia.errors import UsageError
+from teia.signals.indexnow import (
+    ASKED,
+    REFUSED,
+    REFUSED_S,
+    VERIFIED,
+    VERIFIED_S,
+    WAITING_PER_HOST,
+    Keys,
+    Ping,
+    proves,
+    read_ping,
+)
+
+KEY = "0123456789abcdef"
+HERE = "https://www.a.test"
+NOW_S = 1_700_000_000.0
+
+
+@pytest.fixture
+def keys() -> Keys:
+    made = Keys(sqlite3.connect(":memory:", isolation_level=None))
+    made.prepare()
+    return made
+
+
+def ping(*paths: str) -> Ping:
+    return read_ping(KEY, [HERE + path for path in paths or ("/a",)])
+
+
+def test_the_key_lies_at_the_root_unless_something_else_is_said() -> None:
+    assert ping("/a", "/b") == Ping("www.a.test", KEY, f"{HERE}/{KEY}.txt", (f"{HERE}/a", f"{HERE}/b"), 0)
+
+
+def test_a_key_in_a_folder_speaks_for_the_folder_alone() -> None:
+    told = read_ping(KEY, [f"{HERE}/news/a", f"{HERE}/b", "https://b.test/news/c"], f"{HERE}/news/{KEY}.txt")
+    assert told.urls == (f"{HERE}/news/a",)
+    assert told.refused == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "urls", "location", "host"),
+    [
+        ("short", [f"{HERE}/a"], "", ""),
+        ("../../etc/passwd", [f"{HERE}/a"], "", ""),
+        ("x" * 129, [f"{HERE}/a"], "", ""),
+        (KEY, [], "", ""),
+        (KEY, [f"{HERE}/{n}" for n in range(10_001)], "", ""),
+        (KEY, ["nonsense"], "", ""),
+        (KEY, ["file:///etc/passwd"], "", ""),
+        (KEY, [f"{HERE}/a"], "https://evil.test/key.txt", ""),
+        (KEY, [f"{HERE}/a"], f"{HERE}/echo?say={KEY}", ""),
+        (KEY, [f"{HERE}/a"], "http://169.254.169.254/key.txt", ""),
+        (KEY, [f"{HERE}/a"], "", "exa mple"),
+    ],
+)
+def test_a_message_that_makes_no_sense_is_refused_in_one_line(
+    key: str, urls: list[str], location: str, host: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_ping(key, urls, location, host)
+    assert "\n" not in str(refused.value)
+
+
+def test_nobody_speaks_for_another_host() -> None:
+    told = read_ping(KEY, ["https://b.test/a"], "", "www.a.test")
+    assert told.urls == ()
+    assert told.refused == 1
+
+
+def test_only_the_key_itself_proves_it() -> None:
+    for text in (KEY, f"{KEY}\n", f"{KEY}\r\n"):
+        assert proves(KEY, sha256(text.encode()).digest())
+    for text in ("", f" {KEY}", f"<p>{KEY}</p>", KEY.upper()):
+        assert not proves(KEY, sha256(text.encode()).digest())
+
+
+def test_what_is_told_waits_until_the_key_was_looked_at(keys: Keys) -> None:
+    told = ping("/a", "/b")
+    assert keys.state(told, NOW_S) == ""
+    assert keys.wait(told, NOW_S) == 2
+    assert keys.state(told, NOW_S) == ASKED
+    (asked,) = keys.asked(10)
+    assert [url for url, _ in keys.settle(asked, is_proved=True, now_s=NOW_S)] == list(told.urls)
+    assert keys.state(told, NOW_S) == VERIFIED
+    assert keys.state(told, NOW_S + VERIFIED_S + 1) == ""
+    assert not keys.asked(10)
+
+
+def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: Keys) -> None:
+    told = ping()
+    keys.wait(told, NOW_S)
+    keys.settle(keys.asked(10)[0], is_proved=False, now_s=NOW_S)
+    assert keys.state(told, NOW_S + 60) == REFUSED
+    assert keys.state(told, NOW_S + REFUSED_S + 1) == ""
+
+
+def test_a_flood_of_one_host_is_bounded(keys: Keys) -> None:
+    kept = sum(keys.wait(ping(*(f"/{batch}/{n}" for n in range(500))), NOW_S) for batch in range(5))
+    assert kept == WAITING_PER_HOST

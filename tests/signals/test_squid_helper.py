@@ -1,0 +1,171 @@
+"""The program that Squid runs: it answers every line, at once, and never waits for anybody (C7)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.signals import squid_helper
+from teia.signals.datagrams import Ear, Heard, decode
+from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Lines, answer
+
+EXTRAS = "192.0.2.7/- alice GET myip=192.0.2.1 myport=3128"
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A short one: a socket's path has room for 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="teia-") as folder:
+        yield Path(folder) / "s"
+
+
+@contextmanager
+def helper(path: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The program as Squid runs it: by another Python, without site packages, without a place to import teia from."""
+    command = [sys.executable, "-IS", squid_helper.__file__, *words, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env={}
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def told(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
+    """What the program answers to some lines, and what it complains of."""
+    with helper(path, *words) as process:
+        return process.communicate(text.encode("latin-1"), timeout=30)
+
+
+def hear(ear: Ear) -> tuple[dict[str, int], list[str]]:
+    counts: dict[str, int] = {}
+    urls: list[str] = []
+    for heard in ear.hear():
+        urls += heard.urls
+        counts = {name: counts.get(name, 0) + heard.counts.get(name, 0) for name in {*counts, *heard.counts}}
+    return counts, urls
+
+
+def test_it_needs_nothing_but_the_standard_library() -> None:
+    tree = ast.parse(Path(squid_helper.__file__).read_text("utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_every_line_is_answered_unchanged_with_and_without_channels(path: Path) -> None:
+    lines = [f"7 http://a.test/ {EXTRAS}", f"http://a.test/ {EXTRAS}", "", "12 ", "what is this", "8 \xff\xfe\x00"]
+    out, _ = told(path, "".join(f"{line}\n" for line in lines))
+    assert out == b"7 ERR\nERR\nERR\n12 ERR\nERR\n8 ERR\n"
+
+
+def test_pages_are_announced_and_people_are_not(path: Path) -> None:
+    ear = Ear(path)
+    lines = [
+        f"0 http://a.test/one {EXTRAS}",
+        f"1 HTTPS://a.test:8443/two#part {EXTRAS}",
+        f"2 a.test:443 {EXTRAS.replace('GET', 'CONNECT')}",
+        f"3 http://a.test/form {EXTRAS.replace('GET', 'POST')}",
+        f"4 http://a.test/search?q=secret {EXTRAS}",
+        f"5 http://alice:word@a.test/ {EXTRAS}",
+        f"6 ftp://a.test/x {EXTRAS}",
+        "7 nonsense",
+        "8",
+    ]
+    told(path, "".join(f"{line}\n" for line in lines))
+    counts, urls = hear(ear)
+    ear.close()
+    assert urls == ["http://a.test/one", "HTTPS://a.test:8443/two"]
+    assert counts == {"seen": 9, "skipped": 3, "private": 2, "malformed": 2}
+    assert not any(word in repr(urls) + repr(counts) for word in ("alice", "192.0.2", "secret"))
+
+
+def test_queries_are_announced_where_that_is_wanted(path: Path) -> None:
+    ear = Ear(path)
+    told(path, f"http://a.test/search?q=x {EXTRAS}\nhttp://bob@a.test/?q=x {EXTRAS}\n", "--queries")
+    assert hear(ear)[1] == ["http://a.test/search?q=x"]
+    ear.close()
+
+
+def test_answers_do_not_wait_for_a_crawl_that_is_down(path: Path) -> None:
+    number = MAX_WAITING + 500
+    out, complaint = told(path, "".join(f"{n} http://a.test/{n} {EXTRAS}\n" for n in range(number)))
+    assert out == b"".join(b"%d ERR\n" % n for n in range(number))
+    assert complaint.count(b"\n") == 1, "it is said once"
+    assert b"No such file" in complaint
+
+
+def test_answers_do_not_wait_for_a_crawl_that_does_not_listen(path: Path) -> None:
+    ear = Ear(path)  # and nobody reads from it: the socket's queue fills
+    number = 15_000
+    lines = (f"{n} http://a.test/{n:0200} {EXTRAS}\n" for n in range(number))
+    out, _ = told(path, "".join(lines))
+    assert out.count(b"\n") == number
+    urls = hear(ear)[1]
+    ear.close()
+    assert 0 < len(urls) < number
+
+
+def test_what_is_dropped_is_counted_and_the_newest_is_kept(path: Path) -> None:
+    announcer = Announcer(str(path), queries=False)
+    for number in range(MAX_WAITING + 3):
+        announcer.note(b"http://a.test/%d - - GET" % number, 0.0)
+    announcer.send(10.0)  # nobody there
+    assert announcer.wait_s(10.0) == 1.0
+    ear = Ear(path)
+    announcer.send(20.0)
+    counts, urls = hear(ear)
+    assert counts == {"seen": MAX_WAITING + 3, "dropped": 3}
+    assert urls[0] == "http://a.test/3"
+    assert urls[-1] == f"http://a.test/{MAX_WAITING + 2}"
+    assert len(urls) == MAX_WAITING
+    assert announcer.wait_s(20.0) is None
+    ear.close()
+    announcer.close()
+
+
+def test_a_line_without_end_is_bounded_and_answered_once() -> None:
+    lines = Lines()
+    assert lines.take(b"5 http://a.test/") == []
+    for _ in range(50):
+        assert lines.take(b"x" * MAX_LINE_BYTES) == []
+    (line,) = lines.take(b" - - GET\n")
+    assert len(line) <= 2 * MAX_LINE_BYTES + 16
+    assert answer(line) == b"5 ERR\n"
+
+
+@given(st.lists(st.binary(max_size=200)))
+def test_there_are_as_many_answers_as_lines_whatever_they_are(chunks: list[bytes]) -> None:
+    lines = Lines()
+    announcer = Announcer("/nowhere", queries=True)
+    answered = 0
+    for chunk in chunks:
+        for line in lines.take(chunk):
+            assert answer(line).endswith(b"ERR\n")
+            assert answer(line).count(b"\n") == 1
+            announcer.note(line, 0.0)
+            answered += 1
+    announcer.close()
+    assert answered == b"".join(chunks).count(b"\n")
+
+
+@given(st.binary(max_size=500))
+def test_any_datagram_can_be_read(datagram: bytes) -> None:
+    heard = decode(datagram)
+    assert isinstance(heard, Heard)
+    assert all(url.isprintable() for url in heard.urls)
+
+
+def test_wrong_words_are_told() -> None:
+    for words in ([], ["--wrong"], ["a", "b"]):
+        assert squid_helper.main(words) == 2
