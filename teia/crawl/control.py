@@ -11,8 +11,8 @@ what a death leaves unanswered is in the file.
 `series` is how the numbers of the account went: a point every few seconds for the last minutes, one every ten minutes
 for the last month (series.py).
 
-On a full disk the crawler goes on listening and telling as well as it can: what is in the log of this file is brought
-into it, and the log's room is used again.
+On a full disk the crawler goes on listening and telling: what is in the log of this file is brought into it, and the
+log's room is used again. Both are made large enough when a crawl begins, so that nothing of that needs room.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ POLL_S = 0.2
 ACCOUNT_S = 1.0
 KEPT_S = 86_400.0
 """How long an answered change is remembered."""
+
+SPARE_BYTES = 256 * 1024
+"""Several times what an account takes with its list of the last requests."""
 
 MAX_WISHES = 1_000
 """Of a collection, that wait at a time."""
@@ -253,6 +256,15 @@ class Control:
         self._write("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
         row = (collection, os.getpid(), now_s, now_s, "{}")
         self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        self._take_room()
+
+    def _take_room(self) -> None:
+        """Make the file and its log large while the disk has room; the pages are free for whatever comes."""
+        with suppress(sqlite3.OperationalError):  # it has none, or somebody else is at it
+            self._db.execute("CREATE TABLE IF NOT EXISTS spare (room BLOB)")
+            self._db.execute("INSERT INTO spare VALUES (zeroblob(?))", (SPARE_BYTES,))
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._db.execute("DROP TABLE spare")
 
     def account(self, collection: str, account: Mapping[str, Any], now_s: float) -> None:
         sql = "UPDATE runs SET updated_s = ?, account = ? WHERE collection = ?"

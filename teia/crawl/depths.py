@@ -30,9 +30,7 @@ from teia.urls import host_of, key_of
 AT_ONCE = 64
 
 
-def spread(
-    cell: Cell, number_of: Callable[[str], int], meaning: Meaning, now_s: float
-) -> list[tuple[int, str]] | None:
+def spread(cell: Cell, number_of: Callable[[str], int], meaning: Meaning, now_s: float) -> list[tuple[int, str]] | None:
     """Give the links of some pages of a cell their new depth; returns (host id, name) with new work.
 
     One transaction: what is for other cells goes to the outbox. None if no page waits.

@@ -34,6 +34,7 @@ def test_a_crawl_that_heard_nothing_has_a_table_too() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_parasite_renews_copies_at_no_cost_to_servers(tmp_path: Path) -> None:
     """C7, with a real Squid; two crawls of six days of the web, a little over two minutes."""
     run = Run(1, True, tmp_path, lambda _: None)

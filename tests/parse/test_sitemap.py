@@ -34,7 +34,10 @@ def test_entries_have_urls_and_times() -> None:
         <url><loc>http://a.test/x?a=1&amp;b=2</loc><lastmod>2024-01-02</lastmod></url>
         <url><loc> <![CDATA[http://a.test/y]]> </loc><lastmod>never</lastmod></url>
         <url><lastmod>2024-01-02</lastmod></url></urlset>""")
-    assert result.entries == (Entry("http://a.test/x?a=1&b=2", from_iso("2024-01-02")), Entry("http://a.test/y", is_broken_date=True))
+    assert result.entries == (
+        Entry("http://a.test/x?a=1&b=2", from_iso("2024-01-02")),
+        Entry("http://a.test/y", is_broken_date=True),
+    )
     assert [link.kind for link in result.page.links] == [LinkKind.SITEMAP] * 2
     assert result.page.metadata == {"sitemap": "urls"}
 
