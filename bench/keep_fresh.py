@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
-from teia.config import Config
+from teia.config import Config, LimitSettings
 from teia.crawl.collections import configure
 from teia.crawl.opening import open_crawler
 from teia.frontier.cell import FrontierCell
@@ -43,6 +43,11 @@ from teia.store.root import Root, open_root
 DAY_S = 86_400.0
 POLICIES = ("edf", "round-robin", "proportional", "rate-update", "index", "psp")
 COMMIT_S = 0.05
+LIMITS = LimitSettings()
+"""How long a server may be silent and a page may take to be read. The crawler counts both on its fast clock, and a
+transfer that it gives up is over for it sooner than for the lab: the next request would look early.
+"""
+
 FIRST_NET = 150
 """Labs that run at the same time have addresses of their own, 127.77.150.1 and on."""
 
@@ -133,6 +138,8 @@ def settings(root: Root, policy: str, wanted: argparse.Namespace, ready: dict[st
         "refresh.least_s": 2 * wanted.delay_s,
         "refresh.replan_s": factor,
         "limits.seconds": wanted.days * DAY_S,
+        "limits.slow_s": LIMITS.slow_s * factor,
+        "limits.parse_cpu_s": LIMITS.parse_cpu_s * factor,
     }
     return configure(root, "main", None, {}, flags).config
 

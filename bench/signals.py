@@ -81,9 +81,8 @@ def keep(way: Way, wanted: argparse.Namespace, folder: Path, number: int) -> Hee
         with root.locked():
             config = settings(root, "edf", wanted, ready)
             courtesy = replace(config.courtesy, robots_max_age_s=DAY_S)
-            limits = replace(config.limits, parse_cpu_s=config.limits.parse_cpu_s * wanted.factor)  # by the same clock
             refresh = replace(config.refresh, signals=way.signals)
-            config = replace(config, courtesy=courtesy, limits=limits, refresh=refresh)
+            config = replace(config, courtesy=courtesy, refresh=refresh)
             asyncio.run(crawl(root, config, clock, wanted.days * DAY_S))
         time.sleep(0.5)
     world = World(WorldSpec.load(spec), epoch_s=epoch_s, port=ready["port"], address=loopback(address))

@@ -8,9 +8,8 @@ page gets. Each is crawled three times, each time from nothing, as in bench.keep
 and with another policy. The first collection alone is asked `what if` about the other two; the other two are what they
 are compared with. `true` is the mean over all pages and the days after `--from-day`: a copy is fresh from a visit until
 the page's next meaningful change. By then a web must have been discovered: what was not visited yet is not fresh.
-`unread` are answers whose reading was cut off: its time limit goes by the fast clock too, so on a busy machine a few
-pages are taken for broken and left alone from then on, which no prediction knows. A crawl takes days x 86,400 / factor
-seconds.
+`unread` are answers whose reading was cut off: such pages are taken for broken and left alone from then on, which no
+prediction knows. A crawl takes days x 86,400 / factor seconds.
 """
 
 from __future__ import annotations

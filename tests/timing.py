@@ -13,12 +13,11 @@ T = TypeVar("T")
 def within(limit_s: float, work: Callable[[], T], tries: int = 3) -> T:
     """Return what some work gives, if it takes this thread less than `limit_s` of processor time at least once.
 
-    What others use of the machine only ever adds; so does walking over the garbage that other tests have left, and that
-    takes longer than the work itself where many tests went before: it is not collected meanwhile.
+    What others use of the machine only ever adds; so does walking over what other tests have left, and that can take
+    longer than the work itself: garbage is not collected meanwhile.
     """
     took = []
     for _ in range(tries):
-        gc.collect()
         gc.disable()
         before_s = time.thread_time()
         try:

@@ -10,8 +10,9 @@ passes it on when its request has ended, with what is left of the rest. Nudges a
 whoever waits looks for itself once a second.
 
 No lease runs out by a clock of its own. A turn hangs on its node's session: whoever was declared dead has asked nothing
-since (session.py), so the next one takes the turn from it and lets the address rest its full time. While NATS is away
-turns stay where they are. NATS forgets a key that was not written for a day; a node does not go by one half as old.
+since (session.py), so the next one takes the turn from it and lets the address rest as long as it may need to. While
+NATS is away turns stay where they are. NATS forgets a key that was not written for a day; a node does not go by one
+half as old.
 
 What is read may be old, so reads decide nothing: a turn is taken and passed on by conditional writes, and a node never
 believes to have a turn that it has passed on itself. `begin`, `finished` and `settle` are called by the crawler's
@@ -52,6 +53,10 @@ FORGET_S = 3_600.0
 
 TURN_S = 0.5
 """A turn that others wait for is passed on after so long, when a request has ended or none was begun."""
+
+UNTOLD = 2.0
+"""A rest that is no longer than so many times the usual, or the one its key names, is not written into the key. So
+whoever takes the turn from a node that is gone lets the address rest so much longer."""
 
 LOOK_S = 0.02
 LONGEST_LOOK_S = 0.25
@@ -176,7 +181,7 @@ class AddressTurns:
             turn.busy = max(0, turn.busy - 1)
             turn.ready_at = max(turn.ready_at, ready_at)
             turn.rest_s = rest_s
-            if rest_s > 2 * max(self.usual_s, turn.claim.rest_s):  # should we die, it must be known
+            if rest_s > UNTOLD * max(self.usual_s, turn.claim.rest_s):  # should we die, it must be known
                 self._slow.add(address)
                 self._wake()
             elif address in self._recalled:
@@ -294,7 +299,7 @@ class AddressTurns:
         elif self._is_gone(claim, sought):
             rest_s = max(claim.rest_s, self.usual_s)
             ours = Claim(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
-            await self._take(address, revision, ours, rest_s)
+            await self._take(address, revision, ours, UNTOLD * rest_s)
         elif name in claim.waiting:
             await self._nudge(claim.node, address)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -51,7 +51,8 @@ MAX_WAITING = 64
 """Questions under way or waiting for a thread; beyond that a node says that it is busy."""
 
 MAX_SETS = 2
-"""Sets of cells that are open at once: what is kept, and what a gateway still asks for after a change."""
+"""Sets of cells that stay open: what is kept, and what a gateway still asks for after a change. Beyond them only what
+a thread is searching is open."""
 
 Lend = Callable[[Asked], bytes]
 """Answers what other nodes ask beside searches (lending.py); in a thread."""
@@ -61,10 +62,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Opened:
-    """Some cells, open to be searched."""
+    """Some cells, open to be searched; closed when they are put away and no thread is in them any more."""
 
     answering: Answering
     stack: ExitStack
+    users: int = 0
+    is_away: bool = False
+
+    def close_unused(self) -> None:
+        if self.is_away and not self.users:
+            self.stack.close()
 
 
 class Answerer:
@@ -190,9 +197,9 @@ class Answerer:
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
             raise IndexFailure(f"it does not keep {numbers(asked.cells)}")
-        answering = self._open(cells)
-        body = answering.answer(asked.body)
-        left_out = dict(answering.left_out)
+        with self._using(cells) as answering:
+            body = answering.answer(asked.body)
+            left_out = dict(answering.left_out)
         return encode(Answered(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body))
 
     def _open_ahead(self, cells: frozenset[int]) -> None:
@@ -200,17 +207,25 @@ class Answerer:
         with self._lock:
             self._close_all_but(MAX_SETS - 1)
         if cells:
-            with contextlib.suppress(TeiaError, OSError):  # who asks will be told
-                self._open(cells).warm()
+            with contextlib.suppress(TeiaError, OSError), self._using(cells) as answering:  # who asks will be told
+                answering.warm()
 
-    def _open(self, cells: frozenset[int]) -> Answering:
+    @contextlib.contextmanager
+    def _using(self, cells: frozenset[int]) -> Iterator[Answering]:
+        """Have some cells open, and let nobody close them meanwhile."""
         with self._lock:
             opened = self._opened.pop(cells, None)
             if opened is None:
                 self._close_all_but(MAX_SETS - 1)
                 opened = self._made(cells)
             self._opened[cells] = opened
-            return opened.answering
+            opened.users += 1
+        try:
+            yield opened.answering
+        finally:
+            with self._lock:
+                opened.users -= 1
+                opened.close_unused()
 
     def _made(self, cells: frozenset[int]) -> _Opened:
         folder = self._root.collection(self._collection)
@@ -228,10 +243,11 @@ class Answerer:
             return _Opened(answering, stack.pop_all())
 
     def _close_all_but(self, count: int) -> None:
-        """Close the sets of cells that were used longest ago; what a thread still searches ends by itself."""
+        """Put away the sets of cells that were used longest ago; one that a thread still searches is closed by it."""
         while len(self._opened) > count:
-            oldest = next(iter(self._opened))
-            self._opened.pop(oldest).stack.close()
+            oldest = self._opened.pop(next(iter(self._opened)))
+            oldest.is_away = True
+            oldest.close_unused()
 
 
 def _line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from teia.crawl.logrows import ROLL_OUT_AT_END, roll_out
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
+from teia.frontier.database import sqlite_errors
 from teia.frontier.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.order import order_named
 from teia.frontier.watch import Watch
@@ -114,30 +115,34 @@ async def catch_up(folder: CellFolder, journal: LogJournal, until: int | None = 
 
     With `until` the cell may be another's still. `LogGone` if a snapshot is needed.
     """
-    log = journal.log
-    end = log.last if until is None else until
     # Opening and closing may bring SQLite's own log into a large file: not in the loop that renews sessions.
     frontier = await asyncio.to_thread(FrontierCell, folder.frontier, journal=journal)
     try:
-        assert isinstance(frontier.db, RecordingConnection)
-        have = applied_seq(frontier.db)
-        if until is not None and have >= end:
-            return 0
-        if have > end:
-            raise ClusterError(
-                f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
-                " the log was lost or begun anew; nothing was changed"
-            )
-        records, ours = 0, OwnTail(frontier, folder)
-        if have < end:
-            async for some in _gathered(log.replay(have, end)):
-                await _to_its_end(asyncio.to_thread(apply, frontier.db, some, ours.look))
-                records += len(some)
-        await _to_its_end(asyncio.to_thread(note_seq, frontier.db, end))
-        await _to_its_end(asyncio.to_thread(ours.cut))
-        return records
+        with sqlite_errors(folder.frontier):  # a full disk is waited for
+            return await _catch_up(frontier, folder, journal.log, until)
     finally:
         await asyncio.to_thread(frontier.close)
+
+
+async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, until: int | None) -> int:
+    assert isinstance(frontier.db, RecordingConnection)
+    end = log.last if until is None else until
+    have = applied_seq(frontier.db)
+    if until is not None and have >= end:
+        return 0
+    if have > end:
+        raise ClusterError(
+            f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
+            " the log was lost or begun anew; nothing was changed"
+        )
+    records, ours = 0, OwnTail(frontier, folder)
+    if have < end:
+        async for some in _gathered(log.replay(have, end)):
+            await _to_its_end(asyncio.to_thread(apply, frontier.db, some, ours.look))
+            records += len(some)
+    await _to_its_end(asyncio.to_thread(note_seq, frontier.db, end))
+    await _to_its_end(asyncio.to_thread(ours.cut))
+    return records
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from teia.cluster.cells import catch_up, size_of
 from teia.cluster.journal import CellLog, LogGone
 from teia.cluster.publishing import LogJournal
-from teia.cluster.snapshots import Snapshots
+from teia.cluster.snapshots import CannotRestore, Snapshots
 from teia.cluster.thread import LoopThread
 from teia.crawl.cells import committed_position
 from teia.durable import disk_errors
@@ -77,7 +77,13 @@ class Copies:
                 raise
             _log.info("cell=%d %s", log.cell, error)
         await self._restore(log, folder)
-        return await catch_up(folder, journal, until)
+        try:
+            return await catch_up(folder, journal, until)
+        except LogGone as error:  # it was purged up to the last one, to make room, and that one is damaged
+            raise CannotRestore(
+                f"the snapshot of cell {log.cell} that can be read is older than its log;"
+                " a node that has a copy of it must come back"
+            ) from error
 
     async def _is_far_behind(self, log: CellLog, folder: CellFolder) -> bool:
         """Whether a snapshot brings more than records would: in a new file, or where records are gone."""

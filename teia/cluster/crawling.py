@@ -7,9 +7,10 @@ while the cell is ours by the clock. And a cell can be lost: what was not commit
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from teia.clock import Clock
 from teia.cluster.addresses import AddressTurns
@@ -25,10 +26,10 @@ from teia.crawl.commit import Committed, Committer, Group
 from teia.crawl.crawl import REFILL_PAUSE_S, Crawl
 from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
 from teia.crawl.visits import Visit
-from teia.errors import ConfigError
+from teia.errors import ConfigError, DiskFull
 from teia.frontier import mail
 from teia.frontier.ledger import Ledger, Rest
-from teia.frontier.moving import URLS_MOST, Moved, Part, urls_of
+from teia.frontier.moving import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
 from teia.frontier.order import focused, pagerank
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
@@ -42,6 +43,8 @@ HEARD_AT_ONCE = 200
 LOOK_AGAIN_S = 0.25
 GATHER_S = 2.0
 """The longest time between two commits of a node that has time."""
+
+_log = logging.getLogger(__name__)
 
 
 class NodeCommitter(Committer):
@@ -104,6 +107,8 @@ class NodeCommitter(Committer):
                     try:
                         with frontier.transaction():
                             moved = self.homes.send(frontier, leaving)
+                    except SiteTooLarge as error:
+                        _log.info("%s", error)
                     except BaseException:
                         self.homes.read(leaving.cell, frontier)
                         raise
@@ -162,11 +167,17 @@ class NodeCommitter(Committer):
 
 
 def long_rests(cell: Cell, now_s: float) -> dict[str, float]:
-    """Until when hosts of a cell rest by what earlier keepers wrote; those that are over are forgotten."""
-    with cell.frontier.transaction() as frontier:
-        frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
-        rows = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
-        return {name.removeprefix(REST): min(float(until_s), now_s + Ledger.MAX_REST_S) for name, until_s in rows}
+    """Until when hosts of a cell rest by what earlier keepers wrote; those that are over are forgotten.
+
+    Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
+    """
+    written = cell.frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
+    rests = {name: float(until_s) for name, until_s in written}
+    if any(until_s < now_s for until_s in rests.values()):
+        with suppress(DiskFull), cell.frontier.transaction() as frontier:
+            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
+    latest_s = now_s + Ledger.MAX_REST_S
+    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
 
 
 class NodeCrawl(Crawl):

@@ -40,6 +40,7 @@ from teia.store.root import Root
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
 
     from teia.crawl.engine import Crawler
 
@@ -72,6 +73,7 @@ class Desk:
         self._began = clock.ticks_s()
         self._nudged = False
         self._waiting: list[Command] = []
+        self._stops = agreement.stops
 
     # -- hearing people ------------------------------------------------------------------------------------
 
@@ -82,22 +84,25 @@ class Desk:
         subscription = None
         try:
             await announce(control, self._name, self._clock)
-            subject = self._subject
-            subscription = await self._thread.call(
-                self._wire.insist(lambda: self._wire.client.subscribe(subject, cb=self._be_nudged), self._clock)
-            )
             while True:
                 now = self._clock.ticks_s()
                 try:
+                    subscription = subscription or await self._be_reached()
                     await self._hear(control)
                     if self._nudged or now >= look_at:
                         self._nudged, look_at = False, now + look_s
                         await self._look()
                 except TeiaError as error:
                     _log.warning("not agreed on: %s", error)
+                except Exception as error:  # noqa: BLE001  # a node that nobody can pause or stop is worse
+                    _log.warning("not heard: %r", error)
+                    await self._clock.sleep(ACCOUNT_S)
                 if now >= tell_at and self.crawl is not None:
                     tell_at = now + ACCOUNT_S
-                    tell(control, series, self.crawl, self._clock, now - self._began)
+                    try:
+                        tell(control, series, self.crawl, self._clock, now - self._began)
+                    except Exception as error:  # noqa: BLE001
+                        _log.warning("account not told: %r", error)
                 await self._clock.sleep(POLL_S)
         finally:
             with contextlib.suppress(DiskFull):
@@ -110,6 +115,9 @@ class Desk:
     @property
     def _subject(self) -> str:
         return f"teia.agreed.{self._shared}"
+
+    async def _be_reached(self) -> Subscription:
+        return await self._thread.call(self._wire.ask(self._wire.client.subscribe(self._subject, cb=self._be_nudged)))
 
     async def _be_nudged(self, _: Msg) -> None:
         self._nudged = True
@@ -156,8 +164,11 @@ class Desk:
         agreement = await self._thread.call(
             amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
         )
-        self._take(agreement)
-        with contextlib.suppress(NoAnswer):
+        try:
+            self._take(agreement)
+        except TeiaError as error:  # it is agreed on all the same; to ask again might be to stop twice
+            _log.warning("agreed on, taken up here with a later look: %s", error)
+        with contextlib.suppress(Exception):  # others look for themselves
             await self._thread.call(self._wire.ask(self._wire.client.publish(self._subject, b"")))
 
     async def _look(self) -> None:
@@ -172,11 +183,12 @@ class Desk:
         """Go by what is agreed on now, if it is newer; what was read may be old."""
         if agreement.edition <= self.agreement.edition:
             return
-        if agreement.stops > self.agreement.stops:
+        if agreement.stops > self._stops:
+            self._stops = agreement.stops
             self._stop()
-        self.agreement = agreement
         config = write_down(self._root, agreement)
         self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
+        self.agreement = agreement  # last: what could not be written down is taken with the next look
         _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
 
     # -- the crawl goes by it ------------------------------------------------------------------------------

@@ -51,7 +51,11 @@ class Follower:
     async def follow_for_ever(self) -> None:
         try:
             while not self._session.is_lost:
-                await self._look()
+                try:
+                    await self._look()
+                except Exception as error:  # noqa: BLE001  # a node that follows no more would never be given a cell
+                    _log.warning("cells to come not looked after: %r", error)
+                    await self._clock.sleep(TRY_AGAIN_S)
                 await self._clock.sleep(LOOK_S)
         finally:
             for task in self._under_way.values():

@@ -7,14 +7,15 @@
     words      on links from other nodes' pages to pages here are brought from each of them, and left for the indexer
     pages      of a cell that was taken over, whose copies lie elsewhere: their entries, from whoever has indexed them
 
-All of it is derived, and asked for again if it gets lost. Memory holds a piece of half a megabyte.
+All of it is derived, and asked for again if it gets lost. Memory holds a piece of half a megabyte, and the keys of
+the pages of one range. A node that gives nothing is left out: the others give what they have.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,9 @@ from teia.index.outgoing import spool
 from teia.store.root import CellFolder, Root
 
 ANSWER_S = 10.0
-MAX_LACKING = 100_000
+RANGE_KEYS = 20_000
+"""Pages that are looked for and borrowed before the next ones are looked for."""
+
 BORROW_AGAIN_S = 60.0
 """From one look for pages that the index lacks to the next: a node may have come back."""
 
@@ -91,17 +94,27 @@ class Gatherer:
             return
         heard = await self._directory.look()
         if 0 in kept:
-            await self._bring_links(heard)
+            for node, cells in heard.cells.items():
+                if node != self._node:
+                    await self._spared(self._bring_links(node, cells))
         else:
-            await self._bring_ranks(heard)
+            await self._spared(self._bring_ranks(heard))
         for node in heard.cells:
             if node != self._node:
-                await self._bring_words(node, kept)
+                await self._spared(self._bring_words(node, kept))
         if self._clock.ticks_s() >= self._borrow_at:
             self._borrow_at = self._clock.ticks_s() + BORROW_AGAIN_S
             for cell in kept:
-                if await asyncio.to_thread(lacking, self._cells[cell]):
+                if (await asyncio.to_thread(lacking, self._cells[cell], None))[0]:
                     await self.borrow(cell)
+
+    @staticmethod
+    async def _spared(deed: Coroutine[Any, Any, None]) -> None:
+        """Do one thing with one node; one that does not give it keeps nobody else from giving."""
+        try:
+            await deed
+        except ClusterError as error:
+            _log.info("not gathered: %s", error)
 
     async def others(self) -> list[str]:
         """The other nodes that are there."""
@@ -128,10 +141,9 @@ class Gatherer:
 
     # -- PageRank ------------------------------------------------------------------------------------------
 
-    async def _bring_links(self, heard: Speakers) -> None:
-        for node, cells in heard.cells.items():
-            for cell in cells if node != self._node else ():
-                await self._append(node, cell, link_copy(self._collection, cell))
+    async def _bring_links(self, node: str, cells: Iterable[int]) -> None:
+        for cell in cells:
+            await self._append(node, cell, link_copy(self._collection, cell))
 
     async def _append(self, node: str, cell: int, path: Path) -> None:
         """Bring a copy of a file that only grows up to what it is now; one that was written anew is begun anew."""
@@ -199,47 +211,74 @@ class Gatherer:
 
         All nodes are asked that are there, whoever keeps the cell now.
         """
-        folder = self._cells[cell]
+        folder, wanted, others = self._cells[cell], 0, list[str]()
         await asyncio.to_thread(BorrowedEntries(folder.path).remove)
-        wanted = await asyncio.to_thread(not_here, folder)
-        if not wanted:
-            return 0
-        others, brought = await self.others(), 0
-        borrowed = BorrowedEntries(folder.path, writing=True)
+        borrowed: BorrowedEntries | None = None
         try:
-            for node in others:
-                lacking = sorted(wanted)
-                for start in range(0, len(lacking), MAX_KEYS):
-                    rest = tuple(lacking[start : start + MAX_KEYS])
-                    while rest:
-                        lent = await self._ask(node, PAGES, AskPages(cell, rest), LentPages)
-                        await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
-                        brought += len(lent.entries)
-                        rest = lent.rest if len(lent.rest) < len(rest) else ()
+            async for keys in _wanted(folder):
+                if borrowed is None:
+                    others, borrowed = await self.others(), BorrowedEntries(folder.path, writing=True)
+                wanted += len(keys)
+                for node in list(others):
+                    try:
+                        await self._borrow_from(node, cell, keys, borrowed)
+                    except ClusterError as error:
+                        others.remove(node)  # the next range would wait for it again
+                        _log.info("cell=%d pages not brought: %s", cell, error)
+            brought = 0 if borrowed is None else len(borrowed)
         finally:
-            borrowed.close()
-        _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, len(wanted), brought)
+            if borrowed is not None:
+                borrowed.close()
+        if wanted:
+            _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, wanted, brought)
         return brought
 
+    async def _borrow_from(self, node: str, cell: int, keys: Sequence[int], borrowed: BorrowedEntries) -> None:
+        for start in range(0, len(keys), MAX_KEYS):
+            rest = tuple(keys[start : start + MAX_KEYS])
+            while rest:
+                lent = await self._ask(node, PAGES, AskPages(cell, rest), LentPages)
+                await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                rest = lent.rest if len(lent.rest) < len(rest) else ()
 
-def not_here(folder: CellFolder) -> set[int]:
-    """The keys of pages that the index has still to take and whose copies are not in this node's archive."""
+
+async def _wanted(folder: CellFolder) -> AsyncIterator[list[int]]:
+    """The keys of all pages to be borrowed, a range at a time."""
+    for look in (lacking, not_here):
+        keys, until = await asyncio.to_thread(look, folder, None)
+        while keys:
+            yield keys
+            keys, until = await asyncio.to_thread(look, folder, until)
+
+
+def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+    """The keys of pages that the index has still to take and whose copies are not in this node's archive.
+
+    The next of them after a change, or after what the index has; and the change up to which was looked.
+    """
+    here = {path.name for path in folder.archive.iterdir()} if folder.archive.is_dir() else set()
+    until = after if after is not None else read_position(folder.index) or 0
+    keys: list[int] = []
     frontier = FrontierCell(folder.frontier, read_only=True)
     try:
-        position = read_position(folder.index) or 0
-        sql = "SELECT key, file FROM pages WHERE change > ? AND file != ''"
-        rows = frontier.db.execute(sql, (position,)).fetchall()
+        sql = "SELECT change, key, file FROM pages WHERE change > ? AND file != '' ORDER BY change"
+        for change, key, file in frontier.db.execute(sql, (until,)):
+            until = change
+            if file not in here:
+                keys.append(key)
+                if len(keys) >= most:
+                    break
     finally:
         frontier.close()
-    here = {path.name for path in folder.archive.iterdir()} if folder.archive.is_dir() else set()
-    return {key for key, file in rows if file not in here} | lacking(folder)
+    return keys, until
 
 
-def lacking(folder: CellFolder) -> set[int]:
-    """The keys of pages that the index came to and could not take."""
+def lacking(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+    """The keys of pages that the index came to and could not take: the next after a key, and the last of them."""
     pages = LackingPages(folder.index, read_only=True)
     try:
-        return {key for key, _ in pages.after(None, MAX_LACKING)}
+        keys = [key for key, _ in pages.after(after, most)]
+        return keys, keys[-1] if keys else 0
     finally:
         pages.close()
 

@@ -79,8 +79,11 @@ class Keeper:
         log.has_room = lambda: self.has_room()
         return log
 
-    async def look(self) -> list[int]:
-        """Look at every cell once and take those that are free and ours to take; returns them. NoAnswer while away."""
+    async def look(self, on_taken: Callable[[int], None] = lambda _: None) -> list[int]:
+        """Look at every cell once and take those that are free and ours to take; returns them. NoAnswer while away.
+
+        `on_taken` hears of each before it is kept, and so before anybody may ask its hosts.
+        """
         taken = []
         for cell in self.cells:
             if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
@@ -96,6 +99,7 @@ class Keeper:
                     self._free_since.pop(cell, None)  # another was quicker
                     continue
                 self._free_since.pop(cell, None)
+                on_taken(cell)
                 self.kept[cell] = log
                 taken.append(cell)
                 _log.info("cell=%d taken epoch=%d", cell, log.epoch)
@@ -165,13 +169,11 @@ class Keeper:
         except (CellLost, NoAnswer, StreamFull) as error:
             _log.info("cell=%d not released: %s", log.cell, error)
 
-    async def tend(self, on_taken: Callable[[list[int]], None]) -> None:
+    async def tend(self, on_taken: Callable[[int], None]) -> None:
         """Look again whenever a node comes or goes, and every beat; until cancelled or the session is lost."""
         while not self._session.is_lost:
             try:
-                taken = await self.look()
-                if taken:
-                    on_taken(taken)
+                await self.look(on_taken)
             except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
                 _log.info("cells not looked at: %s", error)
             wait_s = min(self._session.pace.beat_s, self._rank_wait_s)

@@ -145,17 +145,27 @@ class Lender:
             return LentAnchors("", {})
         outgoing = OutgoingAnchors(path, read_only=True)
         try:
-            identity, rows, left = outgoing.identity, {}, MAX_ROWS
+            identity, rows, room = outgoing.identity, {}, PIECE_BYTES
             for cell, number in asked.after.items():
-                some = outgoing.after(cell, number if asked.identity == identity else 0, left)
-                left -= len(some)
-                if some:
-                    rows[cell] = some
-                if left <= 0:
+                known = number if asked.identity == identity else 0
+                rows[cell], room = _begin_of(outgoing.after(cell, known, MAX_ROWS), room)
+                if room <= 0:
                     break
-            return LentAnchors(identity, rows)
+            return LentAnchors(identity, {cell: some for cell, some in rows.items() if some})
         finally:
             outgoing.close()
+
+
+def _begin_of(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
+    """As many rows as fit, and the room that is left: none, once a row did not fit."""
+    some: list[Row] = []
+    for row in rows:
+        size = len(encode(row))
+        if size > room:
+            return some, 0
+        some.append(row)
+        room -= size
+    return some, room
 
 
 def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> LentPages:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -262,8 +262,8 @@ class Node:
         assert self._desk is not None
         return self._desk
 
-    def _note_taken(self, cells: Iterable[int]) -> None:
-        self._taken_at.update(dict.fromkeys(cells, self._clock.ticks_s()))
+    def _note_taken(self, cell: int) -> None:
+        self._taken_at[cell] = self._clock.ticks_s()
 
     # -- a shift -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -138,17 +138,48 @@ async def read_ring(wire: Wire, collection: str) -> Ring:
     return _decode(entry.value or b"")
 
 
+class _Known(NamedTuple):
+    """The orders of cells that were asked for, for one set of nodes and one document."""
+
+    circle: Circle
+    ring: Ring
+    circular: dict[int, list[str]]
+    orders: dict[int, list[str]]
+
+
 class CircleOrder:
-    """The nodes that live in the order in which a cell would be theirs: what was decided, then the circle (A2)."""
+    """The nodes that live in the order in which a cell would be theirs: what was decided, then the circle (A2).
+
+    All cells are asked for several times a second, and little changes: what was found is kept. Threads may share it.
+    """
 
     def __init__(self, starts: Sequence[int], ring: Callable[[], Ring] = Ring) -> None:
         self._starts = starts
         self._ring = ring
-        self._circle = Circle({})
+        self._known = _Known(Circle({}), Ring(), {}, {})
 
     def __call__(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
-        ring = self._ring()
-        order = self.by_circle(cell, alive)
+        known = self._know(alive)
+        if cell not in known.orders:
+            known.orders[cell] = self._decided(cell, known)
+        return list(known.orders[cell])
+
+    def by_circle(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
+        """The order by the circle alone."""
+        return list(self._circular(cell, self._know(alive)))
+
+    def _know(self, alive: Mapping[str, NodeState]) -> _Known:
+        """What is known of these nodes and of what is decided now; another when either is another."""
+        known, ring = self._known, self._ring()
+        capacities = {name: node.capacity for name, node in alive.items()}
+        if known.circle.nodes != capacities:
+            known = self._known = _Known(Circle(capacities), ring, {}, {})
+        elif known.ring is not ring and known.ring != ring:
+            known = self._known = _Known(known.circle, ring, known.circular, {})
+        return known
+
+    def _decided(self, cell: int, known: _Known) -> list[str]:
+        ring, order = known.ring, self._circular(cell, known)
         drained = [name for name in order if name in ring.drained]
         order = [name for name in order if name not in ring.drained] + drained
         chosen = ring.overrides.get(str(cell))
@@ -157,13 +188,11 @@ class CircleOrder:
             order.insert(0, chosen)
         return order
 
-    def by_circle(self, cell: int, alive: Mapping[str, NodeState]) -> list[str]:
-        """The order by the circle alone."""
-        capacities = {name: node.capacity for name, node in alive.items()}
-        circle = self._circle
-        if circle.nodes != capacities:
-            circle = self._circle = Circle(capacities)
-        return list(circle.order(point_of_slot(self._starts[cell]))) if capacities else []
+    def _circular(self, cell: int, known: _Known) -> list[str]:
+        if cell not in known.circular:
+            nodes = known.circle.order(point_of_slot(self._starts[cell])) if known.circle.nodes else ()
+            known.circular[cell] = list(nodes)
+        return known.circular[cell]
 
 
 def moved(ring: Ring, moves: Iterable[Transfer], circle: Callable[[int], str], now_s: float) -> Ring:

@@ -20,7 +20,7 @@ from teia.cluster.journal import CellLog, CellLost, stream_of
 from teia.cluster.keeper import Keeper
 from teia.cluster.shipping import Shipping
 from teia.cluster.snapshots import Snapshots
-from teia.cluster.wire import NoAnswer, Wire
+from teia.cluster.wire import Wire
 from teia.clustersettings import ClusterSettings
 from teia.errors import TeiaError
 
@@ -67,12 +67,14 @@ class Saver:
     _at: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By cell: the epoch for which it holds, and when a snapshot is due."""
     _not_before: dict[int, float] = field(default_factory=dict)
+    _idle_until: dict[int, float] = field(default_factory=dict)
+    """By cell: until when one that had nothing new is not looked at again, though room is short."""
 
     async def save_for_ever(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             try:
                 await self.room.look()
-            except NoAnswer as error:
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
                 _log.info("room not looked at: %s", error)
             for cell, log in list(self.keeper.kept.items()):
                 if cell in self.copies.open and not is_over():
@@ -89,7 +91,8 @@ class Saver:
                 return
             if self.shipping is not None:
                 await self.shipping.ship(self.copies.folders[cell])
-            await self.snapshots.save(log, self.copies.folders[cell], must_make_room=not self.room.has_some)
+            is_short = not self.room.has_some
+            made = await self.snapshots.save(log, self.copies.folders[cell], must_make_room=is_short)
         except CellLost as error:
             _log.info("snapshot refused: %s", error)
         except TeiaError as error:
@@ -102,6 +105,8 @@ class Saver:
             _log.warning("cell=%d no snapshot: %r", cell, error)
         else:
             now = self.clock.ticks_s()
+            if made is None:
+                self._idle_until[cell] = now + TRY_AGAIN_S
             self._at[cell] = (log.epoch, now + max(self.settings.snapshot_s, SHARE * (now - began)))
 
     async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
@@ -113,5 +118,7 @@ class Saver:
             if pointer is not None and self.snapshots.has_to_be_made_anew(pointer):
                 due_at = now
             self._at[cell] = (log.epoch, due_at)
-        is_large = log.unsaved_bytes >= self.settings.snapshot_log_bytes or not self.room.has_some
+        if not self.room.has_some:  # a new keeper has written nothing, but what was written before may be in no copy
+            return bool(log.unsaved_bytes) or now >= self._idle_until.get(cell, 0.0)
+        is_large = log.unsaved_bytes >= self.settings.snapshot_log_bytes
         return bool(log.unsaved_bytes) and (now >= due_at or is_large)

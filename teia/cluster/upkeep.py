@@ -16,7 +16,6 @@ from teia.cluster.saving import Room, Saver
 from teia.cluster.session import Session
 from teia.cluster.shipping import Shipping
 from teia.clustersettings import ClusterSettings
-from teia.errors import TeiaError
 
 GATHER_S = 5.0
 """How long cells that are ready wait for others that are not, between two shifts."""
@@ -131,7 +130,7 @@ class Upkeep:
                     brought = await shipping.bring(self.copies.folders[cell])
                     done[cell] = log.epoch
                     _log.info("cell=%d archive files brought=%d", cell, brought)
-                except TeiaError as error:
+                except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again, and other cells go on
                     not_before[cell] = self._clock.ticks_s() + TRY_AGAIN_S
-                    _log.warning("cell=%d archive not brought: %s", cell, error)
+                    _log.warning("cell=%d archive not brought: %r", cell, error)
             await self._clock.sleep(LOOK_S)

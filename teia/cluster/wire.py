@@ -56,6 +56,9 @@ class Wire:
         try:
             async with asyncio.timeout(2 * self.answer_s):
                 answer = await question
+        except errors.MaxPayloadError as error:
+            most = f"{self.client.max_payload:,} bytes"
+            raise ClusterError(f"a message is larger than NATS takes ({most}); give it more max_payload") from error
         except (
             TimeoutError,
             errors.TimeoutError,

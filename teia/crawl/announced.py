@@ -8,8 +8,11 @@ needs a database is done by the commit thread (`work`):
     arrivals -> frontier         a page that was not known becomes known, just before its first visit is committed
     visits   -> frontier         a page that the cache does not have waits like others, where that is wanted
 
+Others write to the inbox too. Where one holds it too long, what is to be done there is done at the next look. A host
+gets a row of its own with the first page of it that is kept: of announcements that come to nothing no name is left.
+
 What each announcement came to is counted, once: `updated`, `new`, `discarded` (our copy was young enough), `repeated`,
-`not_cached`, `no_newer` (the cache's copy is older than ours), `refused` (scope, robots, budgets), or what was wrong.
+`not_cached`, `no_newer` (the cache's copy is older than ours), `refused` (scope, robots, limits), or what was wrong.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from teia.clock import Clock
@@ -25,7 +29,7 @@ from teia.config import Config, SignalsSettings
 from teia.crawl.cells import Cell
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Found
-from teia.frontier.database import open_database, open_to_read, sqlite_errors
+from teia.frontier.database import open_database, open_to_read, sqlite_errors, unless_busy
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.tails import tail_of
@@ -33,12 +37,15 @@ from teia.frontier.taking import of_url
 from teia.frontier.wanted import visit_soon
 from teia.records import Fetched
 from teia.signals import announce
-from teia.signals.announce import PROXY, Announcement, Inbox
-from teia.signals.indexnow import Keys
+from teia.signals.announce import PROXY, Announcement, Inbox, transaction
+from teia.signals.indexnow import FIRST, Keys
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
 MAX_HEARD = 10_000
 """Between two commits; what comes on top is dropped and counted."""
+
+BUSY_MS = 100
+"""So long the commit thread waits for others who write to the inbox."""
 
 MAX_WANTED = 64
 VISITED_AT_ONCE = 100
@@ -71,7 +78,7 @@ def counts_in(path: Path) -> dict[str, dict[str, int]]:
 class Wanted(NamedTuple):
     """A page to be asked of the cache: its URL as the frontier knows it, and when our copy was made (0: there is none).
 
-    `host_id` and `is_known` are as the commit thread found them.
+    `host_id` and `is_known` are as the commit thread found them; a host that is not known has the id 0.
     """
 
     item: Queued
@@ -99,8 +106,10 @@ class Announced:
         self._holds: Callable[[str], bool] = lambda _: False
         self._every_s = 0.0
         self._look_at = 0.0
-        self._heard: deque[str] = deque()
-        self._counted: deque[tuple[str, int]] = deque()
+        self._lock = Lock()
+        self._heard: list[str] = []
+        self._counted: Counter[tuple[str, str]] = Counter()
+        self._proved_to = FIRST
         self.wanted: deque[Wanted] = deque()
         self.arrivals: deque[Arrival] = deque()
         self.absorbed: deque[Arrival] = deque()
@@ -111,28 +120,36 @@ class Announced:
         self._path, self._settings, self._holds = path, config.signals, holds
         self._every_s = config.commit.every_s
         self._inbox = open_inbox(path)
+        self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     def close(self) -> None:
         """Write down what is left, and close the inbox."""
         if self._inbox is not None:
             with sqlite_errors(self._path):
-                self._keep_heard(self._inbox)
+                with unless_busy():
+                    self._keep_heard(self._inbox)
                 self._inbox.close()
             self._inbox = None
 
     # -- the loop's side -----------------------------------------------------------------------------------
 
+    @property
+    def room(self) -> int:
+        """So many announcements can be heard until the next look."""
+        return max(0, MAX_HEARD - len(self._heard))
+
     def hear(self, urls: Iterable[str]) -> None:
         """Take announcements of canonical URLs that are in scope."""
-        for url in urls:
-            if len(self._heard) < MAX_HEARD:
-                self._heard.append(url)
-            else:
-                self.count("dropped")
+        given, room = list(urls), self.room
+        with self._lock:
+            self._heard += given[:room]
+        self.count("dropped", len(given[room:]))
 
-    def count(self, what: str, number: int = 1) -> None:
+    def count(self, what: str, number: int = 1, kind: str = PROXY) -> None:
         """Count what came of announcements."""
-        self._counted.append((what, number))
+        if number:
+            with self._lock:
+                self._counted[kind, what] += number
 
     def note_kept(self, visit: Visit) -> None:
         """Count a page that was taken from the cache and is committed."""
@@ -156,51 +173,72 @@ class Announced:
         touched = self._absorb()
         if self._clock.ticks_s() >= self._look_at:
             self._look_at = self._clock.ticks_s() + self._every_s
-            with sqlite_errors(self._path):
+            with sqlite_errors(self._path), unless_busy():
                 self._keep_heard(inbox)
-                touched += self._look(inbox)
+                self._look(inbox, touched)
         return touched
 
     def _keep_heard(self, inbox: Inbox) -> None:
-        now_s, counts = self._clock.now_s(), Counter[str]()
-        heard = Counter(self._heard.popleft() for _ in range(len(self._heard)))
-        for what, number in (self._counted.popleft() for _ in range(len(self._counted))):
-            counts[what] += number
-        if heard:
-            inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in heard.items())
-            counts["in_scope"] += heard.total()
-        if counts:
-            inbox.count(PROXY, counts)
+        """Write down what was heard and counted; what cannot be written now is kept for the next time."""
+        with self._lock:
+            heard, self._heard = self._heard, []
+            counted, self._counted = self._counted, Counter()
+        if not heard and not counted:
+            return
+        now_s = self._clock.now_s()
+        try:
+            with transaction(inbox.db):
+                inbox.put(Announcement(url, PROXY, now_s, now_s, times) for url, times in Counter(heard).items())
+                inbox.count(PROXY, {"in_scope": len(heard)})
+                for (kind, what), number in counted.items():
+                    inbox.count(kind, {what: number})
+        except BaseException:
+            with self._lock:
+                self._heard = heard + self._heard
+                self._counted.update(counted)
+            raise
 
-    def _look(self, inbox: Inbox) -> Touched:
-        """Take out what is due."""
+    def _look(self, inbox: Inbox, touched: Touched) -> None:
+        """Take out what is due; it is first forgotten in the inbox and then done, so that nothing is done twice."""
         now_s = self._clock.now_s()
         room = MAX_WANTED - len(self.wanted)
-        due = inbox.due(PROXY, now_s - self._settings.delay_s, room) if room > 0 else []
-        for each in due:
+        for each in self._taken(inbox, PROXY, now_s - self._settings.delay_s, room) if room > 0 else ():
             wanted = self._judge(each, now_s)
             if wanted is not None:
                 self.wanted.append(wanted)
-        if due:
-            inbox.settle(PROXY, [each.url for each in due])
-        soon = [self.visits.popleft() for _ in range(min(VISITED_AT_ONCE, len(self.visits)))]
+        for _ in range(min(VISITED_AT_ONCE, len(self.visits))):
+            touched.append(self._visit(self.visits.popleft(), now_s))
+        self._look_at_keys(inbox, touched, now_s)
         for kind in SOON_KINDS:
-            soon += self._told(inbox, kind, now_s)
-        return [self._visit(url, now_s) for url in soon]
+            touched += [self._visit(url, now_s) for url in self._told(inbox, kind, now_s)]
+
+    def _taken(self, inbox: Inbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
+        due = inbox.due(kind, before_s, limit)
+        if due:
+            inbox.settle(kind, [each.url for each in due])
+        return due
+
+    def _look_at_keys(self, inbox: Inbox, touched: Touched, now_s: float) -> None:
+        """Have key files visited, and look at those that were. Anybody can name one, so it is nobody's word."""
+        from teia.crawl.pings import KEY_FILE, prove  # for collections that take pings alone
+
+        for each in self._taken(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
+            touched.append(self._visit(each.url, now_s, is_key=True))
+        keys = Keys(inbox.db)
+        self._proved_to = prove(inbox, keys, lambda host: self._cell(host).frontier, now_s, self._proved_to)
 
     def _told(self, inbox: Inbox, kind: str, now_s: float) -> list[str]:
         """Take out what sites told of their own pages, as far as they are believed."""
-        from teia.crawl.pings import is_heard, prove  # for collections that take pings alone
+        from teia.crawl.pings import is_heard
 
-        prove(inbox, Keys(inbox.db), lambda host: self._cell(host).frontier, now_s)
-        told, heard = inbox.due(kind, now_s, VISITED_AT_ONCE), []
+        told, heard = self._taken(inbox, kind, now_s, VISITED_AT_ONCE), []
         for each in told:
             host = split(each.url).host
             with self._cell(host).frontier.transaction() as frontier:
                 heard += [each.url] if is_heard(frontier, each, host) else []
         if told:
-            inbox.settle(kind, [each.url for each in told])
-            inbox.count(kind, {"taken": len(heard), "unheard": len(told) - len(heard)})
+            self.count("taken", len(heard), kind)
+            self.count("unheard", len(told) - len(heard), kind)
         return heard
 
     def _cell(self, host: str) -> Cell:
@@ -210,8 +248,9 @@ class Announced:
         """Whether a page is wanted from the cache."""
         url, host = announced.url, split(announced.url).host
         with self._cell(host).frontier.transaction() as frontier:
-            host_id = frontier.host_id(host, now_s)
-            known = of_url(frontier.db, host, slot_of(site_of(host)), host_id, key_of(url))
+            row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+            host_id = 0 if row is None else int(row[0])
+            known = of_url(frontier.db, host, slot_of(site_of(host)), host_id, key_of(url)) if host_id else None
         if known is None:
             if not self._settings.new_pages:
                 self.count("refused")
@@ -226,15 +265,19 @@ class Announced:
             return None
         return Wanted(known.item, host_id, host, known.last_visit_s, True)
 
-    def _visit(self, url: str, now_s: float) -> tuple[Cell, list[tuple[int, str]]]:
-        """Let a URL be visited soon by a request of our own: a known one, or a new one in scope."""
+    def _visit(self, url: str, now_s: float, *, is_key: bool = False) -> tuple[Cell, list[tuple[int, str]]]:
+        """Let a URL be visited soon by a request of our own: a known one, or a new one in scope.
+
+        A key file is no new page: it is wanted whatever `signals.new_pages` says, and is not left behind others.
+        """
         cell = self._cell(split(url).host)
         with cell.frontier.transaction() as frontier:
             host = visit_soon(frontier, url, now_s)
-            if host is not None:
-                return cell, [host]
-            wanted = [found(url)] if self._settings.new_pages and self._holds(url) else []
-            return cell, frontier.absorb(wanted, now_s)
+            if host is None and self._holds(url) and (is_key or self._settings.new_pages):
+                touched = frontier.absorb([found(url)], now_s)
+                host = visit_soon(frontier, url, now_s) if is_key else None
+                return cell, touched if host is None else [host]
+            return cell, [] if host is None else [host]
 
     def _absorb(self) -> Touched:
         """Make pages known whose answer waits; a queue may leave one out, and then it is not kept."""
@@ -244,7 +287,8 @@ class Announced:
             url, queue, now_s = visit.item.url, visit.queue, self._clock.now_s()
             cell = self._cells[queue.cell]
             with cell.frontier.transaction() as frontier:
-                touched.append((cell, frontier.absorb([found(url)], now_s)))
+                frontier.absorb([found(url)], now_s)
+                touched.append((cell, [(frontier.host_id(queue.host, now_s), queue.host)]))
             self.absorbed.append(Arrival(visit, fetched))
         return touched
 

@@ -6,13 +6,16 @@ child, the archive, the commit. The page is dated back by the answer's Age: it i
 ends when we had it. An answer that is no newer than our copy, or that is no document, says nothing of the page.
 
 `Cache-Control: only-if-cached` keeps the cache from asking the server in our name. What it does not have (504) is left
-alone, or visited by ourselves like any page, as `signals.not_cached` says.
+alone, or visited by ourselves like any page, as `signals.not_cached` says. A proxy may not keep to that. So an answer
+must say that it comes from a cache, by `Age` or Squid's `X-Cache`; until one did, the proxy is asked for one page at a
+time, and after one did not, not for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
@@ -37,6 +40,8 @@ from teia.records import Fetched, Outcome
 from teia.signals.datagrams import Ear, Heard
 from teia.urls import canonicalize, split
 
+logger = logging.getLogger(__name__)
+
 TURN_S = 0.05
 AT_ONCE = 8
 MAX_AGE_S = 10 * 365 * 86_400.0
@@ -48,12 +53,19 @@ ROBOTS_TURNS = 1_200
 PROXY_REST_TURNS = 100
 """After the cache could not be reached."""
 
+MISTRUST_TURNS = 12_000
+"""After it asked a server in our name: ten minutes."""
+
 ECHO_S, MAX_ECHOES = 1.0, 1_000
 """The first announcement of what we asked the cache for so shortly before is of our own request."""
 
 USED = frozenset({200, 203, 301, 302, 303, 304, 307, 308})
+OF_A_SERVER = USED | {204, 206, 300, 404, 410}
+"""Other answers may be the proxy's own words."""
+
 NOT_CACHED = 504
 _AGE = re.compile(rb"^age:[ \t]*([0-9]{1,10})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_CACHE = re.compile(rb"^x-cache:[ \t]*(hit|miss)\b", re.IGNORECASE | re.MULTILINE)
 _NO_DOCUMENTS = ("image/", "font/", "video/", "audio/", "text/css", "text/javascript", "application/javascript")
 
 
@@ -61,6 +73,12 @@ def age_s(head: bytes) -> float:
     """How old a cached answer is at most, by its Age, which counts whole seconds; 1 s if it does not say."""
     match = _AGE.search(head)
     return 1.0 + (min(float(match[1]), MAX_AGE_S) if match else 0.0)
+
+
+def is_from_cache(head: bytes) -> bool:
+    """Whether an answer says that nobody was asked for it; the last X-Cache is that of the proxy that we ask."""
+    said = _CACHE.findall(head)
+    return said[-1].lower() == b"hit" if said else _AGE.search(head) is not None
 
 
 class Collector:
@@ -78,6 +96,8 @@ class Collector:
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._under_way = 0
         self._rests = 0
+        self._at_once = 1
+        self._has_warned = False
 
     # -- what is heard -------------------------------------------------------------------------------------
 
@@ -86,7 +106,9 @@ class Collector:
         for what, number in heard.counts.items():
             self._announced.count(what, number)
         if self._crawl.state.is_going:
-            self._announced.hear(url for url in map(self._in_scope, heard.urls) if url is not None)
+            room = self._announced.room
+            self._announced.hear(url for url in map(self._in_scope, heard.urls[:room]) if url is not None)
+            self._announced.count("dropped", len(heard.urls[room:]))
 
     def _in_scope(self, text: str) -> str | None:
         """The canonical URL of an announced page that may be ours; others are counted by what is wrong with them."""
@@ -120,19 +142,22 @@ class Collector:
         if self._crawl.state is not State.RUNNING or self._rests:
             return
         for wanted, turns in list(self._waiting.items()):
-            if self._under_way < AT_ONCE:
+            if self._under_way < self._at_once:
                 self._consider(wanted, turns + 1)
-        while self._announced.wanted and self._under_way < AT_ONCE and len(self._waiting) < WAITING_FOR_ROBOTS:
+        while self._announced.wanted and self._under_way < self._at_once and len(self._waiting) < WAITING_FOR_ROBOTS:
             self._consider(self._announced.wanted.popleft(), 0)
 
     def _consider(self, wanted: Wanted, turns: int) -> None:
         """Ask the cache for a page, unless it may not be had, or not yet."""
         self._waiting.pop(wanted, None)
-        item = wanted.item
+        item, refresh = wanted.item, self._crawl.committer.refresh
+        if not wanted.is_known and refresh is not None and refresh.is_full:
+            self._announced.count("refused")
+            return
         queue = self._crawl.host(wanted.host, wanted.host_id, self._schedule)
         if item.key in queue.loaded:
             self._announced.count("under_way")
-        elif self._crawl.refusal(queue, item) is not None or queue.parked:
+        elif not self._crawl.may_start(queue, item) or self._crawl.refusal(queue, item) is not None or queue.parked:
             self._announced.count("refused")
         else:
             permission = self._permission(wanted, queue)
@@ -202,9 +227,13 @@ class Collector:
             if self._crawl.config.signals.not_cached == "visit":
                 self._announced.visits.append(visit.item.url)
             return
+        if fetched.status in OF_A_SERVER and not is_from_cache(fetched.head):
+            self._mistrust(visit)
+            return
         if fetched.status not in USED or fetched.truncated:
             self._leave(visit, "unusable")
             return
+        self._at_once = AT_ONCE
         self._time(fetched)
         before_s = age_s(fetched.head) * self._second_s
         dated = replace(fetched, started_s=fetched.started_s - before_s)
@@ -214,6 +243,15 @@ class Collector:
             self._crawler.bring(self._crawl, visit, dated)
         else:
             self._announced.arrivals.append(Arrival(visit, dated))
+
+    def _mistrust(self, visit: Visit) -> None:
+        """The proxy asked a server in our name, which has not had its rest: leave it alone for a while."""
+        self._at_once, self._rests = 1, MISTRUST_TURNS
+        self._leave(visit, "not_from_cache")
+        if not self._has_warned:
+            self._has_warned = True
+            proxy = self._crawl.config.signals.proxy
+            logger.warning("signals.proxy: %s does not heed only-if-cached; it is asked every ten minutes alone", proxy)
 
     def _time(self, fetched: Fetched) -> None:
         """Count the pages that the cache had, and those that it gave within a second, which is the paper's measure."""

@@ -295,7 +295,7 @@ class Committer:
     def _keep_robots(self, cell: Cell, visit: Visit) -> None:
         """Keep what an origin's robots.txt said; one that another host answered for is asked for again next time."""
         queue, item = visit.queue, visit.item
-        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host:
+        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
             return
         status = visit.fetched.status if visit.fetched is not None else 0
         body = visit.result.payload if visit.result is not None else b""

@@ -334,8 +334,7 @@ class Crawl:
             return True
         waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
         waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
-        waits = waits or self.committer.wishes.is_waiting
-        return bool(waits) and now - self._last_group >= REFILL_PAUSE_S
+        return bool(waits or self.committer.wishes.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
 
     @property
     def _must_rank(self) -> bool:
@@ -357,7 +356,8 @@ class Crawl:
             self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
             self._group.parked, self._group.courtesy = self._parked, self._courtesy
             self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
-        self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry  # still, if it failed
+        if self._group.refills:  # it failed, and they are hungry still
+            self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
         self._group.done.refilled.clear()
         chosen = list(itertools.islice(self._hungry, REFILLS_PER_GROUP))
         for queue in chosen:

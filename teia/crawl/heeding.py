@@ -17,6 +17,7 @@ Nothing here needs more than one host at a time. Due times stay where they are, 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -209,8 +210,12 @@ class Heeding:
         places = [(host.slot, host.host_id) for host in hosts]
         said = evidence_at(frontier, places, columns) if self.is_on else nothing_said(len(columns))
         interval_s = heeded_intervals(columns, found, prior, prices, self._settings, said)
-        for row, (host, plan) in enumerate(zip(hosts, plans, strict=True)):
-            self._let_speak(frontier, host, columns, [row], interval_s, plan, host.slot_s)
+        rows_of: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for row, place in enumerate(places):
+            rows_of[place].append(row)
+        for rows in rows_of.values():
+            host, plan = hosts[rows[0]], plans[rows[0]]
+            self._let_speak(frontier, host, columns, rows, interval_s, plan, host.slot_s)
         return interval_s
 
     def plan(

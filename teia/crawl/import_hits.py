@@ -1,18 +1,24 @@
 """Access logs become part of a collection: pages that people ask for are found, and weigh more (docs/signals.md).
 
 How often each page was asked for is kept in `hits.txt` of the collection, lines of URL and hits; `refresh.weights` =
-`hits` goes by it. Hits of several logs add up; the same file taken in twice counts twice, so a mark of what was taken
-in is kept beside (name, size and a digest of its beginning). Only pages in scope are kept, of other sites nothing is.
+`hits` goes by it. Hits of several logs add up. What was taken in before is not counted again: a mark of each log is
+kept beside, how many octets were read and their digest, compression taken off. A log that begins with what a mark
+stands for is read from there on, so it may have grown, and been renamed or compressed since. Only pages in scope are
+kept, of other sites nothing is.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from gzip import BadGzipFile
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
 
 from teia.crawl.commit import Group
 from teia.crawl.importing import Target
@@ -22,7 +28,7 @@ from teia.errors import UsageError
 from teia.frontier.cell import Found
 from teia.frontier.schema import BY_SIGNAL
 from teia.frontier.tails import tail_of
-from teia.signals.accesslog import LOOKED_AT, Format, Hits, count_hits, format_of, lines_of, opened
+from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
 from teia.store.root import CollectionFolder
 from teia.urls import key_of, split
 
@@ -31,12 +37,21 @@ DEPTH = 1
 """Of a page that only a log names: as if it were one hop from a seed."""
 
 MARK = "# taken in: "
-_BEGINNING = 65_536
+
+
+class Mark(NamedTuple):
+    """The beginning of a log: so many octets, with this digest."""
+
+    size: int
+    digest: str
 
 
 @dataclass(slots=True)
 class TakenIn:
-    """What came of logs. `hits` are requests for pages in scope, `urls` how many pages these are."""
+    """What came of logs. `hits` are requests for pages in scope, `urls` how many pages these are.
+
+    `skipped` are logs with nothing that was not taken in before.
+    """
 
     collection: str
     files: int = 0
@@ -59,15 +74,18 @@ def hits_file(folder: CollectionFolder) -> Path:
     return folder.path / "hits.txt"
 
 
-def read_hits(path: Path) -> tuple[Counter[str], list[str]]:
+def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
     """Hits by URL, and the marks of the logs they are from."""
-    hits, marks = Counter[str](), []
+    hits, marks = Counter[str](), list[Mark]()
     if path.exists():
         with disk_errors(path, "read"):
             lines = path.read_text("utf-8", "replace").splitlines()
         for line in lines:
             if line.startswith(MARK):
-                marks.append(line.removeprefix(MARK))
+                size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
+                if size.isascii() and size.isdigit():
+                    marks.append(Mark(int(size), digest))
+                continue
             url, _, number = line.rpartition(" ")
             if number.isascii() and number.isdigit() and url:
                 hits[url] += int(number)
@@ -82,15 +100,17 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
     kept, marks = read_hits(path)
     found = Hits(Counter(), Counter())
     for file in files:
-        mark = _mark_of(file)
-        if mark in marks:
+        chosen = form or _recognised(file)
+        known = _taken_in(file, marks)
+        with disk_errors(file, "read"), opened(file) as log:
+            reading = _Reading(log)
+            reading.read_to(known)
+            count_hits(cast("BinaryIO", reading), chosen, found, site, queries=target.config.signals.queries)
+        if known and reading.mark.size == known:
             done.skipped += 1
             continue
-        chosen = form or _recognised(file)
         done.formats[file.name] = chosen
-        with disk_errors(file, "read"), opened(file) as log:
-            count_hits(log, chosen, found, site, queries=target.config.signals.queries)
-        marks.append(mark)
+        marks.append(reading.mark)
         done.files += 1
     in_scope = {url: hits for url, hits in found.urls.items() if meaning.wants_link(url, DEPTH, BY_SIGNAL)}
     done.out_of_scope = found.urls.total() - sum(in_scope.values())
@@ -99,7 +119,10 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
         setattr(done, name, found.lines[name])
     _discover(target, in_scope, done)
     kept.update(in_scope)
-    text = [*(f"{MARK}{mark}" for mark in marks), *(f"{url} {number}" for url, number in sorted(kept.items()))]
+    text = [
+        *(f"{MARK}{mark.size} {mark.digest}" for mark in marks),
+        *(f"{url} {number}" for url, number in sorted(kept.items())),
+    ]
     write_atomically(path, ("\n".join(text) + "\n").encode())
     return done
 
@@ -125,7 +148,36 @@ def _recognised(path: Path) -> Format:
     return form
 
 
-def _mark_of(path: Path) -> str:
-    with disk_errors(path, "read"), path.open("rb") as file:
-        digest = sha256(file.read(_BEGINNING)).hexdigest()[:16]
-        return f"{path.stat().st_size} {digest} {path.name}".replace("\n", " ")
+class _Reading:
+    """A log that is read line by line, and the mark of what was read so far."""
+
+    def __init__(self, log: BinaryIO) -> None:
+        self._log = log
+        self._size, self._digest = 0, sha256()
+
+    def readline(self, size: int) -> bytes:
+        line = self._log.readline(size)
+        self._size += len(line)
+        self._digest.update(line)
+        return line
+
+    def read_to(self, size: int) -> None:
+        """Read so many octets from the beginning, or all there are."""
+        while self._size < size and self.readline(min(MAX_LINE_BYTES, size - self._size)):
+            pass
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self._size, self._digest.hexdigest()[:16])
+
+
+def _taken_in(path: Path, marks: Sequence[Mark]) -> int:
+    """How much of a log was taken in before, under whatever name: the longest of its beginnings that has a mark."""
+    known = 0
+    with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
+        reading = _Reading(log)
+        for mark in sorted(marks):
+            reading.read_to(mark.size)
+            if reading.mark == mark:
+                known = mark.size
+    return known

@@ -78,18 +78,22 @@ def voices_of(frontier: FrontierCell, slot: int, host_id: int) -> dict[int, Voic
 
 
 def hear(frontier: FrontierCell, visit: Visit, now_s: float) -> list[News]:
-    """Keep what a visit's answer says of its site's pages; inside the transaction that settles it."""
+    """Keep what a visit's answer says of its site's pages; inside the transaction that settles it.
+
+    It was said when the answer was given, which for one from a cache is long before now.
+    """
     result, fetched = visit.result, visit.fetched
     if result is None or fetched is None:
         return []
     slot, key = slot_of(site_of(visit.queue.host)), visit.item.key
     if result.told is None:
         if fetched.status == NOT_MODIFIED:
-            _says_the_same(frontier, slot, key, now_s)
+            _says_the_same(frontier, slot, key, fetched.started_s)
         return []
     told = result.told
     voices = Voices(frontier)
     before = sayings.speaker(frontier.db, slot, key)
+    before_s = before.seen_s if before is not None else 0.0
     if told.broken or told.foreign:
         voice = voices.learn(slot, visit.queue.host_id, told.kind)
         voice.broken += told.broken
@@ -97,21 +101,21 @@ def hear(frontier: FrontierCell, visit: Visit, now_s: float) -> list[News]:
     news = [
         News(host_id, host, keys)
         for host_id, host, dates in _believable(frontier, slot, told, voices, now_s)
-        if (keys := sayings.take(frontier.db, slot, host_id, told.kind, key, dates, before.seen_s if before else 0.0))
+        if (keys := sayings.take(frontier.db, slot, host_id, told.kind, key, dates, before_s))
     ]
     if told.dates:
-        look = Speaker(key, visit.queue.host_id, told.kind, now_s, len(told.dates))
+        look = Speaker(key, visit.queue.host_id, told.kind, max(fetched.started_s, before_s), len(told.dates))
         sayings.note_look(frontier.db, slot, look)
     _judge_open(frontier, slot, key, voices)
     voices.keep()
     return news
 
 
-def _says_the_same(frontier: FrontierCell, slot: int, key: int, now_s: float) -> None:
+def _says_the_same(frontier: FrontierCell, slot: int, key: int, read_s: float) -> None:
     """A sitemap or feed is what it was, so it says nothing new."""
     known = sayings.speaker(frontier.db, slot, key)
     if known is not None:
-        sayings.note_look(frontier.db, slot, known._replace(seen_s=now_s))
+        sayings.note_look(frontier.db, slot, known._replace(seen_s=max(read_s, known.seen_s)))
         voices = Voices(frontier)
         _judge_open(frontier, slot, key, voices)
         voices.keep()

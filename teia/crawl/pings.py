@@ -1,8 +1,9 @@
 """Pings on their way: taken from the web, proved by the crawler, weighed by what earlier ones were worth.
 
 `teia serve` takes a ping (`receive`). The crawler's commit thread looks whether the key file was visited since, and is
-what it should be (`prove`), by the digest of the page in the frontier: it is fetched like any page. What is proved goes
-into the inbox, and from there to the frontier, unless pings of the host have proved to be worth nothing (`is_heard`).
+what it should be (`prove`), by the digest of the page in the frontier: it is fetched like any page, soon, and says
+nothing of how far pings can be believed: anybody can make us fetch it. What is proved goes into the inbox, and from
+there to the frontier, unless pings of the host have proved to be worth nothing (`is_heard`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from teia.frontier.cell import FrontierCell
 from teia.frontier.database import open_database, sqlite_errors
 from teia.frontier.schema import STATE_EXCLUDED, STATE_FAILED
 from teia.signals import announce
-from teia.signals.announce import Announcement, Inbox
-from teia.signals.indexnow import ASKED, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, proves
+from teia.signals.announce import Announcement, Inbox, transaction
+from teia.signals.indexnow import ASKED, CROWDED, FIRST, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, Place, proves
 from teia.signals.trust import Kind, Voice
 from teia.urls import key_of, site_of, slot_of
 
-INDEXNOW = "indexnow"
-LOOKED_AT = 20
+INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
+LOOKED_AT = 100
 """Keys that are looked at with one commit."""
 
 KINDS = {INDEXNOW: Kind.INDEXNOW, "websub": Kind.WEBSUB}
@@ -38,21 +39,26 @@ def receive(path: Path, ping: Ping, clock: Clock) -> str:
         with sqlite_errors(path):
             keys = Keys(db)
             keys.prepare()
-            state = keys.state(ping, now_s)
-            counts = {"received": len(ping.urls), "foreign": ping.refused}
-            if state == VERIFIED:
-                inbox.put(Announcement(url, INDEXNOW, now_s, now_s) for url in ping.urls)
-            elif state == REFUSED:
-                counts["forged"] = len(ping.urls)
-            else:
-                kept = keys.wait(ping, now_s)
-                counts["dropped"] = len(ping.urls) - kept
-                if not state:
-                    inbox.put([Announcement(ping.location, INDEXNOW, now_s, now_s)])
-                state = ASKED
-            inbox.count(INDEXNOW, counts)
+            with transaction(db):
+                return _receive(inbox, keys, ping, now_s)
     finally:
         inbox.close()
+
+
+def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
+    state = keys.state(ping, now_s)
+    counts = {"received": len(ping.urls), "foreign": ping.refused}
+    if state == VERIFIED:
+        inbox.put(Announcement(url, INDEXNOW, now_s, now_s) for url in ping.urls)
+    elif state == REFUSED:
+        counts["forged"] = len(ping.urls)
+    else:
+        is_new = not state
+        counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
+        state = keys.state(ping, now_s) or CROWDED
+        if is_new and state == ASKED:
+            inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
+    inbox.count(INDEXNOW, counts)
     return state
 
 
@@ -69,18 +75,23 @@ def count_refused(path: Path, what: str) -> None:
 # ---- the commit thread's side ---------------------------------------------------------------------------------------
 
 
-def prove(inbox: Inbox, keys: Keys, frontier_of: Callable[[str], FrontierCell], now_s: float) -> None:
-    """Look at keys whose files were visited since they were asked for."""
-    for key in keys.asked(LOOKED_AT) if keys.are_there else ():
+def prove(
+    inbox: Inbox, keys: Keys, frontier_of: Callable[[str], FrontierCell], now_s: float, after: Place = FIRST
+) -> Place:
+    """Look at some keys, whether their files were visited since they were asked for; returns where to go on."""
+    asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
+    for key in asked:
         is_proved = _is_proved(frontier_of(key.host), key)
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue
         is_proved = bool(is_proved)
-        waited = keys.settle(key, is_proved=is_proved, now_s=now_s)
-        if is_proved:
-            inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
-        else:
-            inbox.count(INDEXNOW, {"forged": len(waited)})
+        with transaction(inbox.db):
+            waited = keys.settle(key, is_proved=is_proved, now_s=now_s)
+            if is_proved:
+                inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
+            else:
+                inbox.count(INDEXNOW, {"forged": len(waited)})
+    return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
 
 
 def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:

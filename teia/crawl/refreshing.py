@@ -294,8 +294,10 @@ class Refresh:
 
     def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
         """Keys of pages in the order in which they are due; early ones only if there is nothing new."""
-        first = revisits.next_known(host.cell.frontier.db, host.slot, host.host_id, limit + LOOKED_PAST, skip)
-        in_time = self._heeding.speakers(host.cell.frontier, host)
+        frontier = host.cell.frontier
+        in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
+        looked_at = limit + LOOKED_PAST + len(in_time)  # those who speak may all stand in front
+        first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
         ready_s = [
             max(page.due_s if host.discovers or page.key in in_time else 0.0, page.asked_s + self._settings.least_s)
             for page in first

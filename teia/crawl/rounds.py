@@ -58,6 +58,11 @@ class RevisitAll:
         return any(each.place is not None for each in self._rounds.values())
 
     @property
+    def is_full(self) -> bool:
+        """Whether there are as many pages as may be kept (F2)."""
+        return 0 < self._most <= self._kept
+
+    @property
     def so_far(self) -> RoundAccount:
         rounds = list(self._rounds.values())
         known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
@@ -94,7 +99,7 @@ class RevisitAll:
     def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
         """A host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
-        if 0 < self._most <= self._kept:  # as many pages as may be kept (F2)
+        if self.is_full:
             known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
             return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
         items, held = next_urls(frontier, queue, limit, skip, now_s)

@@ -68,6 +68,16 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise store_error(path, error) from error
 
 
+@contextmanager
+def unless_busy() -> Iterator[None]:
+    """Leave the block where somebody else holds a file too long; for what can as well be done later."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+
+
 def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     """Say what is wrong with which file, and what would help."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)

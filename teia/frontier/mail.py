@@ -8,7 +8,7 @@ Take of A1; in a cluster JetStream takes this module's place).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,13 +17,17 @@ from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.order import Hint
 
 BULK_URLS = 1_000
-"""Links in one message between nodes."""
+"""Links in one message between nodes, at most."""
+
+BULK_BYTES = 512 * 1024
+"""And how large it may be; NATS takes a megabyte."""
 
 THE_STREAM = -1
 """The sender in a cluster: all links come numbered by one stream."""
 
+_Row = tuple[str, int, str, int, int, int, int, Hint | None]
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[tuple[str, int, str, int, int, int, int, Hint | None]]).decode
+_decode = msgspec.msgpack.Decoder(list[_Row]).decode
 
 
 def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
@@ -33,7 +37,19 @@ def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
         cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, _encode(rows)))
         return
     for at in range(0, len(rows), BULK_URLS):
-        cell.journal.post(to_cell, _encode(rows[at : at + BULK_URLS]))
+        for bulk in _bulks(rows[at : at + BULK_URLS]):
+            cell.journal.post(to_cell, bulk)
+
+
+def _bulks(rows: Sequence[_Row]) -> Iterator[bytes]:
+    """Links encoded, in as many messages as their length demands; one link is never too long for one."""
+    bulk = _encode(rows)
+    if len(bulk) <= BULK_BYTES or len(rows) == 1:
+        yield bulk
+        return
+    half = len(rows) // 2
+    yield from _bulks(rows[:half])
+    yield from _bulks(rows[half:])
 
 
 def links_in(bulk: bytes) -> list[Found]:

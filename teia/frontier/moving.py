@@ -16,8 +16,9 @@ both cells, and never in none but on its way.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from isal import isal_zlib
 
 from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
+from teia.frontier.mail import BULK_BYTES
 from teia.frontier.schema import LANE_REFRESH
 from teia.frontier.schema import VERSION as TABLES_VERSION
 from teia.urls import site_of, slot_of
@@ -37,11 +39,23 @@ URLS_MOST = 20_000
 """A site that has more is not moved: it would not fit into one batch. Its cell can be."""
 
 PART_ROWS = 2_000
+"""Rows in one part, at most; and no more than a message between nodes holds, unless one row alone is larger."""
+
+PACKED_MOST = 768 * 1024
+"""What a part may take, packed; NATS takes a megabyte."""
+
+PARTS_MOST = 100
+"""A site takes no more parts than fit into one batch."""
+
 PART_BYTES_MOST = 64 << 20
 
 HOSTS = "hosts"
 
 Row = list[Any]  # Any: what SQLite holds
+
+
+class SiteTooLarge(ClusterError):
+    """A site does not fit into one batch; it stays where it is."""
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -114,15 +128,20 @@ def urls_of(cell: FrontierCell, site: str) -> int:
 
 
 def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> Moved:
-    """Take a site out of a cell and post it to another; inside the sender's transaction."""
+    """Take a site out of a cell and post it to another; inside the sender's transaction, which SiteTooLarge ends."""
     assert cell.journal is not None
     names = hosts_of(cell, site)
     moved = _counted(cell, site, names)
-    pieces = list(_pieces(cell, site, names)) or [[]]
+    pieces = list(islice(_pieces(cell, site, names), PARTS_MOST + 1)) or [[]]
+    if len(pieces) > PARTS_MOST:
+        raise SiteTooLarge(f"{site} is not moved: it takes more than {PARTS_MOST} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
         part = Part(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last)
-        cell.journal.post(to_cell, MARK + isal_zlib.compress(_encode(part), 1))
+        packed = MARK + isal_zlib.compress(_encode(part), 1)
+        if len(packed) > PACKED_MOST:
+            raise SiteTooLarge(f"{site} is not moved: a message with some of it would take {len(packed):,} bytes")
+        cell.journal.post(to_cell, packed)
     _delete(cell, site, names)
     cell.known -= moved.urls
     cell.queued -= moved.queued
@@ -138,21 +157,30 @@ def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Moved:
 
 def _pieces(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Iterator[list[tuple[str, list[Row]]]]:
     """The rows of a site, the hosts themselves first, some at a time."""
-    piece: list[tuple[str, list[Row]]] = [(HOSTS, [_host_row(cell, host_id) for host_id in names])]
-    size = len(names)
+    hosts = [_host_row(cell, host_id) for host_id in names]
+    piece: list[tuple[str, list[Row]]] = [(HOSTS, hosts)]
+    count, size = len(hosts), len(_encode(hosts))
+    for table, row in _rows(cell, site, names):
+        row_bytes = len(_encode(row))
+        if piece and (count >= PART_ROWS or size + row_bytes > BULK_BYTES):
+            yield piece
+            piece, count, size = [], 0, 0
+        if not piece or piece[-1][0] != table:
+            piece.append((table, []))
+        piece[-1][1].append(row)
+        count += 1
+        size += row_bytes
+    yield piece
+
+
+def _rows(cell: FrontierCell, site: str, names: Iterable[int]) -> Iterator[tuple[str, Row]]:
+    """The rows of a site's hosts, table by table."""
     slot = slot_of(site)
     for table in tables_of(cell):
         for host_id in names:
             sql = f"SELECT * FROM {table} WHERE slot = ? AND host_id = ?"  # noqa: S608  # one of the cell's tables
-            cursor = cell.db.execute(sql, (slot, host_id))
-            while rows := [list(row) for row in cursor.fetchmany(PART_ROWS)]:
-                piece.append((table, rows))
-                size += len(rows)
-                if size >= PART_ROWS:
-                    yield piece
-                    piece, size = [], 0
-    if piece:
-        yield piece
+            for row in cell.db.execute(sql, (slot, host_id)):
+                yield table, list(row)
 
 
 def _host_row(cell: FrontierCell, host_id: int) -> Row:

@@ -68,7 +68,7 @@ class Inbox:
         for each in announcements:
             by_kind[each.kind].append(each)
         kept = 0
-        with self._transaction():
+        with transaction(self._db):
             for kind, given in by_kind.items():
                 kept += self._put(kind, given)
         return kept
@@ -104,14 +104,14 @@ class Inbox:
 
     def settle(self, kind: str, urls: Iterable[str]) -> None:
         """Forget announcements that were dealt with."""
-        with self._transaction():
+        with transaction(self._db):
             self._db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
 
     # -- counts --------------------------------------------------------------------------------------------
 
     def count(self, kind: str, numbers: Mapping[str, int]) -> None:
         """Add to what a kind of signal came to."""
-        with self._transaction():
+        with transaction(self._db):
             self._add(kind, numbers)
 
     def _add(self, kind: str, numbers: Mapping[str, int]) -> None:
@@ -122,15 +122,20 @@ class Inbox:
         """All counts there ever were, by kind."""
         return counts_of(self._db)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Make the block one change of the inbox; inside another one, a part of that."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 def counts_of(db: sqlite3.Connection) -> dict[str, dict[str, int]]:

@@ -1,7 +1,8 @@
 """What the helper beside a Squid sends (squid_helper.py), and the socket where it is heard.
 
 A datagram is bounded by the kernel, and how many wait by the socket's own queue; whoever sends more is told so and
-counts it. Whatever else arrives is counted as malformed: every user who may write to the socket may send.
+counts it. Whatever else arrives is counted as malformed: every user who may write to the socket may send. So only the
+counts that a helper has are taken, and so many URLs before others have their turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ MAX_PATH_BYTES = 107
 DATAGRAMS_AT_ONCE = 64
 """Read before others have their turn."""
 
-_HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,12}){0,16})")
+URLS_AT_ONCE = 2_048
+"""The same in URLs: after so many nothing more is read; what one datagram has beyond is dropped and counted."""
+
+COUNTS = frozenset({"seen", "malformed", "skipped", "private", "dropped"})
+"""What a helper counts; it may not say what became of announcements here."""
+
+_HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,10 @@ def decode(datagram: bytes) -> Heard:
     if match is None:
         return MALFORMED
     pairs = (pair.split(b"=") for pair in match[1].split())
-    counts = {name.decode(): int(number) for name, number in pairs}
+    counts = {name.decode(): int(number) for name, number in pairs if name.decode() in COUNTS}
+    if len(lines) > URLS_AT_ONCE:
+        counts["dropped"] = counts.get("dropped", 0) + len(lines) - URLS_AT_ONCE
+        del lines[URLS_AT_ONCE:]
     urls = [line.decode() for line in lines if line and line.isascii() and line.decode().isprintable()]
     if len(urls) < len(lines):
         counts["malformed"] = counts.get("malformed", 0) + len(lines) - len(urls)
@@ -72,10 +82,15 @@ class Ear:
 
     def hear(self) -> Iterable[Heard]:
         """Read what has arrived, some of it at a time."""
+        urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):
             try:
-                yield decode(self._socket.recv(MAX_DATAGRAM_BYTES))
+                heard = decode(self._socket.recv(MAX_DATAGRAM_BYTES))
             except BlockingIOError:
+                return
+            yield heard
+            urls += len(heard.urls)
+            if urls >= URLS_AT_ONCE:
                 return
 
     def close(self) -> None:

@@ -7,18 +7,20 @@ Anybody can send this in anybody's name. So nothing is done before the key was s
 `keyLocation` says, on the same host; a key that lies in a folder speaks for that folder alone. The file is fetched by
 the crawler like any page of the collection: address guard, robots.txt, rests and all (crawl/pings.py). Until then what
 was said waits, of each host so much. A key that is not there is a forgery: what waits for it is dropped and counted,
-and for REFUSED_S nobody looks again.
+and for REFUSED_S nobody looks again. Of each host a few keys a day are looked for: who forges pings makes us ask a
+server for that many files and no more. A key that was proved once is looked for again in any case.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
 from teia.errors import UsageError
+from teia.signals.announce import transaction
 from teia.urls import canonicalize, resolve, split
 
 MAX_URLS = 10_000
@@ -27,7 +29,8 @@ MAX_URLS = 10_000
 WAITING_PER_HOST = 1_000
 WAITING = 20_000
 KEYS = 10_000
-"""Keys that are remembered."""
+KEYS_PER_HOST = 16
+"""Keys that are remembered; of one host those that were not proved: they are looked for, or were refused of late."""
 
 VERIFIED_S = 30 * 86_400.0
 REFUSED_S = 86_400.0
@@ -35,6 +38,13 @@ PATIENCE_S = 7 * 86_400.0
 """How long a key is good, how long a bad one is not looked at again, how long one waits to be looked at."""
 
 VERIFIED, ASKED, REFUSED = "verified", "asked", "refused"
+CROWDED = "crowded"
+"""What is said of a key that there is no room for; it is not remembered."""
+
+Place = tuple[str, str, str]
+"""Of a key: its host, itself, where it should lie."""
+
+FIRST: Place = ("", "", "")
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 
 TABLES = """
@@ -42,10 +52,11 @@ CREATE TABLE IF NOT EXISTS signals_keys (
     host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, state TEXT NOT NULL, since_s REAL NOT NULL,
     PRIMARY KEY (host, key, location)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS signals_unproved (
+CREATE TABLE IF NOT EXISTS signals_told (
     host TEXT NOT NULL, key TEXT NOT NULL, location TEXT NOT NULL, url TEXT NOT NULL, said_s REAL NOT NULL,
-    PRIMARY KEY (host, url)
+    PRIMARY KEY (host, key, location, url)
 ) WITHOUT ROWID;
+DROP TABLE IF EXISTS signals_unproved;
 """
 
 
@@ -116,34 +127,56 @@ class Keys:
         return "" if row is None or now_s > row[1] + holds_s[row[0]] else str(row[0])
 
     def wait(self, ping: Ping, now_s: float) -> int:
-        """Let a message wait until its key was looked at; returns how many of its URLs there was room for."""
-        count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_unproved"
-        total, of_host = self._db.execute(count, (ping.host,)).fetchone()
-        room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
-        sql = "INSERT OR IGNORE INTO signals_unproved VALUES (?, ?, ?, ?, ?)"
-        kept = ping.urls[:room]
-        self._db.executemany(sql, [(*ping[:3], url, now_s) for url in kept])
-        if not self.state(ping, now_s) and self._has_room(now_s):
-            self._set(ping.host, ping.key, ping.location, ASKED, now_s)
+        """Let a message wait until its key was looked at; returns how many of its URLs there was room for.
+
+        Where there is no room for the key, nothing waits for it: its state stays empty.
+        """
+        with transaction(self._db):
+            self._forget_old(now_s)
+            if not self.state(ping, now_s) and not self._ask(ping, now_s):
+                return 0
+            count = "SELECT count(*), coalesce(sum(host = ?), 0) FROM signals_told"
+            total, of_host = self._db.execute(count, (ping.host,)).fetchone()
+            room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
+            sql = "INSERT OR IGNORE INTO signals_told VALUES (?, ?, ?, ?, ?)"
+            kept = ping.urls[:room]
+            self._db.executemany(sql, [(*ping[:3], url, now_s) for url in kept])
         return len(kept)
 
-    def _has_room(self, now_s: float) -> bool:
-        self._db.execute("DELETE FROM signals_keys WHERE since_s < ?", (now_s - VERIFIED_S,))
-        return bool(self._db.execute("SELECT count(*) < ? FROM signals_keys", (KEYS,)).fetchone()[0])
+    def _ask(self, ping: Ping, now_s: float) -> bool:
+        """Remember that a key has to be looked at, if there is room for it."""
+        sql = "SELECT count(*), coalesce(sum(host = ? AND state <> ?), 0) FROM signals_keys"
+        total, unproved = self._db.execute(sql, (ping.host, VERIFIED)).fetchone()
+        sql = "SELECT 1 FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
+        was_proved = self._db.execute(sql, ping[:3]).fetchone() is not None  # others are forgotten with their time
+        if not was_proved and (total >= KEYS or unproved >= KEYS_PER_HOST):
+            return False
+        self._set(ping.host, ping.key, ping.location, ASKED, now_s)
+        return True
 
-    def asked(self, limit: int) -> list[Key]:
-        """Keys that nobody has looked at yet, those that wait longest first."""
-        sql = "SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? ORDER BY since_s LIMIT ?"
-        return [Key(*row) for row in self._db.execute(sql, (ASKED, limit))]
+    def _forget_old(self, now_s: float) -> None:
+        """Make room. A proved key is remembered for longer than it is good, because its site will use it again."""
+        for state, kept_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (ASKED, PATIENCE_S)):
+            self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - kept_s))
+        self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
+
+    def asked(self, limit: int, after: Place = FIRST) -> list[Key]:
+        """Keys that nobody has looked at yet, in the order of their places, from the one behind `after` on."""
+        sql = """
+            SELECT host, key, location, state, since_s FROM signals_keys
+            WHERE state = ? AND (host, key, location) > (?, ?, ?) ORDER BY host, key, location LIMIT ?
+        """
+        return [Key(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
 
     def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
         """A key was looked at; returns (URL, when it was said) of what waited for it."""
-        self._set(key.host, key.key, key.location, VERIFIED if is_proved else REFUSED, now_s)
         at = (key.host, key.key, key.location)
-        sql = "SELECT url, said_s FROM signals_unproved WHERE host = ? AND key = ? AND location = ?"
-        waited: Iterable[tuple[str, float]] = self._db.execute(sql, at).fetchall()
-        self._db.execute("DELETE FROM signals_unproved WHERE host = ? AND key = ? AND location = ?", at)
-        return list(waited)
+        with transaction(self._db):
+            self._set(*at, VERIFIED if is_proved else REFUSED, now_s)
+            sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ?"
+            waited: list[tuple[str, float]] = self._db.execute(sql, at).fetchall()
+            self._db.execute("DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ?", at)
+        return waited
 
     def _set(self, host: str, key: str, location: str, state: str, now_s: float) -> None:
         sql = "INSERT OR REPLACE INTO signals_keys VALUES (?, ?, ?, ?, ?)"

@@ -38,7 +38,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("outcome", pa.string(), "status as text, or the name of what went wrong"),
     Column("status", pa.int16(), "HTTP status; null without an answer"),
     Column("tarantula_code", pa.int16(), "T8's own code for the outcome; null where it has none"),
-    Column("kind", pa.string(), "page, robots, sitemap, feed, requisite, probe"),
+    Column(
+        "kind",
+        pa.string(),
+        "page, robots, sitemap, feed, requisite, probe; cached: out of a cache, its server was not asked",
+    ),
     Column("address", pa.string(), "address the answer came from"),
     Column("run", pa.int32(), "which run of the collection this was part of (C5's session); -1: imported"),
     Column("cell", pa.int16(), "cell of the site"),

@@ -21,6 +21,7 @@ from teia.crawl.collections import saved
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.examples import examples_of
 from teia.crawl.lookup import Lookup
+from teia.crawl.meaning import Meaning, meaning_of
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
@@ -58,6 +59,8 @@ class Site:
     _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
     _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
     _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
+    _meanings: dict[str, Meaning] = field(default_factory=dict)
+    _meaning_lock: Lock = field(default_factory=Lock)
     _shelf: Shelf = field(init=False)
     copies: CopyReader = field(init=False)
     kept: Kept = field(init=False)
@@ -119,6 +122,15 @@ class Site:
         except FileNotFoundError:
             return saved(self.root, name).config  # says what is wrong
 
+    def meaning(self, name: str) -> Meaning:
+        """What a collection's settings mean; worked out when they are others, and its lists of rules with them."""
+        config = self.config(name)
+        with self._meaning_lock:
+            known = self._meanings.get(name)
+            if known is None or known.config is not config:
+                known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
+        return known
+
     def check(self, name: str) -> str:
         """A name that came in a request, if there is such a collection."""
         if name not in self.names():
@@ -172,6 +184,7 @@ class Site:
         """Let go of what is kept open of a collection that is gone."""
         self._shelf.forget(name)
         self._configs.pop(name, None)
+        self._meanings.pop(name, None)
         with self._lock:
             for names in [names for names in self._searches if name in names]:
                 self._examples.pop(self._searches.pop(names), None)

@@ -38,7 +38,7 @@ async def main(urls: str, key: str, collection: str, name: str, pace: str, repli
     say(joined=session.instance)
     keeper = Keeper(wire, clock, session, collection, range(CELLS), lambda cell, alive: sorted(alive))
     keepers.append(keeper)
-    tending = asyncio.create_task(keeper.tend(lambda taken: say(taken=taken)))
+    tending = asyncio.create_task(keeper.tend(lambda cell: say(taken=cell)))
     while not lost.is_set():
         for cell, log in list(keeper.kept.items()):
             if not keeper.may_ask(cell):

@@ -160,6 +160,23 @@ def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> N
     nats.run(main())
 
 
+def test_a_rest_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique: str) -> None:
+    """Rests of up to twice the usual are not in the key; who takes the turn of a node that left waits as long."""
+
+    async def main() -> None:
+        address, rest_s = new_address(), 7 * REST_S
+        async with nodes(nats, unique, 2) as (one, other):
+            one.usual_s = other.usual_s = 4 * REST_S
+            await begun(nats, one, address)
+            ended = nats.clock.ticks_s()
+            one.finished(address, ended + rest_s, rest_s)
+            await session_of(one).leave()
+            assert one.messages == 1
+            assert await timed(nats, other, address) - ended >= rest_s
+
+    nats.run(main())
+
+
 def test_sites_that_other_nodes_found_at_an_address_count(nats: Nats, unique: str) -> None:
     """The rule for addresses that many sites share is that of one machine (frontier/sharing.py)."""
 

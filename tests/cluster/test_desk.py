@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from nats.js.errors import NotFoundError
 
 from teia.clock import WallClock
+from teia.cluster import desk
 from teia.cluster.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
 from teia.cluster.cells import prepare
-from teia.cluster.desk import check_lists
-from teia.config import Config, load
+from teia.cluster.desk import Desk, check_lists
+from teia.cluster.thread import LoopThread
+from teia.config import Config, load, to_toml
 from teia.crawl import bulk
 from teia.crawl.changing import change
 from teia.crawl.control import Control
-from teia.crawl.edits import parse_edit
-from teia.errors import ClusterError, UsageError
+from teia.crawl.edits import edited, parse_edit
+from teia.errors import ClusterError, DiskFull, UsageError
 from teia.frontier.bulk import Chosen, Deed
 from teia.store.root import Root, open_root
 from tests.system.labs import Lab, running_lab
@@ -27,6 +31,7 @@ from .conftest import Nats
 from .nodes import cluster
 from .test_local import teia
 from .test_node import SPEC, wait_until
+from .waiting import until
 
 
 def settings() -> Config:
@@ -84,6 +89,45 @@ def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
         control.close()
 
 
+def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
+    folder: Root, nats: Nats, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a full disk nor an error of NATS that nobody knows leaves a node with old settings, or deaf."""
+    problems: list[Exception] = [DiskFull("no room"), DiskFull("no room"), NotFoundError(), sqlite3.OperationalError()]
+
+    def write(root: Root, agreement: Agreement) -> Config:
+        if agreement.stops and problems:
+            raise problems.pop()
+        return write_down(root, agreement)
+
+    monkeypatch.setattr(desk, "write_down", write)
+    stops: list[int] = []
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = Desk(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: stops.append(len(problems))
+        )
+
+        def changed(now: Agreement) -> Agreement:
+            config = edited(now.config, [parse_edit("courtesy.delay_s=9")])
+            return msgspec.structs.replace(now, stops=now.stops + 1, settings=to_toml(config))
+
+        async def main() -> None:
+            serving = asyncio.create_task(ours.serve(0.2))
+            await thread.call(amend_agreement(wire, nats.clock, unique, changed, nats.count))
+            await until(lambda: ours.agreement.edition == 1)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+        asyncio.run(main())
+        thread.wait_for(wire.end())
+    assert (problems, stops) == ([], [4])
+    assert ours.config.courtesy.delay_s == 9
+    assert "delay_s = 9" in folder.collection("main").config.read_text("utf-8")
+
+
 def test_rules_in_a_file_are_refused() -> None:
     check_lists(["domain:a.test"])
     with pytest.raises(UsageError, match="other nodes do not have this file"):
@@ -111,7 +155,7 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
             return text in (nodes.data(name) / "main" / "teia.toml").read_text("utf-8")
 
         say("a", "pause")
-        assert "paused" in teia("status", "--data", str(nodes.data("a"))).stdout
+        wait_until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
         wait_until(lambda: is_still(lab))
         assert "goes by it" in say("b", "set", "courtesy.delay_s=0.4")
         host = min({entry.host for entry in lab.settled_entries()})

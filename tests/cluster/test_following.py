@@ -6,7 +6,11 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from teia.cluster import cells
 from teia.cluster.copies import Copies
 from teia.cluster.following import Follower
 from teia.cluster.journal import CellLog
@@ -16,6 +20,7 @@ from teia.cluster.publishing import LogJournal
 from teia.cluster.session import NodeState, Pace
 from teia.cluster.snapshots import CannotRestore, Snapshots
 from teia.cluster.thread import LoopThread
+from teia.errors import DiskFull
 from teia.frontier.cell import FrontierCell
 from teia.frontier.journal import CLUSTER, applied_seq
 from teia.store.root import CellFolder
@@ -145,4 +150,30 @@ def test_a_broken_file_is_replaced_by_the_snapshot(nats: Nats, tmp_path: Path) -
         assert kept.dump("a") == before
         with kept.opened(log, "a") as cell:
             assert applied_seq(cell.db) == log.last
+        thread.wait_for(kept.wire.end())
+
+
+def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_told_and_waited_for(
+    nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DiskFull makes the follower and the node pause; when there is room the copy is brought up as if nothing was."""
+
+    class Full(FrontierCell):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            (pages,) = self.db.execute("PRAGMA page_count").fetchone()
+            self.db.execute(f"PRAGMA max_page_count = {pages + 1}")
+
+    with LoopThread() as thread:
+        kept = Kept(tmp_path, nats, thread)
+        nats.wires.clear()
+        log, _ = kept.take("old")
+        kept.write(log, "old", 1_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(cells, "FrontierCell", Full)
+            with pytest.raises(DiskFull, match="no room on the disk"):
+                kept.take("a")
+        _, behind = kept.take("a")
+        assert behind == 10
+        assert kept.dump("a") == kept.dump("old")
         thread.wait_for(kept.wire.end())

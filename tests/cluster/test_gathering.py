@@ -7,25 +7,29 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from teia.clock import WallClock
 from teia.cluster.answering import Answerer
-from teia.cluster.gathering import Gatherer
-from teia.cluster.lending import Lender
-from teia.cluster.searchwire import Kept
+from teia.cluster.gathering import Gatherer, lacking, not_here
+from teia.cluster.lending import PIECE_BYTES, AskAnchors, Lender, LentAnchors, encode
+from teia.cluster.searchwire import ANCHORS, VERSION, Asked, Kept
 from teia.cluster.thread import LoopThread
 from teia.cluster.wire import connect
-from teia.crawl.ranking import Ranker, link_file, rank_file
+from teia.crawl.ranking import Ranker, link_copy, link_file, rank_file
+from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
-from teia.index.borrowed import BorrowedEntries
+from teia.index.anchors import MAX_TEXT_CHARS
+from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import write_position
 from teia.index.entry import Entry
-from teia.index.outgoing import FILE, OutgoingAnchors, spooled
+from teia.index.outgoing import FILE, OutgoingAnchors, Row, spooled
 from teia.store.root import CellFolder, Root
 from tests.index.pages import indexed, page
 
@@ -126,6 +130,77 @@ def test_words_on_links_come_to_the_node_that_keeps_the_page(members: dict[str, 
         assert [row for _, rows in found for row in rows] == expected
         for path, _ in found:
             path.unlink()
+
+
+def test_words_on_links_are_lent_in_pieces_that_fit_into_a_message(unique: str, tmp_path: Path) -> None:
+    """1,500 of the longest are 1.6 MB; NATS would refuse them at once, and whoever asked would wait for ever."""
+    root = root_with(tmp_path, unique, {}, CELLS)
+    outgoing = OutgoingAnchors(root.collection(unique).path / FILE)
+    for cell in (3, 4):
+        outgoing.add(cell, "h" * 250, [(750 * cell + n, "\N{GRINNING FACE}" * MAX_TEXT_CHARS) for n in range(750)])
+    outgoing.close()
+    lender, after, identity, pieces = Lender(root, unique, WallClock()), {3: 0, 4: 0}, "", 0
+    found = list[Row]()
+    while True:
+        body = lender(Asked(VERSION, ANCHORS, (), 1_000, encode(AskAnchors(identity, after))))
+        assert len(body) <= PIECE_BYTES + 1_000
+        lent = msgspec.msgpack.decode(body, type=LentAnchors)
+        if not lent.rows:
+            break
+        pieces, identity = pieces + 1, lent.identity
+        found += [row for rows in lent.rows.values() for row in rows]
+        after |= {cell: rows[-1][0] for cell, rows in lent.rows.items()}
+    assert pieces == 4
+    assert sorted(target for _, _, target, _ in found) == list(range(2_250, 3_750))
+
+
+def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
+    members: dict[str, Member], unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, c = members["a"], members["c"]
+    ask = a.gatherer._ask
+
+    async def refused_by_b(node: str, *arguments: Any) -> Any:
+        if node == "b":
+            raise ClusterError("b does not answer")
+        return await ask(node, *arguments)
+
+    monkeypatch.setattr(a.gatherer, "_ask", refused_by_b)
+    outgoing = OutgoingAnchors(c.root.collection(unique).path / FILE)
+    outgoing.add(3, "c.test", [(77, "the words")])
+    outgoing.close()
+    link(c.root, unique, some_links(1, 60))
+    pages = [page("http://moved.test/", "text")]
+    indexed(c.root.collection(unique).cells()[3].index, pages)
+    cell = a.root.collection(unique).cells()[3]
+    know(cell, pages, "c-0001.warc.gz")
+    a.gather()
+    assert [row for _, rows in spooled(cell.handover) for row in rows] == [("c.test", 77, "the words")]
+    assert all(link_copy(a.root.collection(unique), number).exists() for number in c.cells)
+    assert a.thread.wait_for(a.gatherer.borrow(3)) == 1
+
+
+def test_pages_to_be_borrowed_are_found_a_range_at_a_time(unique: str, tmp_path: Path) -> None:
+    """Memory holds the keys of one range; pages whose copies are here are in none."""
+    cell = root_with(tmp_path, unique, {3: []}, CELLS).collection(unique).cells()[3]
+    elsewhere = [page(f"http://moved.test/{n}", "text") for n in range(5)]
+    cell.archive.mkdir(parents=True, exist_ok=True)
+    (cell.archive / "a-0001.warc.gz").touch()
+    know(cell, elsewhere[:3], "b-0001.warc.gz")
+    know(cell, [page(f"http://here.test/{n}", "text") for n in range(5)], "a-0001.warc.gz")
+    know(cell, elsewhere[3:], "b-0002.warc.gz")
+    expected = [each.key for each in elsewhere]
+    found, until = not_here(cell, None, 2)
+    ranges = []
+    while found:
+        ranges.append(found)
+        found, until = not_here(cell, until, 2)
+    assert ranges == [expected[:2], expected[2:4], expected[4:]]
+    unindexed = LackingPages(cell.index)
+    unindexed.add([(key, "") for key in expected])
+    unindexed.close()
+    first, until = lacking(cell, None, 3)
+    assert first + lacking(cell, until, 3)[0] == sorted(expected)
 
 
 def know(cell: CellFolder, pages: list[Entry], file: str) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from teia.cluster.cells import KeptCells
+from teia.cluster.crawling import NodeCommitter
 from teia.cluster.homes import Departure, Homes, said_in
 from teia.errors import ClusterError
 from teia.frontier import mail, moving
@@ -187,6 +192,38 @@ def test_a_large_site_travels_in_parts(cells: Cells) -> None:
     cells.send(SITE, HOME, THERE)
     assert cells.deliver() >= 2
     assert cells.cells[THERE].known == known - 1
+
+
+def test_a_site_of_long_urls_travels_in_messages_that_nats_takes(cells: Cells) -> None:
+    chance = random.Random(7)
+    urls = [f"http://{SITE}/{chance.randbytes(700).hex()}" for _ in range(1_500)]  # hard to pack
+    cells.say(HOME, *urls)
+    cells.post.sent.clear()
+    cells.send(SITE, HOME, THERE)
+    assert max(len(bulk) for _, bulk in cells.post.sent) <= moving.PACKED_MOST
+    cells.deliver()
+    assert len(cells.urls(THERE)) == len(urls)
+
+
+def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> None:
+    """Its cell's keeper goes on, and nothing of the site is on its way."""
+    fill(cells, pages=3)
+    with cells.cells[HOME].transaction() as frontier:
+        body = random.Random(7).randbytes(moving.PACKED_MOST)
+        frontier.keep_robots(frontier.host_id(SITE, NOW_S), SITE, f"http://{SITE}", NOW_S, "200", 200, body)
+    before = rows_of(cells.cells[HOME])
+    cells.post.sent.clear()
+    committer = NodeCommitter.__new__(NodeCommitter)
+    committer.cells = KeptCells({HOME: SimpleNamespace(frontier=cells.cells[HOME])})  # type: ignore[dict-item]
+    committer.homes, committer.departed = cells.homes[HOME], []
+    leaving = Departure(SITE, HOME, THERE, {})
+    committer.departures = deque([leaving])
+    committer._send_sites()
+    assert committer.departed == [(leaving, None)]
+    assert rows_of(cells.cells[HOME]) == before
+    assert cells.homes[HOME].lives_here(SITE)
+    cells.say(HOME, f"http://{SITE}/later")
+    assert cells.deliver() == 0
 
 
 @pytest.mark.parametrize("bulk", [b"site", b"siterubbish", b"told\xff", b"\xc1"])

@@ -10,15 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
-from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.journal import CellLog, CellLost, Entry, StreamFull
 from teia.cluster.keeper import Keeper
 from teia.cluster.session import NodeState, Session
+from teia.cluster.wire import NoAnswer
 from tests.conftest import ROOT
 
 from .conftest import LEFT_TO_THE_COLLECTOR, PACE, Nats
@@ -42,7 +43,7 @@ async def keeper_of(nats: Nats, session: Session, name: str) -> Keeper:
 
 @contextmanager
 def tending(*keepers: Keeper) -> Iterator[list[asyncio.Task[None]]]:
-    tasks = [asyncio.get_running_loop().create_task(keeper.tend(lambda taken: None)) for keeper in keepers]
+    tasks = [asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None)) for keeper in keepers]
     try:
         yield tasks
     finally:
@@ -145,6 +146,46 @@ def test_a_node_that_comes_is_given_its_share(lonely: Nats) -> None:
         await one.leave()
 
     lonely.run(main())
+
+
+def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_the_next_one_says(lonely: Nats) -> None:
+    """Its hosts rest from then on: a later cell that cannot be looked at, or taken, must not make that forgotten."""
+
+    class Silent(CellLog):
+        async def head(self) -> Entry | None:
+            raise NoAnswer("NATS does not answer")
+
+    class Full(CellLog):
+        async def take(self, head: Entry | None) -> int:
+            raise StreamFull("the stream is full")
+
+    async def main() -> None:
+        session = await lonely.node("a")
+        await until(lambda: session.has_watched)
+        for kind, problem in ((Silent, NoAnswer), (Full, StreamFull)):
+            keeper = await keeper_of(lonely, session, await lonely.stream(session.wire))
+            keeper.log_of = log_of_kind(keeper, 2, kind)  # type: ignore[method-assign]
+            told: list[tuple[int, bool]] = []
+            with pytest.raises(problem):
+                await keeper.look(lambda cell: told.append((cell, cell in keeper.kept)))  # noqa: B023  # called now
+            assert told == [(0, False), (1, False)]
+            assert sorted(keeper.kept) == [0, 1]
+        await session.leave()
+
+    lonely.run(main())
+
+
+def log_of_kind(keeper: Keeper, number: int, kind: type[CellLog]) -> Callable[[int], CellLog]:
+    """As the keeper's own, but one cell's log is of another kind."""
+    usual = keeper.log_of
+
+    def log_of(cell: int) -> CellLog:
+        log = usual(cell)
+        if cell == number:
+            log.__class__ = kind
+        return log
+
+    return log_of
 
 
 def test_a_cell_that_was_dropped_and_is_nobody_elses_is_taken_again(lonely: Nats) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from teia.cluster.balance import OVERLOADED, Transfer
 from teia.cluster.balancer import Balancer
+from teia.cluster.chord import Circle
 from teia.cluster.overrides import MOVES, CircleOrder, Overrides, Ring, drained, moved, read_ring, why_moved
 from teia.cluster.session import NodeState, Session, join
 from teia.clustersettings import BalanceSettings
@@ -44,6 +46,29 @@ def test_a_drained_node_keeps_nothing_unless_nobody_else_is_there() -> None:
     assert drained(Ring(drained=["b"]), "b") is None
     assert drained(Ring(overrides={"1": "b", "2": "c"}), "b") == Ring(drained=["b"], overrides={"2": "c"})
     assert drained(Ring(drained=["b"]), "b", undo=True) == Ring()
+
+
+def test_orders_are_found_once_for_the_same_nodes_and_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node asks for all cells several times a second."""
+    walks, rings = [], [Ring()]
+    walk = Circle.order
+
+    def counted(circle: Circle, key: int) -> Iterator[str]:
+        walks.append(key)
+        return walk(circle, key)
+
+    monkeypatch.setattr(Circle, "order", counted)
+    order = CircleOrder(STARTS, lambda: rings[-1])
+    first = order(3, dict(ALIVE))
+    first.append("not to be remembered")
+    assert order(3, dict(ALIVE)) == order.by_circle(3, ALIVE) == first[:-1]
+    assert len(walks) == 1
+    rings.append(Ring(drained=[first[0]]))
+    assert order(3, ALIVE) == [*first[1:-1], first[0]]
+    assert len(walks) == 1
+    heavy = ALIVE | {"d": NodeState("d", "d", capacity=3.0)}
+    assert sorted(order(3, heavy)) == ["a", "b", "c", "d"]
+    assert len(walks) == 2
 
 
 def test_a_cell_that_goes_back_to_the_circle_needs_no_override() -> None:

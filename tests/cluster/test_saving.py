@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.copies import Copies
+from teia.cluster.crawling import long_rests
+from teia.cluster.homes import REST
 from teia.cluster.saving import SHARE, TRY_AGAIN_S, Saver
 from teia.cluster.snapshots import Snapshots
 from teia.cluster.thread import LoopThread
@@ -80,6 +83,53 @@ def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: Kept) -> N
     assert not watched.look()
     watched.room.has_some = False
     assert watched.look()
+
+
+def test_a_keeper_that_wrote_nothing_makes_room_too(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart nothing can be written while room is short: what made it short is of the keeper before."""
+    settings = ClusterSettings(snapshot_s=1e6)
+    Watched(kept, settings).write(1_000)
+    watched, saves = Watched(kept, settings), []
+    save = watched.snapshots.save
+
+    async def counted(*arguments: object, **options: object) -> object:
+        saves.append(options)
+        return await save(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(watched.snapshots, "save", counted)
+    assert watched.log.unsaved_bytes == 0
+    assert not watched.look()
+    watched.room.has_some = False
+    before = kept.messages()
+    assert watched.look()
+    assert kept.messages() < before
+    for _ in range(5):
+        assert not watched.look()
+        watched.wait(1.0)
+    assert saves == [{"must_make_room": True}] * 2  # one that made something, one that found nothing new
+    watched.wait(TRY_AGAIN_S)
+    watched.look()
+    assert len(saves) == 3
+
+
+def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
+    """Rests that are over are forgotten when there is room for it, and a cell without any writes nothing at all."""
+    log, _ = kept.take("a")
+    with kept.opened(log, "a") as frontier:
+        opened: Any = SimpleNamespace(frontier=frontier)
+        with frontier.transaction():
+            rows = [(REST + "over.test", 10.0), (REST + "rests.test", 90.0)]
+            frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+        log.has_room = lambda: False
+        records = kept.messages()
+        assert long_rests(opened, 50.0) == {"rests.test": 90.0}
+        log.has_room = lambda: True
+        assert kept.messages() == records
+        for _ in range(2):
+            assert long_rests(opened, 50.0) == {"rests.test": 90.0}
+            assert kept.messages() == records + 1
+        (rests,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
+        assert rests == 1
 
 
 def test_what_took_long_is_not_done_again_for_long(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

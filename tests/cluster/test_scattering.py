@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from teia.clock import WallClock
@@ -14,6 +16,7 @@ from teia.cluster.scattering import ClusterSearch, Speakers, speakers_of
 from teia.cluster.searchwire import VERSION, Kept, Presence, numbers
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
+from teia.search.carrying import AskEntries
 from teia.search.results import Results
 from teia.search.searching import Options, Searcher
 from teia.search.shards import LocalShard
@@ -164,3 +167,21 @@ def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tup
 def test_without_nodes_there_is_a_message(nats: Nats, unique: str) -> None:
     with closing(gateway(nats, unique)) as search, pytest.raises(IndexFailure, match="no node of this cluster answers"):
         search.search("anything")
+
+
+def test_cells_are_not_closed_while_a_thread_searches_them(nats: Nats, tmp_path: Path) -> None:
+    """Other sets of cells are asked for meanwhile, more than stay open; what is put away is closed afterwards."""
+    pages = [page(f"http://h{cell}.test/", "some words") for cell in range(4)]
+    root = root_with(tmp_path, "used", {cell: [each] for cell, each in enumerate(pages)}, 4)
+    with desk(nats, root, "used", "a") as node:
+        using, question = node.answerer._using, msgspec.msgpack.encode(AskEntries((pages[0].key,)))
+        with using(frozenset({0})) as answering:
+            whole = answering.answer(question)
+            for cell in (1, 2, 3):
+                with using(frozenset({cell})):
+                    pass
+            assert answering.answer(question) == whole
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            answering.answer(question)
+        with using(frozenset({0})) as answering:
+            assert answering.answer(question) == whole

@@ -181,6 +181,21 @@ def test_a_damaged_snapshot_costs_time_and_nothing_else(kept: Kept, caplog: pyte
         kept.take("c", kept.snapshots())
 
 
+def test_a_damaged_snapshot_that_the_log_was_purged_for_is_left_to_others(kept: Kept) -> None:
+    """Where room was short there is no way back over the one before. It must not end node after node."""
+    snapshots = kept.snapshots()
+    log, _ = kept.take("a", snapshots)
+    for begin, is_short in ((0, False), (1_000, True)):
+        kept.write(log, "a", 1_000, begin)
+        save(kept, snapshots, log, must_make_room=is_short)
+    pointer = kept.do(snapshots.pointer_of(log))
+    assert pointer is not None
+    damage(kept, pointer.last.objects[-1])
+    with pytest.raises(CannotRestore, match="older than its log"):
+        kept.take("b", kept.snapshots())
+    kept.take("a", kept.snapshots())  # it has a copy of its own
+
+
 def test_a_stale_keepers_snapshot_is_refused(kept: Kept) -> None:
     """NATS.md 3.6 step 3: and what it stored is swept by the next one that counts."""
     snapshots = kept.snapshots()

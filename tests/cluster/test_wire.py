@@ -31,3 +31,12 @@ def test_servers_that_are_not_there_are_told(nats: Nats) -> None:
 def test_a_key_that_is_not_there_is_told(nats: Nats, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no such key file"):
         asyncio.run(connect(nats.servers.urls, tmp_path / "none", "keyless"))
+
+
+def test_a_message_that_nats_does_not_take_is_told(nats: Nats) -> None:
+    async def main() -> None:
+        wire = await nats.wire()
+        with pytest.raises(ClusterError, match="larger than NATS takes"):
+            await wire.ask(wire.client.publish("anywhere", bytes(wire.client.max_payload + 1)))
+
+    nats.run(main())

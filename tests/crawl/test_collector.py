@@ -54,7 +54,8 @@ class Web(ScriptedWeb):
             "/closed": self._cacheable(4),
             "/hidden?person=1": self._cacheable(5),
         }
-        self.pages = {"a.test": site, "b.elsewhere": {"/": self._cacheable(6)}}
+        other = {"/": self._cacheable(7), "/robots.txt": robots("")}
+        self.pages = {"a.test": site, "c.test": other, "b.elsewhere": {"/": self._cacheable(6)}}
         super().__post_init__()
 
     def _news(self, _: Request) -> Answer:
@@ -190,6 +191,20 @@ def test_what_the_cache_does_not_have_is_visited_courteously_where_that_is_wante
     seen = crawl_beside_squid(tmp_path, story, signals__not_cached="visit")
     assert seen.urls["old"]["visits"] == 2
     assert seen.ours.count("a.test/old") == 2
+    assert seen.violations == 0
+
+
+@needs_squid
+def test_a_page_of_a_host_that_nobody_knew_is_taken_from_the_cache(tmp_path: Path) -> None:
+    async def story(
+        _web: Web, squid: Squid, url: Callable[[str], str], until: Callable[[str, int], Awaitable[None]]
+    ) -> None:
+        assert await asyncio.to_thread(ask, squid, url("/").replace("a.test", "c.test")) == 200
+        await until("new", 1)
+
+    seen = crawl_beside_squid(tmp_path, story)
+    assert [page.partition("//")[2].partition(":")[0] for page, _ in seen.kinds] == ["c.test"]
+    assert [path for path in seen.ours if path.startswith("c.test")] == ["c.test/robots.txt"]
     assert seen.violations == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.crawl.heeding import Evidence, aged, heeded_intervals, nothing_said, speaking_interval_s
+from teia.crawl.heeding import Evidence, Heeding, aged, heeded_intervals, nothing_said, speaking_interval_s
 from teia.crawl.hostplan import fresh_now
-from teia.crawl.listening import voices_of
+from teia.crawl.job import read
+from teia.crawl.judge import task_for
+from teia.crawl.listening import hear, voices_of
+from teia.crawl.messages import decode_result, encode
+from teia.crawl.visits import Visit
 from teia.frontier import sayings
+from teia.frontier.politeness import Place
+from teia.frontier.revisits import appoint, next_known
 from teia.frontier.sayings import Speaker
+from teia.frontier.schedule import HostQueue
+from teia.records import Fetched
 from teia.refresh.history import DAY_S
 from teia.refresh.rates import Floats
 from teia.signals.trust import Kind, Voice
 from teia.urls import site_of, slot_of
 
 from .kept import KeptWeb, kept_web, quiet_world
-from .offline import offline_crawl
+from .offline import SITEMAP, offline_crawl
 from .test_hostplan import SETTINGS, held, planned, seen
 
 SLOT_S = 4_800.0
@@ -30,6 +39,15 @@ WEB |= {"changes__rates": "zipf:1.5", "changes__fastest": 20.0}
 HONEST = {"sitemaps__honest": 0.5, "sitemaps__lying": 0.0}
 LYING = {"sitemaps__honest": 0.0, "sitemaps__lying": 0.5}
 SEEDS = (2, 4, 6, 7, 8, 9)
+
+
+@dataclass
+class AHost:
+    """A host as far as its due times are concerned."""
+
+    slot: int
+    host_id: int
+    slot_s: float
 
 
 def voices(web: KeptWeb) -> dict[str, Voice]:
@@ -146,6 +164,63 @@ def test_what_is_not_believed_is_counted(tmp_path: Path) -> None:
         assert (voice.future, voice.broken, voice.foreign) == (1, 1, 1)
         said = sayings.of_pages(cell.frontier.db, slot, host_id, -(1 << 63), (1 << 63) - 1)
         assert [each.said_s for each in said] == [1_699_920_000.0]
+
+
+def test_a_sitemap_from_a_cache_was_read_when_its_copy_was_made(tmp_path: Path) -> None:
+    """C7. What it says of changes since then is not known; nor is that forgotten which a later look had told."""
+    url, stamp = "http://a.test/sitemap.xml", "<lastmod>2023-11-14</lastmod>"
+    body = f"<urlset><url><loc>http://a.test/1</loc>{stamp}</url></urlset>"
+    with offline_crawl({}, tmp_path, url, refresh__keep=True) as crawl:
+        cell = next(cell for cell in crawl.crawl.committer.cells if cell.frontier.known).frontier
+        ((slot, host_id),) = cell.db.execute("SELECT slot, host_id FROM hosts WHERE name = 'a.test'")
+        queue, now_s = HostQueue("a.test", host_id, 0, 0, Place("a.test")), crawl.clock.now_s()
+        (item,) = cell.next_urls(host_id, "a.test", 1, (), now_s)
+        for status, before_s, seen_before_s in (
+            (200, 7_200.0, 7_200.0),
+            (304, 3_600.0, 3_600.0),
+            (200, 9_000.0, 3_600.0),
+        ):
+            head = SITEMAP.replace(b"200 OK", b"%d OK" % status)
+            fetched = Fetched(url, str(status), status, now_s - before_s, now_s, head=head, body=body.encode())
+            visit = Visit(queue, item, fetched=fetched, from_cache=True)
+            visit.result = decode_result(read(encode(task_for(crawl.crawl.reading, "page", item, fetched))))
+            hear(cell, visit, now_s)
+            (speaker,) = sayings.speakers_of(cell.db, slot, host_id)
+            assert speaker.seen_s == now_s - seen_before_s
+
+
+def test_who_speaks_for_a_host_is_read_once_however_many_of_its_pages_are_settled(tmp_path: Path) -> None:
+    columns, plan, found = planned([held(n, seen(n % 5, 8)) for n in range(40)], 3_600.0)
+    here, other = AHost(1, 1, 3_600.0), AHost(1, 2, 3_600.0)
+    with offline_crawl({}, tmp_path, "http://a.test/") as crawl:
+        frontier = crawl.crawl.committer.cells[0].frontier
+        sayings.note_look(frontier.db, 1, Speaker(int(columns.key[3]), 1, Kind.SITEMAP, 0.0, 40))
+        asked: list[str] = []
+        frontier.db.set_trace_callback(asked.append)
+        hosts, prior = [here, other] * 20, plan.priors.of(columns.kind)
+        Heeding(SETTINGS).intervals(frontier, hosts, [plan] * 40, columns, found, prior)
+        frontier.db.set_trace_callback(None)
+    assert sum("FROM speakers" in sql for sql in asked) == 2
+
+
+def test_a_host_whose_sitemaps_stand_in_front_is_not_left_idle(tmp_path: Path) -> None:
+    """Sitemaps are not read early; pages behind them are, however many of the former there are."""
+    with kept_web(quiet_world(pages=48, hosts=1, seed=3), tmp_path) as kept:
+        kept.run(3, 3_600.0)
+        cell = kept.crawl.committer.cells[0]
+        ((host_id, name),) = cell.frontier.db.execute("SELECT host_id, name FROM hosts")
+        slot, db, now_s = slot_of(site_of(name)), cell.frontier.db, kept.clock.at_s
+        known = [page.key for page in next_known(db, slot, host_id, 100, ())]
+        speaking, silent = known[:32], known[32:]
+        for days, keys in ((1, speaking), (2, silent)):
+            for key in keys:
+                appoint(db, (slot, host_id, key), now_s + days * DAY_S)
+        for key in speaking:
+            sayings.note_look(db, slot, Speaker(key, host_id, Kind.SITEMAP, now_s, 1))
+        kept.clock.at_s += 3_600.0
+        refill = kept.refresh.next_urls(cell, HostQueue(name, host_id, cell.number, 0, Place(name)), 8, ())
+        assert len(refill.items) == 8
+        assert {item.key for item in refill.items} <= set(silent)
 
 
 def test_a_cell_of_before_gets_the_tables_and_keeps_what_it_has(tmp_path: Path) -> None:

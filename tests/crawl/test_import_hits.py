@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from teia.clock import WallClock
 from teia.config import RefreshSettings
 from teia.crawl.collections import configure
-from teia.crawl.import_hits import TakenIn, hits_file, read_hits, take_in
+from teia.crawl.import_hits import MARK, TakenIn, hits_file, read_hits, take_in
 from teia.crawl.importing import open_target
 from teia.crawl.weights import weigher
 from teia.errors import UsageError
@@ -32,6 +33,10 @@ def taken(root: Root, *files: Path) -> TakenIn:
         return take_in(target, root.collection("main"), files, None, "http://a.test/")
 
 
+def hits_of(root: Root) -> dict[str, int]:
+    return dict(read_hits(hits_file(root.collection("main")))[0])
+
+
 def log(path: Path, *targets: str) -> Path:
     path.write_text("".join(LINE.format(target) for target in targets), "utf-8")
     return path
@@ -49,9 +54,41 @@ def test_pages_that_are_asked_for_are_found_and_weigh_more(root: Root, tmp_path:
 def test_the_same_log_counts_once_and_another_adds_up(root: Root, tmp_path: Path) -> None:
     first = log(tmp_path / "one.log", "/a")
     taken(root, first)
-    again = taken(root, first, log(tmp_path / "two.log", "/a", "/a"))
+    again = taken(root, first, log(tmp_path / "two.log", "http://other.test/x", "/a", "/a"))
     assert (again.skipped, again.files, again.urls_new) == (1, 1, 0)
-    assert read_hits(hits_file(root.collection("main")))[0] == {"http://a.test/a": 3}
+    assert hits_of(root)["http://a.test/a"] == 3
+
+
+def test_a_log_that_has_grown_adds_only_what_is_new_under_whatever_name(root: Root, tmp_path: Path) -> None:
+    """As logs are rotated: read while it is written, then renamed, then compressed."""
+    taken(root, log(tmp_path / "access.log", "/a", "/b"))
+    grown = taken(root, log(tmp_path / "access.log.1", "/a", "/b", "/a"))
+    assert (grown.files, grown.lines, grown.hits) == (1, 1, 1)
+    packed = tmp_path / "access.log.2.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "access.log.1").read_bytes()))
+    again = taken(root, packed, tmp_path / "access.log")
+    assert (again.skipped, again.files, again.lines, again.hits) == (2, 0, 0, 0)
+    assert hits_of(root) == {"http://a.test/a": 2, "http://a.test/b": 1}
+
+
+def test_a_log_whose_compression_is_torn_counts_once_and_its_whole_adds_the_rest(root: Root, tmp_path: Path) -> None:
+    plain = log(tmp_path / "plain", *(f"/{number}" for number in range(3_000))).read_bytes()
+    torn, whole = tmp_path / "torn.gz", tmp_path / "whole.gz"
+    whole.write_bytes(gzip.compress(plain))
+    torn.write_bytes(whole.read_bytes()[:-4_000])
+    first = taken(root, torn)
+    assert first.torn == 1
+    assert 0 < first.hits < 3_000
+    assert taken(root, torn).skipped == 1
+    assert taken(root, whole).hits == 3_000 - first.hits
+
+
+def test_a_mark_is_no_hit_whatever_stands_in_it(root: Root) -> None:
+    path = hits_file(root.collection("main"))
+    path.write_text(f"{MARK}12 1234567812345678\n{MARK}12 abc access log 1\n{MARK}x 1\nhttp://a.test/a 4\n", "utf-8")
+    hits, marks = read_hits(path)
+    assert hits == {"http://a.test/a": 4}
+    assert [mark.size for mark in marks] == [12, 12]
 
 
 def test_a_file_that_is_no_log_is_refused_in_one_line(root: Root, tmp_path: Path) -> None:

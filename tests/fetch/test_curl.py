@@ -163,7 +163,7 @@ class ChangingGuard(AddressGuard):
         super().__init__(["127.0.0.0/8"])
         self.asked: list[str] = []
 
-    def check(self, address: str, port: int) -> str | None:
+    def check(self, address: str, port: int, *, is_cache: bool = False) -> str | None:
         self.asked.append(address)
         return None if len(self.asked) == 1 else "refused"
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -74,6 +75,23 @@ def test_links_arrive_as_they_were_posted(pair: Pair) -> None:
     links = [found(page(1), depth=3, in_links=2, hops=1), other]
     pair.post(*links)
     assert list(mail.waiting(pair.sender)) == [(1, RECEIVER, links)]
+
+
+def test_long_links_are_sent_in_messages_that_nats_takes(tmp_path: Path) -> None:
+    """In order and none left out: a page of a thousand links of 1,500 characters is 1.5 MB, and NATS takes one."""
+    posted: list[bytes] = []
+
+    class Kept:
+        def post(self, to_cell: int, bulk: bytes) -> None:
+            posted.append(bulk)
+
+    links = [found(page(number) + "/" + "x" * 1_500) for number in range(2_100)]
+    mail.post(SimpleNamespace(journal=Kept()), RECEIVER, links)  # type: ignore[arg-type]
+    assert max(map(len, posted)) <= mail.BULK_BYTES < 1_000_000
+    assert [link for bulk in posted for link in mail.links_in(bulk)] == links
+    posted.clear()
+    mail.post(SimpleNamespace(journal=Kept()), RECEIVER, [found(page(number)) for number in range(2_100)])  # type: ignore[arg-type]
+    assert len(posted) == 3
 
 
 def test_order_is_kept(pair: Pair) -> None:

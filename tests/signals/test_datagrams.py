@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ConfigError
-from teia.signals.datagrams import MALFORMED, Ear, Heard, decode
+from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, Ear, Heard, decode
 
 
 @pytest.fixture
@@ -41,6 +41,21 @@ def test_what_is_none_is_counted(datagram: bytes) -> None:
 
 def test_lines_that_are_no_text_are_counted() -> None:
     assert decode(b"teia-announce 1\n\xff\nhttp://a/\n\x1b[2J") == Heard({"malformed": 2}, ("http://a/",))
+
+
+def test_only_what_a_helper_counts_is_believed() -> None:
+    assert decode(b"teia-announce 1 seen=3 updated=999 anything=1") == Heard({"seen": 3}, ())
+
+
+def test_of_a_flood_so_much_is_read_before_others_have_their_turn(path: Path) -> None:
+    many = b"\n".join([b"teia-announce 1 dropped=1", *[b"http://a/"] * (URLS_AT_ONCE + 7)])
+    assert decode(many).counts == {"dropped": 8}
+    ear = Ear(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        for _ in range(3):
+            sender.sendto(many, str(path))
+    assert [sum(len(heard.urls) for heard in ear.hear()) for _ in range(4)] == [URLS_AT_ONCE] * 3 + [0]
+    ear.close()
 
 
 def test_a_socket_that_a_dead_crawler_left_is_replaced(path: Path) -> None:

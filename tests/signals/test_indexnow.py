@@ -10,6 +10,8 @@ import pytest
 from teia.errors import UsageError
 from teia.signals.indexnow import (
     ASKED,
+    KEYS_PER_HOST,
+    PATIENCE_S,
     REFUSED,
     REFUSED_S,
     VERIFIED,
@@ -102,6 +104,50 @@ def test_a_forged_key_is_not_looked_for_again_for_a_while(keys: Keys) -> None:
     keys.settle(keys.asked(10)[0], is_proved=False, now_s=NOW_S)
     assert keys.state(told, NOW_S + 60) == REFUSED
     assert keys.state(told, NOW_S + REFUSED_S + 1) == ""
+
+
+def forged(number: int) -> Ping:
+    return read_ping(f"forged-{number:04}", [f"{HERE}/a"])
+
+
+def test_forged_keys_of_a_host_are_bounded_and_nothing_waits_for_others(keys: Keys) -> None:
+    kept = [keys.wait(forged(number), NOW_S) for number in range(KEYS_PER_HOST + 4)]
+    assert kept == [1] * KEYS_PER_HOST + [0] * 4
+    assert keys.state(forged(KEYS_PER_HOST), NOW_S) == ""
+    other = read_ping(KEY, ["https://www.b.test/a"])
+    assert keys.wait(other, NOW_S) == 1, "another host has room of its own"
+
+
+def test_keys_that_were_refused_make_room_a_day_later(keys: Keys) -> None:
+    for number in range(KEYS_PER_HOST):
+        keys.wait(forged(number), NOW_S)
+    for asked in keys.asked(100):
+        keys.settle(asked, is_proved=False, now_s=NOW_S)
+    assert keys.wait(ping(), NOW_S + 60) == 0
+    assert keys.wait(ping(), NOW_S + REFUSED_S + 1) == 1
+
+
+def test_a_key_that_was_proved_is_looked_for_again_whatever_was_forged(keys: Keys) -> None:
+    keys.wait(ping(), NOW_S)
+    keys.settle(keys.asked(1)[0], is_proved=True, now_s=NOW_S)
+    later_s = NOW_S + VERIFIED_S + 60
+    for number in range(KEYS_PER_HOST + 4):
+        keys.wait(forged(number), later_s)
+    assert keys.wait(ping(), later_s) == 1
+    assert keys.state(ping(), later_s) == ASKED
+
+
+def test_a_forged_ping_does_not_hide_the_honest_one_of_the_same_page(keys: Keys) -> None:
+    keys.wait(forged(1), NOW_S)
+    keys.wait(ping("/a"), NOW_S)
+    (honest,) = [asked for asked in keys.asked(10) if asked.key == KEY]
+    assert [url for url, _ in keys.settle(honest, is_proved=True, now_s=NOW_S)] == [f"{HERE}/a"]
+
+
+def test_what_nobody_looked_at_in_time_is_forgotten(keys: Keys) -> None:
+    keys.wait(ping(*(f"/{n}" for n in range(WAITING_PER_HOST))), NOW_S)
+    assert keys.wait(forged(1), NOW_S) == 0
+    assert keys.wait(forged(2), NOW_S + PATIENCE_S + 1) == 1
 
 
 def test_a_flood_of_one_host_is_bounded(keys: Keys) -> None:

@@ -50,9 +50,10 @@ def told(path: Path, text: str, *words: str) -> tuple[bytes, bytes]:
 def hear(ear: Ear) -> tuple[dict[str, int], list[str]]:
     counts: dict[str, int] = {}
     urls: list[str] = []
-    for heard in ear.hear():
-        urls += heard.urls
-        counts = {name: counts.get(name, 0) + heard.counts.get(name, 0) for name in {*counts, *heard.counts}}
+    while some := list(ear.hear()):
+        for heard in some:
+            urls += heard.urls
+            counts = {name: counts.get(name, 0) + heard.counts.get(name, 0) for name in {*counts, *heard.counts}}
     return counts, urls
 
 

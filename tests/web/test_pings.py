@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from teia.clock import WallClock
+from teia.config import Config
+from teia.crawl import meaning
 from teia.crawl.announced import counts_in, open_inbox
 from teia.crawl.pings import prove
 from teia.frontier.cell import Found, FrontierCell, PageRow, Settled
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import STATE_DONE
 from teia.frontier.tails import tail_of
-from teia.signals.indexnow import Keys
+from teia.signals.indexnow import KEYS_PER_HOST, Keys
 from teia.urls import key_of, split
+from teia.web import site as site_module
 
 from .conftest import Web
 
@@ -92,6 +96,31 @@ def test_a_forged_ping_is_ignored_and_counted(wanting: Web, body: bytes, status:
     assert counts(wanting)["forged"] == 2
     assert told(wanting, "/lei") == 403
     assert counts(wanting)["forged"] == 3
+
+
+def test_too_many_keys_of_a_host_are_told_to_come_back_later(wanting: Web) -> None:
+    told_so = [told(wanting, "/lei", key=f"forged-{number:04}") for number in range(KEYS_PER_HOST + 1)]
+    assert told_so == [202] * KEYS_PER_HOST + [429]
+
+
+def test_what_the_settings_mean_is_worked_out_once_and_again_when_they_are_others(
+    wanting: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out = []
+
+    def noted(config: Config, lists: Path) -> meaning.Meaning:
+        worked_out.append(config)
+        return meaning.meaning_of(config, lists)
+
+    monkeypatch.setattr(site_module, "meaning_of", noted)
+    assert [told(wanting, "/lei") for _ in range(5)] == [202] * 5
+    assert len(worked_out) == 1
+    path = wanting.site.root.collection("main").config
+    other = path.with_suffix(".new")
+    other.write_text(path.read_text("utf-8") + "\n[public]\ncopies = false\n", "utf-8")
+    other.replace(path)
+    told(wanting, "/lei")
+    assert len(worked_out) == 2
 
 
 def test_pages_of_other_sites_and_messages_without_sense_are_counted(wanting: Web) -> None:

@@ -12,11 +12,10 @@ from fastapi import Depends, Query
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
-from teia.crawl.meaning import meaning_of
 from teia.crawl.pings import count_refused, receive
 from teia.errors import UsageError
 from teia.frontier.schema import BY_SIGNAL
-from teia.signals.indexnow import ASKED, MAX_URLS, VERIFIED, Ping, read_ping
+from teia.signals.indexnow import ASKED, CROWDED, MAX_URLS, VERIFIED, Ping, read_ping
 from teia.web.roles import Role
 from teia.web.site import Site, site_of
 from teia.web.twins import Pages
@@ -25,7 +24,12 @@ URL_CHARS = 4_096
 Whole = Annotated[Site, Depends(site_of)]
 """The installation with the collections that are not for everybody: they may want pings all the same."""
 
-ANSWERS = {VERIFIED: (200, "taken\n"), ASKED: (202, "taken; the key is being looked for\n")}
+ANSWERS = {
+    VERIFIED: (200, "taken\n"),
+    ASKED: (202, "taken; the key is being looked for\n"),
+    CROWDED: (429, "too many keys are being looked for; try again tomorrow\n"),
+}
+"""The best that a collection says is the answer; the protocol has these."""
 
 
 class Told(BaseModel):
@@ -77,7 +81,7 @@ def _take(site: Site, key: str, urls: list[str], location: str, host: str) -> Pl
 def _taken_by(site: Site, name: str, ping: Ping) -> str:
     """What a collection says to a ping; empty if none of its pages is in scope."""
     folder = site.root.collection(name)
-    meaning = meaning_of(site.config(name), folder.lists)
+    meaning = site.meaning(name)
     told = tuple(url for url in ping.urls if meaning.wants_link(url, 1, BY_SIGNAL))
     if not told or not meaning.wants_link(ping.location, 1, BY_SIGNAL):
         count_refused(folder.signals, "out_of_scope")

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Query, Request
 
 from teia.clock import iso_utc
 from teia.crawl.control import Control
@@ -22,7 +22,7 @@ from teia.web.pages.monitor import is_known
 from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
-from teia.web.twins import Elsewhere, OfSite, Pages
+from teia.web.twins import API, Elsewhere, OfSite, Pages
 
 PER_PAGE = 10
 MAX_PER_PAGE = 100
@@ -154,10 +154,11 @@ def add_to(pages: Pages) -> None:
     pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
 
 
-def home(site: OfSite, q: str = "") -> HomeView:
+def home(request: Request, site: OfSite) -> HomeView:
     """The front page; a question leads to its answer."""
-    if q.strip():
-        raise Elsewhere(link("/search", q=q))
+    query = request.query_params.get("q", "")
+    if query.strip() and not request.url.path.startswith(API):
+        raise Elsewhere(link("/search", q=query))
     names = site.searchable()
     opened = site.search(None) if names else None
     if opened is None:

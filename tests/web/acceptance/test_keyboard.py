@@ -125,7 +125,8 @@ def test_keys_do_nothing_where_they_were_turned_off_or_somebody_writes(demo: Liv
     page.keyboard.type(" ?gcjv/")
     assert " ?gcjv/" in page.input_value("#q")
     assert not page.is_visible("#keys")
-    page.click("footer button[name=keys][value=off]")
+    with page.expect_navigation():
+        page.click("footer button[name=keys][value=off]")
     page.locator("main").focus()
     for key in ("?", "/", "j", "g", "c", "v"):
         page.keyboard.press(key)
@@ -138,7 +139,8 @@ def test_keys_do_nothing_where_they_were_turned_off_or_somebody_writes(demo: Liv
     for key in ("p", "t"):
         page.keyboard.press(key)
     assert page.get_attribute("[data-pause]", "aria-pressed") == "false"
-    page.click("footer button[name=keys][value=on]")
+    with page.expect_navigation():
+        page.click("footer button[name=keys][value=on]")
     page.locator("main").focus()
     page.keyboard.press("p")
     assert page.get_attribute("[data-pause]", "aria-pressed") == "true"
