@@ -332,7 +332,7 @@ def twins(demo: Live) -> list[tuple[str, str]]:
     found = []
     for gate in gates_of(demo.web.app):
         if gate.method == "GET" and f"/api/v1{gate.path}" in paths and not gate.path.endswith(FILES):
-            asked = "SELECT+count(*)+FROM+pages" if gate.path.endswith("/sql") else "casa"
+            asked = "SELECT+count(*)+FROM+pages" if gate.path.endswith("/sql") else "casa" if gate.path != "/" else ""
             address = f"{address_of(gate, demo.web, **here)}?url={quote(url, safe='')}&q={asked}"
             found.append((gate.path, address))
     assert len(found) >= 15
