@@ -70,7 +70,7 @@ class Keeper:
         self._free_since.clear()
 
     def log_of(self, cell: int) -> CellLog:
-        """The log of a cell as this session would write it."""
+        """The log of a cell as this node's session would write it."""
         session, instance = self._session, self._session.instance
         log = CellLog(
             self._wire, self._clock, self.collection, cell, session.node.name, instance,
