@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from teia.clock import Clock
 from teia.cluster.journal import CellLog, Entry
@@ -138,22 +138,26 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
     records, ours = 0, OwnTail(frontier, folder)
     if have < end:
         async for some in _gathered(log.replay(have, end)):
-            await _to_its_end(asyncio.to_thread(apply, frontier.db, some, ours.look))
+            await _in_thread(apply, frontier.db, some, ours.look)
             records += len(some)
-    await _to_its_end(asyncio.to_thread(note_seq, frontier.db, end))
-    await _to_its_end(asyncio.to_thread(ours.cut))
+    await _in_thread(note_seq, frontier.db, end)
+    await _in_thread(ours.cut)
     return records
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for a thread, also when cancelled: it goes on, and the file may not be closed under its hands."""
-    task = asyncio.ensure_future(work)
+async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
+    """Have something done in a thread and wait for its end, also when cancelled: a file is not closed under its hands.
+
+    What is waited for is no task: whoever cancels all tasks of a loop (`LoopThread`) would end the waiting, not the
+    work.
+    """
+    work = asyncio.get_running_loop().run_in_executor(None, deed, *arguments)
     try:
-        await asyncio.shield(task)
+        await asyncio.shield(work)
     finally:
-        while not task.done():
+        while not work.done():
             with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
+                await asyncio.wait({work})
 
 
 async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _to_its_end, prepare
+from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
 from teia.cluster.crawling import NodeCommitter
 from teia.cluster.journal import CellLost
 from teia.cluster.publishing import LogJournal
@@ -137,9 +137,10 @@ def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
         done.append(True)
 
     async def main() -> None:
-        task = asyncio.create_task(_to_its_end(asyncio.to_thread(write)))
+        task = asyncio.create_task(_in_thread(write))
         await asyncio.sleep(0.05)
-        task.cancel()
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as a node's loop does when it ends
+            each.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert done
