@@ -16,7 +16,9 @@ else:
     compiled = cythonize(
         [
             Extension(
-                "teia.lab.simulate._loop", ["teia/lab/simulate/_loop.pyx"], depends=["teia/lab/simulate/_heap.pxi"]
+                "teia.lab.simulate._loop",
+                ["teia/lab/simulate/_loop.pyx"],
+                depends=["teia/lab/simulate/_heap.pxi", "teia/lab/simulate/_values.pxi"],
             ),
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
             Extension("teia.lib._sorted", ["teia/lib/_sorted.pyx"]),

@@ -5,8 +5,9 @@
 
 Servers are one for 500 pages, ten crawlers make 8.64 visits a page and day, P = 15 s: a million pages are the paper's
 own case. Each size and policy runs in a process of its own, so that its peak of memory is its own. `simulate_s` is the
-timeline and the exact staleness of its visits, without the plan (`plan_s`); the best of all rounds counts, on one core.
-Rows that are not `compiled` are the timeline in Python, on a small world.
+timeline and the exact staleness of its visits, without the plan (`plan_s`), by the clock of the process, which on a
+shared machine does not count the others; `wall_s` is all of it by the clock on the wall. The best of all rounds counts,
+on one core. Rows that are not `compiled` are the timeline in Python, on a small world.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from teia.clock import WallClock
+
 UNIT_S = {"day": 86_400.0, "hour": 3600.0}
 PAGES_PER_SERVER = 500
 VISITS_PER_PAGE = 8.64
@@ -33,10 +36,16 @@ DEFAULT_POLICIES = ("psp", "edf", "index")
 PLAIN_PAGES = 20_000
 
 
+class ProcessorClock(WallClock):
+    """Counts what this process spends."""
+
+    def ticks_s(self) -> float:
+        return time.process_time()
+
+
 def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
-    from teia.clock import WallClock
     from teia.lab.simulate.compiled import IS_COMPILED, timeline_of
     from teia.lab.simulate.run import Setting, simulate
     from teia.lab.simulate.timeline import PlainTimeline
@@ -57,16 +66,17 @@ def measure_one(
     )
     spent = []
     for _ in range(rounds):
-        began_cpu_s = time.process_time()
+        began_s, began_cpu_s = time.perf_counter(), time.process_time()
         outcome = simulate(
             world,
             policy_named(policy),
             Setting(DAY_S),
-            WallClock(),
+            ProcessorClock(),
             timeline=PlainTimeline if plain else timeline_of,
         )
-        spent.append((outcome.simulate_s, outcome.plan_s, time.process_time() - began_cpu_s))
-    simulate_s, plan_s, cpu_s = (min(each) for each in zip(*spent, strict=True))
+        cpu_s, wall_s = time.process_time() - began_cpu_s, time.perf_counter() - began_s
+        spent.append((outcome.simulate_s, outcome.plan_s, cpu_s, wall_s))
+    simulate_s, plan_s, cpu_s, wall_s = (min(each) for each in zip(*spent, strict=True))
     return {
         "n": pages,
         "servers": world.servers,
@@ -76,6 +86,7 @@ def measure_one(
         "simulate_s": round(simulate_s, 3),
         "plan_s": round(plan_s, 3),
         "cpu_s": round(cpu_s, 3),
+        "wall_s": round(wall_s, 3),
         "us_a_visit": round(1e6 * simulate_s / max(1, outcome.visits), 3),
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "staleness": round(outcome.staleness, 5),

@@ -5,10 +5,14 @@ Both make the same visits at the same instants, which tests/lab/test_simulate_ti
 what is used where there was no compiler, and the one to read first. Here crawlers, servers and documents have a heap
 each instead of one timeline for all: whichever is next goes on. Columns are those of `teia.refresh.model.World`;
 indexes are not checked, since everything comes from a checked world and a plan for it (`compiled.py`).
+
+When a server is visited does not depend on which of its pages is. So visits are first booked, some dozens a server, by
+looking at servers alone, and then carried out server by server, while its pages are in the cache; in a large world
+visits that follow each other have nothing in common. Where it does depend on the page (large pages keep crawlers busy,
+drawn changes have an order, a server may have nothing that is worth a visit), a visit is carried out when it is booked.
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log, nextafter, pow, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport qsort
@@ -16,9 +20,15 @@ from libc.stdlib cimport qsort
 import numpy as np
 
 cdef enum:
-    TIMETABLE, INTERVALS, FRESHNESS, DIVERGENCE
+    TIMETABLE, INTERVALS, VALUES
     STILL = 0, POISSON, PARETO, REGULAR
-    SHORTEST_BLOCK = 8
+    NOT_CHOSEN = -1
+    AHEAD = 16
+    SPARSE = 4  # so few visits a server are not worth putting in order
+
+cdef double SURELY_S = 1e-6
+cdef double LEAST, MOST
+LEAST, MOST = 1e-100, 1e100
 
 cdef extern from *:
     """
@@ -28,6 +38,34 @@ cdef extern from *:
     void ask_for(const void* place) noexcept nogil  # any address will do, also none of ours
 
 include "_heap.pxi"
+
+
+cdef struct Page:  # what a visit needs of one, in half a line of the cache
+    double fresh
+    double interval
+    double rate
+    double weight
+
+
+include "_values.pxi"
+
+
+cdef struct Server:  # in one line
+    double allowed  # not to be visited before
+    double nominal  # its next slot
+    double slot
+    double politeness
+    double latest  # no copy of a page of it is fresher, and one that is as old as this is worth a visit; or infinity
+    int64_t head
+    int64_t tail  # visits of a timetable from head to tail; otherwise how many pages are worth visits
+    int64_t due  # where its heap is
+
+
+cdef struct Booking:
+    double time
+    double due
+    int32_t server
+    int32_t row
 
 
 cdef inline double rested(double now, double rest_s) noexcept nogil:
@@ -44,53 +82,6 @@ cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
     return x ^ (x >> 31)
 
 
-cdef double kth_largest(double* values, Py_ssize_t size, Py_ssize_t k) noexcept nogil:
-    """Quickselect; `values` change places."""
-    cdef Py_ssize_t low = 0, high = size - 1, left, right
-    cdef double pivot, swap
-    while low < high:
-        pivot = values[(low + high) // 2]
-        left, right = low, high
-        while left <= right:
-            while values[left] > pivot:
-                left += 1
-            while values[right] < pivot:
-                right -= 1
-            if left <= right:
-                swap = values[left]
-                values[left] = values[right]
-                values[right] = swap
-                left += 1
-                right -= 1
-        if k <= right:
-            high = right
-        elif k >= left:
-            low = left
-        else:
-            break
-    return values[k]
-
-
-cdef struct Page:  # what a visit needs of one, in half a line of the cache
-    double fresh
-    double interval
-    double rate
-    double weight
-
-
-cdef struct Candidate:
-    double most
-    double weight
-    double rate
-    double fresh
-    int32_t row
-
-
-cdef int by_most(const void* one, const void* other) noexcept nogil:
-    cdef double first = (<const Candidate*>one).most, second = (<const Candidate*>other).most
-    return -1 if first > second else 1 if first < second else 0
-
-
 # ---- the loop -------------------------------------------------------------------------------------------------------
 
 
@@ -98,27 +89,32 @@ cdef class Loop:
     """Crawlers, servers and documents of one world, from its beginning on."""
 
     cdef const int64_t[::1] starts
-    cdef const double[::1] transfer_s, politeness_s
+    cdef const double[::1] transfer_s
     cdef double[:, ::1] table
     cdef Page* pages
     cdef double service_s, clock
     cdef bint sends
     cdef int64_t budget
-    cdef Heap free, waiting, ready, documents
-    cdef double[::1] allowed, nominal, slot
+    cdef Heap free, ready, documents
+    cdef Queue waiting
+    cdef Py_ssize_t count
+    cdef Room servers_room
+    cdef Server* servers
     cdef readonly object fresh_s, seen
+    # visits that are booked
+    cdef Py_ssize_t most_booked
+    cdef Room bookings_room
+    cdef Booking* bookings
+    cdef int32_t[::1] order, ends
     # the plan
     cdef int kind
     cdef double base, slots_per_s
     cdef int64_t made, slack
     cdef const int32_t[::1] table_page
     cdef const double[::1] table_due
-    cdef int64_t[::1] head, tail
-    cdef Entries due
-    cdef int64_t[::1] first_due
-    cdef Candidate* candidates
-    cdef double[::1] scratch, block_end
-    cdef int64_t[::1] block_left, chosen
+    cdef Room due_room
+    cdef Entry* due
+    cdef Values values
     # drawn changes
     cdef bint draws
     cdef uint64_t seed
@@ -129,29 +125,32 @@ cdef class Loop:
     cdef double counted_to
     cdef readonly double fresh_weight, fresh_area
 
-    def __init__(self, starts, weight, rate, age_s, transfer_s, politeness_s, int crawlers, double service_s):
-        cdef int crawler
-        servers = len(starts) - 1
+    def __init__(
+        self, starts, weight, rate, age_s, transfer_s, const double[::1] politeness_s, int crawlers, double service_s,
+        Py_ssize_t most_booked,
+    ):
+        cdef Py_ssize_t at
+        self.count = len(starts) - 1
         self.starts = starts
         table = np.empty((max(1, len(rate)), 4))
         self.table = table
         self.pages = <Page*>&self.table[0, 0]
         table[: len(rate)] = np.stack((-np.asarray(age_s), np.full(len(rate), np.inf), rate, weight), axis=1)
         self.fresh_s = table[: len(rate), 0]
-        self.transfer_s, self.politeness_s, self.service_s = transfer_s, politeness_s, service_s
+        self.transfer_s, self.service_s = transfer_s, service_s
         self.sends = bool(np.any(transfer_s))
-        self.free, self.waiting, self.ready = Heap(crawlers), Heap(servers), Heap(servers)
+        self.free, self.waiting, self.ready = Heap(crawlers), Queue(self.count), Heap(self.count)
         self.documents = Heap(0)
-        for crawler in range(crawlers):
-            self.free.push(0.0, crawler)
-        self.allowed = np.full(servers, -np.inf)
+        for at in range(crawlers):
+            self.free.push(0.0, <int32_t>at)
+        self.servers_room = Room(self.count, sizeof(Server))
+        self.servers = <Server*>self.servers_room.at
+        for at in range(self.count):
+            self.servers[at].allowed, self.servers[at].politeness = -INFINITY, politeness_s[at]
+        self.most_booked, self.bookings_room = most_booked, Room(most_booked, sizeof(Booking))
+        self.bookings = <Booking*>self.bookings_room.at
+        self.order, self.ends = np.empty(most_booked, dtype=np.int32), np.empty(self.count + 1, dtype=np.int32)
         self.clock, self.budget, self.draws = 0.0, 0, False
-
-    def __cinit__(self):
-        self.candidates = NULL
-
-    def __dealloc__(self):
-        PyMem_Free(self.candidates)
 
     def draw_changes(self, process, stale, uint64_t seed, double smallest, double exponent, double jitter):
         """Documents are modified from now on; `process` is the kind of each, `stale` whose copy is so already."""
@@ -170,88 +169,153 @@ cdef class Loop:
             if process[page] != STILL:
                 self.documents.push(self.gap(page), page)
 
-    def follow_timetable(self, double now, head, tail, const int32_t[::1] page, const double[::1] due):
-        """Visits of each server from `head` to `tail`; `due` counts from now."""
+    def follow_timetable(
+        self, double now, const int64_t[::1] starts, const int32_t[::1] page, const double[::1] due
+    ):
+        """Visits of each server, between two of `starts`; `due` counts from now."""
+        cdef Py_ssize_t at
         self.kind, self.base, self.table_page, self.table_due = TIMETABLE, now, page, due
         self.slots_per_s = 0.0
-        self.head, self.tail = np.array(head), np.array(tail)
+        for at in range(self.count):
+            self.servers[at].head, self.servers[at].tail = starts[at], starts[at + 1]
         self.begin(now)
 
     def follow_intervals(self, double now, const double[::1] interval, due, slot, offset):
         """`due` counts from now; pages that are never due are left out."""
-        cdef Py_ssize_t server, page, size
+        cdef Py_ssize_t at, page, size
         cdef Entry* heap
         cdef double[::1] first = now + np.asarray(due)
-        self.kind = INTERVALS
         rooms = (np.diff(self.starts) + 2 * (CHILDREN - 1)) // CHILDREN * CHILDREN  # from line to line
-        self.first_due = np.concatenate(([0], np.cumsum(rooms))) + CHILDREN - 1
-        self.due = Entries(CHILDREN + int(rooms.sum()))
-        self.tail = np.zeros(len(slot), dtype=np.int64)
-        for server in range(self.tail.shape[0]):
-            heap, size = self.due.at + self.first_due[server], 0
-            for page in range(self.starts[server], self.starts[server + 1]):
+        cdef int64_t[::1] begins = np.concatenate(([0], np.cumsum(rooms))) + CHILDREN - 1
+        self.kind = INTERVALS
+        self.due_room = Room(CHILDREN + int(rooms.sum()), sizeof(Entry))
+        self.due = <Entry*>self.due_room.at
+        for at in range(self.count):
+            self.servers[at].due = begins[at]
+            heap, size = self.due + begins[at], 0
+            for page in range(self.starts[at], self.starts[at + 1]):
                 self.pages[page].interval = interval[page]
                 if interval[page] < INFINITY and first[page] < INFINITY:
                     heap[size].key, heap[size].number = first[page], <int32_t>page
                     size += 1
             heapify(heap, size)
-            self.tail[server] = size
+            self.servers[at].tail = size
         self.take_slots(now, slot, offset)
 
-    def follow_values(self, double now, bint by_divergence, of_use, slot, offset):
+    def follow_values(self, double now, bint by_divergence, const int64_t[::1] of_use, slot, offset):
         """`of_use` counts the pages of each server that are worth a visit."""
-        servers, widest = len(slot), int(np.diff(self.starts).max())
-        self.kind = DIVERGENCE if by_divergence else FRESHNESS
-        self.tail = np.array(of_use, dtype=np.int64)
-        PyMem_Free(self.candidates)
-        self.candidates = <Candidate*>PyMem_Malloc(self.table.shape[0] * sizeof(Candidate))
-        if self.candidates == NULL:
-            raise MemoryError
-        self.scratch = np.empty(max(1, widest))
-        self.block_end, self.block_left = np.full(servers, -np.inf), np.zeros(servers, dtype=np.int64)
-        self.chosen = np.zeros(servers, dtype=np.int64)
+        cdef Py_ssize_t at, page
+        cdef double latest
+        cdef bint surely
+        cdef Page* it
+        self.kind = VALUES
+        self.values = Values(by_divergence, self.table.shape[0], self.count, int(np.diff(self.starts).max()))
+        self.values.pages = self.pages
+        for at in range(self.count):
+            latest, surely = -INFINITY, False
+            for page in range(self.starts[at], self.starts[at + 1]):
+                it = &self.pages[page]
+                latest = max(latest, it.fresh)
+                surely |= LEAST < it.weight and it.weight < MOST and LEAST < it.rate and it.rate < MOST
+            self.servers[at].tail, self.servers[at].latest = of_use[at], latest if surely else INFINITY
         self.take_slots(now, slot, offset)
 
-    def take_slots(self, double now, slot, offset):
+    cdef take_slots(self, double now, const double[::1] slot, const double[::1] offset):
         """A plan without a timetable uses every slot of a server; the first is `offset` from now."""
-        self.slot, self.base = np.array(slot), now
-        self.nominal = now + np.asarray(offset)
-        used = np.asarray(self.slot)[np.asarray(self.tail) > 0]
-        self.slots_per_s, self.slack = float((1.0 / used).sum()), len(used)
+        cdef Py_ssize_t at
+        cdef uint8_t[::1] used = np.empty(self.count, dtype=np.uint8)
+        for at in range(self.count):
+            self.servers[at].slot, self.servers[at].nominal = slot[at], now + offset[at]
+            used[at] = self.servers[at].tail > 0
+        used_s = np.asarray(slot)[np.asarray(used, dtype=np.bool_)]
+        self.base, self.slots_per_s, self.slack = now, float((1.0 / used_s).sum()), len(used_s)
         self.begin(now)
 
-    def begin(self, double now):
-        cdef Py_ssize_t server
+    cdef begin(self, double now):
+        cdef Py_ssize_t at
         self.clock, self.made = max(self.clock, now), 0
-        self.waiting.size = self.ready.size = 0
-        for server in range(self.allowed.shape[0]):
-            self.offer(server)
+        self.waiting.clear()
+        self.ready.size = 0
+        for at in range(self.count):
+            self.offer(<int32_t>at)
 
     def grant(self, int64_t budget):
         """So many visits may be made from now on."""
         self.budget = budget
 
-    def run(self, double until, int32_t[::1] page, double[::1] time, double[::1] late, double[::1] before):
-        """Go on up to a time, or until the columns are full; return how many visits were made."""
-        cdef Py_ssize_t made = 0, room = page.shape[0]
-        cdef int32_t row
-        cdef double now
+    def run(
+        self, double until, bint in_order,
+        int32_t[::1] page, double[::1] time, double[::1] late, double[::1] before,
+    ):
+        """Go on up to a time, or until the columns are full; return how many visits were made.
+
+        They are in the order in which they were made, or in any that keeps those of each server in theirs.
+        """
+        cdef Py_ssize_t made = 0, room = page.shape[0], booked, at, place
+        cdef Booking* it
+        cdef bint sorts
         with nogil:
             while made < room:
-                now = self.next_assignment(until)
-                if now >= until:
+                booked = self.book(until, min(room - made, self.most_booked))
+                if booked < 0:
                     break
-                self.clock = now
-                self.modify(now)
-                row = self.assign(now, &late[made], &before[made])
-                if row >= 0:
-                    page[made] = row
-                    time[made] = now
-                    made += 1
+                sorts = booked > SPARSE * self.count
+                if sorts:
+                    self.sort_by_server(booked)
+                for at in range(booked):
+                    place = self.in_turn(at, booked) if sorts else at
+                    it = &self.bookings[place]
+                    if not self.choose(it):
+                        with gil:
+                            raise RuntimeError("a visit was booked that is worth nothing")
+                    place = made + (place if in_order else at)
+                    page[place], time[place], late[place] = it.row, it.time, max(0.0, it.time - it.due)
+                    before[place] = self.pages[it.row].fresh
+                    self.refresh(it.row, it.time)
+                made += booked
             if made < room:
                 self.clock = max(self.clock, until)
                 self.modify(until)
         return made
+
+    cdef Py_ssize_t book(self, double until, Py_ssize_t most) noexcept nogil:
+        """Settle when the next visits are, and to which servers; return how many, or -1 if there are none."""
+        cdef Py_ssize_t booked = 0
+        cdef bint at_once
+        cdef double now
+        while booked < most:
+            now = self.next_assignment(until)
+            if now >= until:
+                return booked if booked else -1
+            at_once = self.depends_on_page(now)
+            if at_once and booked:
+                break  # what is booked goes first
+            self.clock = now
+            self.modify(now)
+            booked += self.assign(now, at_once, &self.bookings[booked])
+            if at_once:
+                break
+        return booked
+
+    cdef void sort_by_server(self, Py_ssize_t booked) noexcept nogil:
+        """Bookings of one server stay in their order."""
+        cdef Py_ssize_t at
+        cdef int32_t* ends = &self.ends[0]
+        for at in range(self.count + 1):
+            ends[at] = 0
+        for at in range(booked):
+            ends[self.bookings[at].server + 1] += 1
+        for at in range(self.count):
+            ends[at + 1] += ends[at]
+        for at in range(booked):
+            self.order[ends[self.bookings[at].server]] = <int32_t>at
+            ends[self.bookings[at].server] += 1
+
+    cdef inline Py_ssize_t in_turn(self, Py_ssize_t at, Py_ssize_t booked) noexcept nogil:
+        """Where the next booking by server is; memory is asked for a later one."""
+        if at + AHEAD < booked:
+            ask_for(&self.bookings[self.order[at + AHEAD]])
+        return self.order[at]
 
     # ---- crawler free, scheduler ready
 
@@ -265,9 +329,7 @@ cdef class Loop:
                 turn = max(now, min(self.ready.heap[0].key, self.behind_at()))
                 if turn == now:
                     return now
-            if self.waiting.size:
-                turn = min(turn, self.waiting.heap[0].key)
-            now = turn
+            now = min(turn, self.waiting.first().key)
         return INFINITY
 
     cdef inline double behind_at(self) noexcept nogil:
@@ -275,144 +337,82 @@ cdef class Loop:
         return self.base + (self.made + self.slack) / self.slots_per_s if self.slots_per_s > 0 else INFINITY
 
     cdef void wake(self, double now) noexcept nogil:
+        cdef Entry* first = self.waiting.first()
         cdef int32_t server
-        while self.waiting.size and self.waiting.heap[0].key <= now:
-            server = self.waiting.heap[0].number
-            self.waiting.drop_first()
+        while first.key <= now:
+            server = first.number
+            self.waiting.drop(first)
+            first = self.waiting.first()
+            ask_for(&self.servers[first.number])
             if self.kind == TIMETABLE:
-                self.ready.push(self.base + self.table_due[self.head[server]], server)
+                self.ready.push(self.base + self.table_due[self.servers[server].head], server)
             else:
-                self.ready.push(self.nominal[server], server)
+                self.ready.push(self.servers[server].nominal, server)
 
-    cdef void offer(self, Py_ssize_t server) noexcept nogil:
-        cdef double at = self.allowed[server]
+    cdef void offer(self, int32_t server) noexcept nogil:
+        cdef Server* it = &self.servers[server]
+        cdef double at = it.allowed
         if self.kind == TIMETABLE:
-            if self.head[server] == self.tail[server]:
+            if it.head == it.tail:
                 return
-            at = max(at, self.base + self.table_due[self.head[server]])
-        elif self.tail[server] == 0 or self.slot[server] == INFINITY:
+            at = max(at, self.base + self.table_due[it.head])
+        elif it.tail == 0 or it.slot == INFINITY:
             return
-        self.waiting.push(at, <int32_t>server)
+        self.waiting.push(at, server)
 
-    cdef int32_t assign(self, double now, double* late, double* before) noexcept nogil:
-        """The most overdue server gets a visit; -1 if none of its pages is worth one."""
-        cdef int32_t server = self.ready.heap[0].number, row
-        cdef double due = self.ready.heap[0].key, transfer_s
-        self.ready.drop_first()
+    cdef inline bint depends_on_page(self, double now) noexcept nogil:
+        """Whether what follows depends on which page the next visit is to."""
         if self.kind == TIMETABLE:
-            row = self.table_page[self.head[server]]
-            self.head[server] += 1
-        elif self.kind == INTERVALS:
-            row = self.due_first(server, now, &due)
-            self.nominal[server] += self.slot[server]
+            return self.draws
+        if self.draws or self.sends:
+            return True
+        return self.kind == VALUES and not now - self.servers[self.ready.heap[0].number].latest >= SURELY_S
+
+    cdef bint assign(self, double now, bint at_once, Booking* booking) noexcept nogil:
+        """The most overdue server gets a visit; false if none of its pages is worth one."""
+        cdef int32_t server = self.ready.heap[0].number
+        cdef Server* it = &self.servers[server]
+        cdef double transfer_s = 0.0
+        cdef Py_ssize_t at
+        booking.time, booking.due, booking.server, booking.row = now, self.ready.heap[0].key, server, NOT_CHOSEN
+        self.ready.drop_first()
+        for at in range(min(1 + CHILDREN, self.ready.size)):
+            ask_for(&self.servers[self.ready.heap[at].number])
+        if self.kind == TIMETABLE:
+            booking.row = self.table_page[it.head]
+            it.head += 1
         else:
-            row = self.most_valuable(server, now)
-            self.nominal[server] += self.slot[server]
-        if row >= 0:
-            transfer_s = self.transfer_s[row] if self.sends else 0.0
-            self.free.first_becomes(now + max(self.service_s, transfer_s))
-            self.allowed[server] = rested(now, max(self.politeness_s[server], transfer_s))
-            late[0], before[0] = max(0.0, now - due), self.pages[row].fresh
-            self.budget -= 1
-            self.made += 1
-            self.refresh(row, now)
+            it.nominal += it.slot
+            if at_once and not self.choose(booking):
+                self.offer(server)
+                return False
+        if self.sends:
+            transfer_s = self.transfer_s[booking.row]
+        self.free.first_becomes(now + max(self.service_s, transfer_s))
+        it.allowed = rested(now, max(it.politeness, transfer_s))
+        it.latest = max(it.latest, now)
+        self.budget -= 1
+        self.made += 1
         self.offer(server)
-        return row
+        return True
 
-    cdef int32_t due_first(self, int32_t server, double now, double* due) noexcept nogil:
-        """The page that is due first."""
-        cdef Entry* heap = self.due.at + self.first_due[server]
-        cdef int32_t row = heap[0].number
-        self.ask_ahead(self.ready.heap, self.ready.size)
-        self.ask_ahead(self.waiting.heap, self.waiting.size)
-        due[0] = heap[0].key
-        heap[0].key = now + self.pages[row].interval
-        sink(heap, self.tail[server], 0)
-        return row
-
-    cdef inline void ask_ahead(self, Entry* servers, Py_ssize_t size) noexcept nogil:
-        """Ask memory for what the next servers' visits will look at first: most of it is in no cache."""
+    cdef inline bint choose(self, Booking* booking) noexcept nogil:
+        """Whichever page of the server is due first, or is worth most; false if none is worth a visit."""
+        cdef int32_t server = booking.server
+        cdef Server* it = &self.servers[server]
         cdef Entry* heap
-        cdef Py_ssize_t place, child
-        for place in range(min(1 + CHILDREN, size)):
-            heap = self.due.at + self.first_due[servers[place].number]
-            if place == 0:
-                ask_for(&self.pages[heap[0].number])
-                for child in range(1, 1 + CHILDREN):
-                    ask_for(heap + CHILDREN * child + 1)
-            else:
-                ask_for(heap)
-                ask_for(heap + 1)
-
-    # ---- by value: only pages that can become the most valuable within a block of slots are looked at
-
-    cdef inline double worth(self, double weight, double rate, double age) noexcept nogil:
-        """What a visit is worth; `ByValue.of` has the formulas."""
-        cdef double u
-        if rate <= 0.0 or rate == INFINITY:
-            return 0.0
-        if age < 0.0:
-            age = 0.0
-        if self.kind == DIVERGENCE:
-            return weight * rate * (age * age) / 2
-        u = rate * age
-        if u < 0.02:
-            u = u * u * (1.0 / 2 - u * (1.0 / 3 - u * (1.0 / 8 - u * (1.0 / 30 - u * (1.0 / 144 - u / 840)))))
-        elif u == INFINITY:
-            u = 1.0
-        else:
-            u = 1.0 - (1.0 + u) * exp(-u)
-        return weight / rate * u
-
-    cdef int32_t most_valuable(self, int32_t server, double now) noexcept nogil:
-        cdef int64_t at, place = -1
-        cdef int32_t best = -1
-        cdef double worth, most = 0.0
-        cdef Candidate* it
-        if self.block_left[server] == 0 or now > self.block_end[server]:
-            self.begin_block(server, now)
-        self.block_left[server] -= 1
-        for at in range(self.starts[server], self.starts[server] + self.chosen[server]):
-            it = &self.candidates[at]
-            if it.most < most:
-                break
-            worth = self.worth(it.weight, it.rate, now - it.fresh)
-            if worth > most or (worth == most and it.row < best):
-                most, best, place = worth, it.row, at
-        if best >= 0:
-            self.candidates[place].fresh = now
-        return best
-
-    cdef void begin_block(self, int32_t server, double now) noexcept nogil:
-        """Choose whom to look at in the next `length` slots.
-
-        Values only grow until a visit, and fewer than `length` pages are visited before the last slot: so one of the
-        `length` most valuable now is still there, and who cannot be worth as much at the end of the block is out. Who
-        can be worth most then is looked at first, and the others only until nobody can be worth more.
-        """
-        cdef int64_t row, a = self.starts[server], pages = self.starts[server + 1] - a, chosen = 0
-        cdef int64_t length = max(<int64_t>SHORTEST_BLOCK, <int64_t>sqrt(<double>pages))
-        cdef double threshold = -1.0, end, most
-        cdef Page* page
-        cdef Candidate* it
-        end = now + length * self.slot[server]
-        self.block_left[server], self.block_end[server] = length, end
-        if pages > 2 * length:
-            for row in range(a, a + pages):
-                page = &self.pages[row]
-                self.scratch[row - a] = self.worth(page.weight, page.rate, now - page.fresh)
-            threshold = kth_largest(&self.scratch[0], pages, length) * (1.0 - 1e-9)
-        for row in range(a, a + pages):
-            page = &self.pages[row]
-            most = self.worth(page.weight, page.rate, end - page.fresh)
-            if most >= threshold:
-                it = &self.candidates[a + chosen]
-                it.most = most * (1.0 + 1e-9)
-                it.weight, it.rate, it.fresh, it.row = page.weight, page.rate, page.fresh, <int32_t>row
-                chosen += 1
-        self.chosen[server] = chosen
-        if chosen > 1:
-            qsort(&self.candidates[a], <size_t>chosen, sizeof(Candidate), &by_most)
+        if booking.row != NOT_CHOSEN:
+            return True
+        if self.kind == VALUES:
+            booking.row = self.values.most_valuable(
+                server, self.starts[server], self.starts[server + 1], it.slot, booking.time
+            )
+            return booking.row != NOT_CHOSEN
+        heap = self.due + it.due
+        booking.row, booking.due = heap[0].number, heap[0].key
+        heap[0].key = booking.time + self.pages[booking.row].interval
+        sink(heap, it.tail, 0)
+        return True
 
     # ---- document modified
 

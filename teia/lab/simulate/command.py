@@ -131,10 +131,10 @@ def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
 
 
 @contextmanager
-def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits]:
+def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits | None]:
     """Where visits go: nowhere, or into a file; of several policies each has its own, with its name in the file's."""
     if asked.visits is None:
-        yield lambda _: None
+        yield None
         return
     path = asked.visits.with_stem(f"{asked.visits.stem}-{policy.name}") if several else asked.visits
     try:

@@ -23,7 +23,11 @@ except ImportError:
     Loop = None  # type: ignore[assignment,misc]
 
 IS_COMPILED = Loop is not None
-VISITS_AT_ONCE = 1 << 18
+
+BOOKED_PER_SERVER = 192
+LEAST_BOOKED, MOST_BOOKED = 1 << 16, 1 << 22
+"""Visits are booked so many at a time, and then carried out server by server: the more, the less memory is waited for,
+and the more of it is taken, 28 octets a visit."""
 
 
 class CompiledTimeline:
@@ -31,6 +35,7 @@ class CompiledTimeline:
 
     def __init__(self, world: World, modifications: Modifications | None = None) -> None:
         self._world = world
+        self._at_once = min(max(LEAST_BOOKED, BOOKED_PER_SERVER * world.servers), MOST_BOOKED)
         self._loop = Loop(
             world.starts,
             world.weight,
@@ -40,6 +45,7 @@ class CompiledTimeline:
             world.politeness_s,
             world.crawlers.count,
             1.0 / world.crawlers.pages_per_s,
+            self._at_once,
         )
         if modifications is not None:
             self._loop.draw_changes(
@@ -70,7 +76,7 @@ class CompiledTimeline:
     def follow(self, plan: Plan, now_s: float) -> None:
         if isinstance(plan, Timetable):
             page = plan.page.astype(np.int32, copy=False)
-            self._loop.follow_timetable(now_s, plan.starts[:-1], plan.starts[1:], page, plan.due_s)
+            self._loop.follow_timetable(now_s, plan.starts, page, plan.due_s)
         elif isinstance(plan, Intervals):
             self._loop.follow_intervals(now_s, plan.interval_s, plan.due_s, plan.slot_s, slot_offsets(plan))
         else:
@@ -81,14 +87,14 @@ class CompiledTimeline:
     def grant(self, visits: int, now_s: float) -> None:  # noqa: ARG002  # the loop is never ahead of the clock
         self._loop.grant(visits)
 
-    def run(self, until_s: float) -> Visits:
+    def run(self, until_s: float, *, in_order: bool = True) -> Visits:
         parts: list[Visits] = []
         while True:
-            page = np.empty(VISITS_AT_ONCE, dtype=np.int32)
-            time_s, late_s, before_s = (np.empty(VISITS_AT_ONCE) for _ in range(3))
-            made = self._loop.run(until_s, page, time_s, late_s, before_s)
+            page = np.empty(self._at_once, dtype=np.int32)
+            time_s, late_s, before_s = (np.empty(self._at_once) for _ in range(3))
+            made = self._loop.run(until_s, in_order, page, time_s, late_s, before_s)
             parts.append(Visits(page[:made], time_s[:made], late_s[:made], before_s[:made]))
-            if made < VISITS_AT_ONCE:
+            if made < self._at_once:
                 break
         return Visits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 

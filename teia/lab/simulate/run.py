@@ -113,7 +113,7 @@ def simulate(
     setting: Setting,
     clock: Clock,
     *,
-    take: TakeVisits = lambda _: None,
+    take: TakeVisits | None = None,
     reached: Reached = lambda _: None,
     timeline: MakeTimeline = timeline_of,
 ) -> Outcome:
@@ -134,7 +134,7 @@ class _Simulation:
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
         self._looks_s = set(_multiples(setting.look_s, setting.length_s))
 
-    def go(self, take: TakeVisits, reached: Reached) -> Outcome:
+    def go(self, take: TakeVisits | None, reached: Reached) -> Outcome:
         if self._looks_s:
             self._look(0.0)
         for begin_s, end_s in self._pieces():
@@ -143,7 +143,9 @@ class _Simulation:
                 self._timeline.grant(WITHOUT_LIMIT if budget is None else budget, begin_s)
             if self._ends_now(begin_s):
                 self._plan_anew(begin_s)
-            take(self._go_on(begin_s, end_s))
+            visits = self._go_on(begin_s, end_s, in_order=take is not None)
+            if take is not None:
+                take(visits)
             reached(end_s / self._setting.length_s)
             if end_s in self._looks_s:
                 self._look(end_s)
@@ -151,10 +153,10 @@ class _Simulation:
             self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._setting.length_s
         return self._outcome
 
-    def _go_on(self, begin_s: float, end_s: float) -> Visits:
+    def _go_on(self, begin_s: float, end_s: float, *, in_order: bool) -> Visits:
         """From one mark to the next: visits, and what they came to."""
         outcome, began_s = self._outcome, self._clock.ticks_s()
-        visits = self._timeline.run(end_s)
+        visits = self._timeline.run(end_s, in_order=in_order)
         outcome.visits += len(visits.page)
         outcome.late.add(visits.late_s)
         outcome.add(begin_s, end_s, *staleness_between(self._world, self._timeline.fresh_s, visits, begin_s, end_s))

@@ -47,7 +47,7 @@ class Event(IntEnum):
 
 
 class Visits(NamedTuple):
-    """Visits in the order in which they were made; `page` are places in the world's columns.
+    """Visits in the order in which they were made, or at least those of each server; `page` are the world's rows.
 
     `before_s` is when the copy had last been fresh: with it what a gap cost is known without looking for its beginning.
     """
@@ -83,8 +83,8 @@ class Timeline(Protocol):
     def grant(self, visits: int, now_s: float) -> None:
         """So many visits may be made from now on."""
 
-    def run(self, until_s: float) -> Visits:
-        """Go on; the visits since, all before `until_s`."""
+    def run(self, until_s: float, *, in_order: bool = True) -> Visits:
+        """Go on; the visits since, all before `until_s`. Only those of one server need be in order if not all must."""
 
 
 def transfer_s(world: World) -> Floats:
@@ -157,7 +157,7 @@ class PlainTimeline:
         self._granted = visits
         self._wake_at(now_s)
 
-    def run(self, until_s: float) -> Visits:
+    def run(self, until_s: float, *, in_order: bool = True) -> Visits:  # noqa: ARG002  # they come in order anyway
         self._made = []
         self._push(until_s, Event.STATISTICS, 0)
         while True:
