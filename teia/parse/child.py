@@ -44,10 +44,17 @@ def die_with_parent(parent: int) -> None:
 
 
 def load_job(name: str) -> Job:
-    """Import `module:function`."""
+    """Import `module:function`; a function `prepare` of the module is called once, before any child is forked."""
     module, _, function = name.partition(":")
-    job: Job = getattr(importlib.import_module(module), function)
+    imported = importlib.import_module(module)
+    prepare: Callable[[], None] = getattr(imported, "prepare", _nothing)
+    prepare()
+    job: Job = getattr(imported, function)
     return job
+
+
+def _nothing() -> None:
+    """Nothing to prepare."""
 
 
 def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:

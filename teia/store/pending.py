@@ -2,6 +2,7 @@
 
 DuckDB and Arrow take a third of a second to load, which is more than a small crawl needs for all its commits. SQLite is
 there already. It answers the SQL that both understand: times as `epoch(started)`, CAST, windows, `least`, `greatest`.
+Only the columns that such questions are about are there.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import chain
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
-from teia.store.fetchlog import FetchRow, LogPart, Rows
+from teia.store.fetchlog import LogPart, Rows
+
+COLUMNS = ("started", "ended", "url", "host", "site", "kind", "address", "run", "rest_s")
 
 
 class PendingLog:
@@ -23,10 +28,9 @@ class PendingLog:
         self._db.create_function("epoch", 1, lambda value: value, deterministic=True)
         self._db.create_function("least", -1, _least, deterministic=True)
         self._db.create_function("greatest", -1, _greatest, deterministic=True)
-        names = FetchRow._fields
-        self._db.execute(f"CREATE TABLE fetches ({', '.join(names)})")
-        places = ", ".join("?" * len(names))
-        rows = (row for part in parts for row in part.pending)
+        self._db.execute(f"CREATE TABLE fetches ({', '.join(COLUMNS)})")
+        places = ", ".join("?" * len(COLUMNS))
+        rows = map(attrgetter(*COLUMNS), chain.from_iterable(part.pending for part in parts))
         self._db.executemany(f"INSERT INTO fetches VALUES ({places})", rows)  # noqa: S608  # our own names
 
     def query(self, sql: str, max_rows: int = 10_000) -> Rows:
