@@ -1,8 +1,9 @@
 """What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--write FILE.md]` (C7).
 
-Four Squids run beside each other on the same machine: one without a helper, and three whose helper announces to a crawl
+Five Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
 that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
-reads). They are asked in turns, so that what else the machine does strikes all alike, and what is told is ratios.
+reads), and one whose log daemon announces what was answered, to a crawl that listens. They are asked in turns, so that
+what else the machine does strikes all alike, and what is told is ratios.
 
     mixed      200 requests/s at even distances, whether or not earlier ones were answered; 4 in 10 are for pages
                that are not in the cache, and their server takes 20 ms. Times count from when a request should begin
@@ -41,7 +42,7 @@ ORIGIN, NAME = "127.77.195.1", "origin.test"
 RATE, CONNECTIONS = 200, 24
 PAGES, MISSES, MISS_S = 200, 0.4, 0.02
 BODY = b"<p>" + b"words and more words. " * 230
-VARIANTS = ("without", "listening", "stopped", "slow")
+VARIANTS = ("without", "listening", "stopped", "slow", "logged")
 
 LUA = """
 local n = 0
@@ -167,26 +168,32 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
     return found["answers"] / found["seconds"], found["answers"]
 
 
-# ---- the four Squids ------------------------------------------------------------------------------------------------
+# ---- the five Squids ------------------------------------------------------------------------------------------------
 
 
-def listen(ear: Ear, heard: list[int], over: threading.Event) -> None:
+def listen(ear: Ear, heard: list[int], place: int, over: threading.Event) -> None:
     """What a crawl does with what it hears, as far as Squid can tell: it reads it."""
     while not over.wait(0.02):
-        heard[0] += sum(len(each.urls) for each in ear.hear())
+        heard[place] += sum(len(each.urls) for each in ear.hear())
 
 
 @contextmanager
-def four_squids() -> Iterator[tuple[dict[str, Squid], list[int]]]:
-    heard, over = [0], threading.Event()
+def five_squids() -> Iterator[tuple[dict[str, Squid], list[int]]]:
+    heard, over = [0, 0], threading.Event()
     with ExitStack() as stack:
         names = {NAME: ORIGIN}
-        squids = {name: stack.enter_context(squid_process(names, helper=name != "without")) for name in VARIANTS}
-        ear = Ear(squids["listening"].socket)
-        stack.callback(ear.close)
-        reader = threading.Thread(target=listen, args=(ear, heard, over))
-        reader.start()
-        stack.callback(reader.join)
+        squids = {
+            name: stack.enter_context(
+                squid_process(names, helper=name not in {"without", "logged"}, logs=name == "logged")
+            )
+            for name in VARIANTS
+        }
+        for place, name in enumerate(("listening", "logged")):
+            ear = Ear(squids[name].socket)
+            stack.callback(ear.close)
+            reader = threading.Thread(target=listen, args=(ear, heard, place, over))
+            reader.start()
+            stack.callback(reader.join)
         stack.callback(over.set)
         full = Ear(squids["slow"].socket)
         stack.callback(full.close)
@@ -200,14 +207,15 @@ def four_squids() -> Iterator[tuple[dict[str, Squid], list[int]]]:
 
 
 def cpu_s(pid: int) -> tuple[float, float]:
-    """Processor time so far of a Squid, and of its helpers."""
-    spent: dict[bool, float] = {True: 0.0, False: 0.0}
+    """Processor time so far of a Squid, and of its helpers with the processes that these started."""
+    parents, spent = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             values = (folder / "stat").read_text().rpartition(")")[2].split()
-            if pid in (int(folder.name), int(values[1])):
-                spent[int(folder.name) == pid] += (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
-    return spent[True], spent[False]
+            parents[int(folder.name)] = int(values[1])
+            spent[int(folder.name)] = (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+    helpers = [each for each, parent in parents.items() if pid in (parent, parents.get(parent))]
+    return spent[pid], sum(spent[each] for each in helpers)
 
 
 def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str, list[float]]]:
@@ -216,7 +224,7 @@ def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str
         raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
     chance, numbers = random.Random(1), defaultdict(lambda: defaultdict(list))
     fresh = iter(range(10**9))
-    with origin() as port, four_squids() as (squids, heard):
+    with origin() as port, five_squids() as (squids, heard):
         base = f"http://{NAME}:{port}"
         for squid in squids.values():
             pages = [f"{base}/hit/{page}" for page in range(PAGES)]
@@ -237,7 +245,7 @@ def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str
                 numbers["saturated 1/s"][name].append(rate)
                 for what, after_s, then_s in zip(("Squid", "helper"), cpu_s(squids[name].pid), before_s, strict=True):
                     numbers[f"saturated, {what}'s processor us"][name].append(1e6 * (after_s - then_s) / answers)
-        if not heard[0]:
+        if not all(heard):
             raise SystemExit("nothing was announced; the helper does not work")
     return {what: dict(of) for what, of in numbers.items()}
 
@@ -256,7 +264,7 @@ def ratios(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, di
 
 def table(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     found = ratios(numbers)
-    lines = ["| measure | without | " + " | ".join(VARIANTS[1:]) + " |", "|---|---|---|---|---|"]
+    lines = ["| measure | without | " + " | ".join(VARIANTS[1:]) + " |", "|---" * (1 + len(VARIANTS)) + "|"]
     for what, of in numbers.items():
         plain = f"{statistics.median(of['without']):,.3g}"
         shown = [

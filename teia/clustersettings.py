@@ -52,4 +52,7 @@ class BalanceSettings:
         "who takes part in a transfer",
         choices=("one-to-one", "one-to-many", "many-to-many"),
     )
+    split_urls: int = setting(
+        10_000_000, "a cell that knows more URLs is split; 0: only when somebody says so", at_least=0
+    )
     every_s: float = setting(60.0, "time between two decisions; each costs a hand-over", unit="s", at_least=0.1)

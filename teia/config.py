@@ -117,6 +117,9 @@ class CourtesySettings:
     host_delays: tuple[str, ...] = setting(
         (), "hosts that rest longer than delay_s, like www.example.org=20, in seconds"
     )
+    agreed_delays: tuple[str, ...] = setting(
+        (), "hosts that rest less than delay_s and who of their owners agreed to it: www.example.org=2 Ana Souza"
+    )
     paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
     user_agent: str = setting(
@@ -134,6 +137,7 @@ class LimitSettings:
     pages: int = setting(0, "pages stored before the crawl stops; 0: as many as there are", at_least=0)
     seconds: float = setting(0.0, "time before the crawl stops; 0: as long as it takes", unit="s", at_least=0)
     pages_per_host: int = setting(1_000_000, "requests to one host", at_least=1)
+    host_budgets: tuple[str, ...] = setting((), "hosts with a number of their own instead: www.example.org=500")
     pages_per_site: int = setting(2_000_000, "requests to one registered domain", at_least=1)
     bytes_per_host: int = setting(50 * 2**30, "received from one host", unit="bytes", at_least=1024)
     bytes_per_site: int = setting(100 * 2**30, "received from one registered domain", unit="bytes", at_least=1024)
@@ -279,6 +283,9 @@ class SignalsSettings:
     )
     new_pages: bool = setting(True, "whether announced pages that are not known are collected")
     indexnow: bool = setting(False, "whether `teia serve` takes pings of sites whose pages changed (IndexNow)")
+    websub: str = setting(
+        "", "public address of `teia serve`, where hubs tell of changed feeds (WebSub); empty: they are not asked to"
+    )
     queries: bool = setting(False, "whether announced URLs with a query are taken; they may tell of a person")
 
 

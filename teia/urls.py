@@ -317,14 +317,33 @@ def cell_starts(cells: int) -> tuple[int, ...]:
     return tuple(cell * SLOTS // cells for cell in range(cells))
 
 
+@lru_cache(maxsize=64)
+def cell_table(starts: tuple[int, ...]) -> tuple[int, ...]:
+    """The number of the cell that each slot belongs to, given the first slot of each cell by its number.
+
+    A cell reaches to where the next one begins. One that was split off another has a number of its own, so the numbers
+    need not be in the order of the slots.
+    """
+    order = sorted(range(len(starts)), key=starts.__getitem__)
+    sorted_starts = [starts[number] for number in order]
+    return tuple(order[bisect_right(sorted_starts, slot) - 1] for slot in range(SLOTS))
+
+
 def cell_of(slot: int, starts: Sequence[int]) -> int:
-    """Return which range a slot falls into, `starts` being sorted and beginning with 0."""
-    return bisect_right(starts, slot) - 1
+    """Return the cell that a slot belongs to; see `cell_table`."""
+    return cell_table(tuple(starts))[slot]
+
+
+def cell_range(number: int, starts: Sequence[int]) -> tuple[int, int]:
+    """Return a cell's first slot and the one after its last."""
+    first = starts[number]
+    return first, min((start for start in starts if start > first), default=SLOTS)
 
 
 def numbering(starts: Sequence[int]) -> Callable[[str], int]:
     """What says the number of the cell that a host belongs to."""
-    return lambda host: cell_of(slot_of(site_of(host)), starts)
+    table = cell_table(tuple(starts))
+    return lambda host: table[slot_of(site_of(host))]
 
 
 def key_of(url: str) -> int:

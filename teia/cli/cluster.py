@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from teia.cli.cluster_change import drain, move
+from teia.cli import cluster_change
+from teia.cli.cluster_change import drain, move, split
+from teia.cli.cluster_copy import copy
 from teia.cli.cluster_lookup import lookup
 from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, progress_console, result_console
@@ -43,6 +45,8 @@ app = typer.Typer(help="Many machines: who keeps what.", no_args_is_help=True)
 app.command("lookup")(lookup)
 app.command("move")(move)
 app.command("drain")(drain)
+app.command("split")(split)
+app.command("copy")(copy)
 
 
 @app.callback()
@@ -124,25 +128,31 @@ def _started(data: Path, nodes: int, servers: int, name: str, session: float) ->
 
 
 @app.command("status")
-def status(data: Data, as_json: AsJson = False) -> None:
-    """Show the nodes of a local cluster, and who keeps which cell."""
-    from teia.cluster.local import read_local
-
-    found = asyncio.run(_status(read_local(data)))
+def status(
+    data: cluster_change.Data = None,
+    nats: cluster_change.Nats = None,
+    key: cluster_change.Key = None,
+    ca: cluster_change.Ca = None,
+    collection: cluster_change.Collection = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Show the nodes of a cluster, and who keeps which cell."""
+    servers, key, collection = cluster_change.servers_of(data, nats, key, collection)
+    found = asyncio.run(_status(servers, key, ca, collection))
     if as_json:
         print_json(asdict(found))
         return
     _print_tables(found)
 
 
-async def _status(local: Local) -> Status:
+async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> Status:
     from teia.clock import WallClock
     from teia.cluster.status import status_of
     from teia.cluster.wire import connect
 
-    wire = await connect(local.urls, Path(local.key), "status")
+    wire = await connect(servers, key, "status", ca=ca)
     try:
-        return await status_of(wire, WallClock(), local.collection)
+        return await status_of(wire, WallClock(), collection)
     finally:
         await wire.end()
 

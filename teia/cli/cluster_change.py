@@ -1,4 +1,4 @@
-"""`teia cluster move` and `drain`: who keeps what, by decree (A14)."""
+"""`teia cluster move`, `drain` and `split`: who keeps what, by decree (A14)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teia.errors import UsageError
+from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from teia.cluster.overrides import Overrides, Ring
@@ -23,7 +23,10 @@ Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="A
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
 Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
 Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="With --nats: which collection.")]
+Wait = Annotated[float, typer.Option("--wait", metavar="S", min=0, help="How long to wait until it is done.")]
 Undo = Annotated[bool, typer.Option("--undo", help="Let it keep cells again.")]
+
+LOOK_S = 0.5
 
 
 def move(
@@ -37,15 +40,14 @@ def move(
 ) -> None:
     """Have another node keep a cell. It is handed over whole, and stays there until it is moved again."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], cells: int) -> str:
+    async def deed(overrides: Overrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
         from teia.cluster.balance import Transfer
         from teia.cluster.overrides import CircleOrder, moved
-        from teia.urls import cell_starts
 
-        if not 0 <= cell < cells:
-            raise UsageError(f"there is no cell {cell}; they are numbered from 0 to {cells - 1}")
-        order = CircleOrder(cell_starts(cells), lambda: overrides.ring)
+        if not 0 <= cell < len(starts):
+            raise UsageError(f"there is no cell {cell}; they are numbered from 0 to {len(starts) - 1}")
+        order = CircleOrder(starts, lambda: overrides.ring)
         keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
         def decide(ring: Ring) -> Ring | None:
@@ -53,7 +55,7 @@ def move(
                 raise UsageError(f"{node} is drained; `teia cluster drain {node} --undo` lets it keep cells again")
             if order(cell, alive)[0] == node:
                 return None
-            circle = {number: order.by_circle(number, alive)[0] for number in range(cells)}
+            circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
             transfer = Transfer(cell, keeper, node, "asked")
             return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
@@ -75,7 +77,7 @@ def drain(
 ) -> None:
     """Have a node give its cells to the others and take none; it goes on living. Stop it then, or --undo."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], _cells: int) -> str:
+    async def deed(overrides: Overrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
         from teia.cluster.overrides import drained
 
         def decide(ring: Ring) -> Ring | None:
@@ -90,12 +92,58 @@ def drain(
     print(_do(deed, node, data, nats, key, ca, collection))
 
 
-Deed = Callable[["Overrides", dict[str, "NodeState"], int], Awaitable[str]]
+def split(
+    cell: CellNumber,
+    data: Data = None,
+    nats: Nats = None,
+    key: Key = None,
+    ca: Ca = None,
+    collection: Collection = "main",
+    wait_s: Wait = 120.0,
+) -> None:
+    """Divide a cell in two. Its keeper does it, crawling its other cells meanwhile; the new cell goes by the circle."""
+    nats, key, collection = servers_of(data, nats, key, collection)
+    print(asyncio.run(_split(cell, nats, key, ca, collection, wait_s)))
+
+
+async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, collection: str, wait_s: float) -> str:
+    from teia.clock import WallClock
+    from teia.cluster.agreement import agree, amend_agreement, current_agreement, nudge
+    from teia.cluster.splitting import wish
+    from teia.cluster.wire import connect
+
+    wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
+    try:
+        before = await agree(wire, clock, collection, None, 1)
+        now = await amend_agreement(wire, clock, collection, lambda said: wish(said, cell), before.replicas)
+        await nudge(wire, collection)
+        number, until = len(now.starts), clock.ticks_s() + wait_s
+        while now.splitting == cell and clock.ticks_s() < until:
+            await clock.sleep(LOOK_S)
+            now = await current_agreement(wire, clock, collection, before.replicas)
+    finally:
+        await wire.end()
+    if now.splitting == cell:
+        return f"cell {cell} is to be split; its keeper has not done it yet"
+    if str(cell) in now.unsplit:
+        raise ClusterError(f"cell {cell} was not split: {now.unsplit[str(cell)]}")
+    return f"cell {cell} is split: from slot {now.starts[number]} on its sites are in cell {number}"
+
+
+Deed = Callable[["Overrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
 
 
 def _do(
     deed: Deed, node: str, data: Path | None, nats: list[str] | None, key: Path | None, ca: Path | None, collection: str
 ) -> str:
+    nats, key, collection = servers_of(data, nats, key, collection)
+    return asyncio.run(_ask(deed, node, nats, key, ca, collection))
+
+
+def servers_of(
+    data: Path | None, nats: list[str] | None, key: Path | None, collection: str
+) -> tuple[list[str], Path | None, str]:
+    """Whom to talk to, with which key, about which collection."""
     if (data is None) == (not nats):
         raise UsageError("give the folder of a local cluster (--data DIR) or the servers of another (--nats URL)")
     if data is not None:
@@ -104,7 +152,7 @@ def _do(
         local = read_local(data)
         nats, key, collection = local.urls, Path(local.key), local.collection
     logging.basicConfig(format="%(message)s", level=logging.ERROR)  # what goes wrong is told once, at the end
-    return asyncio.run(_ask(deed, node, nats or [], key, ca, collection))
+    return nats or [], key, collection
 
 
 async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
@@ -122,6 +170,6 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
         if node not in alive:
             raise UsageError(f"no node called {node!r} lives; there are {', '.join(sorted(alive)) or 'none'}")
         overrides = Overrides(wire, clock, collection, agreement.replicas)
-        return await deed(overrides, alive, agreement.config.collection.cells)
+        return await deed(overrides, alive, agreement.starts)
     finally:
         await wire.end()

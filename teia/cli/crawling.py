@@ -23,6 +23,7 @@ from teia.clock import WallClock
 from teia.config import Config
 from teia.crawl.collections import choose, configure, configure_all, saved
 from teia.crawl.companion import Companion
+from teia.crawl.courier_keeper import CourierKeeper
 from teia.crawl.opening import open_crawler
 from teia.crawl.reading import audit_of
 from teia.crawl.reporting import last_change, listen
@@ -112,6 +113,9 @@ async def _crawl_and_index(
 ) -> tuple[list[Summary], bool]:
     """Crawl with an indexer beside; when the crawl has ended by itself, wait until all of it can be searched."""
     companion = await Companion.start(root, configs)
+    courier = CourierKeeper(root, WallClock())
+    courier.start()
+    interrupted = True
     try:
         summaries, interrupted = await _crawl(root, configs, zygote, since)
         if companion is None:
@@ -127,6 +131,7 @@ async def _crawl_and_index(
     finally:
         if companion is not None:
             await companion.leave()
+        await asyncio.to_thread(courier.stop, is_hurried=interrupted)  # now that all of it can be searched
 
 
 async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since: int) -> tuple[list[Summary], bool]:

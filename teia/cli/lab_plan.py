@@ -9,6 +9,7 @@ import typer
 
 from teia.cli.options import AsJson
 from teia.cli.output import print_json, progress_console
+from teia.cli.supervised import Progress, Supervised
 
 
 def plan(
@@ -23,6 +24,7 @@ def plan(
     budget: Annotated[int | None, typer.Option(metavar="N", min=0, help="Visits in all; no limit by default.")] = None,
     policy: Annotated[str, typer.Option(metavar="NAME", help="Whose plan: psp, psp-centred, mp2, m-wolf …")] = "psp",
     as_json: AsJson = False,
+    supervised: Supervised = False,
 ) -> None:
     """Plan the visits of a file's pages: counts and times, and the staleness to be expected.
 
@@ -31,8 +33,16 @@ def plan(
     from teia.clock import WallClock
     from teia.lab.planning import plan_file
 
+    say = Progress(supervised=True).say if supervised else (lambda _: None)
     summary = plan_file(
-        scenario, out, policy, horizon_s=3600.0 * horizon_h, politeness_s=politeness_s, budget=budget, clock=WallClock()
+        scenario,
+        out,
+        policy,
+        horizon_s=3600.0 * horizon_h,
+        politeness_s=politeness_s,
+        budget=budget,
+        clock=WallClock(),
+        say=say,
     )
     if as_json:
         print_json(summary)

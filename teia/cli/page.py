@@ -13,6 +13,7 @@ from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.crawl.collections import choose, saved
 from teia.crawl.lookup import Lookup
+from teia.crawl.pagesignals import PageSignal
 from teia.crawl.pageview import PageView, page_view
 from teia.store.root import open_root
 
@@ -52,6 +53,8 @@ def _show(view: PageView) -> None:
             table.add_row(name, _plain(value))
     console.print(table)
     _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
+    if view.signals:
+        _list("signals", [_signal(each) for each in view.signals])
     _list(f"links out: {len(view.links_out)}", view.links_out[:SHOWN])
     _list(f"links in: {len(view.links_in)}, {view.in_links:,} counted", view.links_in[:SHOWN])
     if view.note:
@@ -62,6 +65,11 @@ def _version(view: PageView, number: int) -> str:
     version = view.versions[number]
     changed = {None: "", True: "changed", False: "unchanged"}[version.changed]
     return f"{version.time}  {version.outcome}  {(version.digest or '')[:12]}  {changed}".rstrip()
+
+
+def _signal(each: PageSignal) -> str:
+    news = "not looked at yet" if each.is_news else "looked at"
+    return f"{each.kind}  says it changed {each.changed}, {news}; its word is worth {each.weight:.2f}"
 
 
 def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from teia.crawl.agenda import in_summary
 from teia.crawl.charges import Charge
 from teia.crawl.companion import Companion
 from teia.crawl.coordinator import Coordinator
+from teia.crawl.courier_keeper import CourierKeeper
 from teia.crawl.engine import Crawler
 from teia.crawl.reading import audit_of
 from teia.crawl.resident import Resident
@@ -66,6 +67,7 @@ async def _serve(
     """Serve with a live display; returns the coordinator, how many pages can be found, and whether by Ctrl-C."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
     beside = _Beside(root, clock, is_shown=not is_resident)
+    courier = None if is_resident else CourierKeeper(root, clock)  # a server has its own
 
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
@@ -87,11 +89,15 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted, number)
+    if courier is not None:
+        courier.start()
     try:
         await coordinator.serve()
         await beside.finish(is_hurried=bool(signals))
     finally:
         await beside.leave()
+        if courier is not None:
+            await asyncio.to_thread(courier.stop, is_hurried=bool(signals))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
     return coordinator, beside.indexed, signal.SIGINT in signals

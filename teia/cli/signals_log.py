@@ -48,6 +48,8 @@ def import_log(
     counts = [
         f"{value:,} {key.replace('_', ' ')}" for key, value in asdict(done).items() if type(value) is int and value
     ]
+    if done.empty:
+        console.print(f"there is nothing in {done.empty:,} of {len(files):,} logs yet", markup=False)
     console.print(f"{done.collection}: {', '.join(counts) or 'nothing'}", markup=False)
     if as_json:
         print_json(asdict(done))

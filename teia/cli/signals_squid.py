@@ -40,6 +40,13 @@ WORDS = {
     "no_newer": "no newer than our copy",
     "updated": "updates performed",
     "new": "new documents",
+    "received": "pages that sites or hubs told of",
+    "taken": "of these, visited soon",
+    "unheard": "of hosts whose word proved to be worth nothing",
+    "forged": "with a key or signature that is not right",
+    "unsigned": "pushes without a signature",
+    "oversized": "pushes that are too long",
+    "unasked": "pushes of a hub that was not asked to, or not any more",
 }
 
 
@@ -70,18 +77,22 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
     """
     from teia.crawl.announced import counts_in
     from teia.crawl.collections import choose
+    from teia.crawl.hubs import states_in
     from teia.store.root import open_root
 
     root = open_root(data)
     name = choose(root, collection)
-    counts = counts_in(root.collection(name).signals)
+    folder = root.collection(name)
+    counts, hubs = counts_in(folder.signals), states_in(folder)
     if as_json:
-        answer: dict[str, Any] = {"collection": name, "signals": counts}
+        answer: dict[str, Any] = {"collection": name, "signals": counts, "hubs": dict(hubs)}
         print_json(answer)
         return
     console = result_console()
     if not counts:
         console.print(f"{name}: there were no signals so far")
+    for state, number in hubs.items():
+        console.print(f"{'hubs':10} {number:>12,}  feeds whose hub is {state}", soft_wrap=True)
     for kind, numbers in counts.items():
         order = {what: place for place, what in enumerate(WORDS)}
         for what in sorted(numbers, key=lambda each: order.get(each, len(order))):

@@ -10,13 +10,16 @@ cells.py           the files of kept cells, brought up to their logs
 copies.py          a node's copies of cells, from snapshot and log; following.py: made before a cell changes hands
 snapshots.py       a cell's file at a known record; packing.py: what of it must be stored; objects.py: where
 saving.py          when snapshots are made, and what happens when a stream runs full; shipping.py: archives
+splitting.py       a cell that has grown too large becomes two
 upkeep.py          all of that for one session of a node
 crawling.py        the crawl of one machine over those cells; links from others
+keeping.py         pages kept fresh by nodes; limiting.py: limits of a collection; fitting.py: what a cluster refuses
 placement.py       which node should have a site (A4); countries.py: where an address is
 analyzer.py        accepts sites or passes them on; homes.py: where those live that were sent to another cell
 balance.py         who gives cells to whom (A5, A14); balancer.py: who decides it; overrides.py: what was decided
 agreement.py       what all nodes agree on; quiet.py: when nothing is left to do anywhere
 wire.py            the connection to NATS; thread.py: the loop it lives in; servers.py: NATS servers of our own
+replica.py         all cells copied into one folder, to be read
 local.py           a whole cluster on this machine; status.py: how one stands
 chord.py           the circle (A2): SHA-1 points, successors, the order in which nodes would keep a point
 chord_placing.py   host -> site -> slot -> cell -> point -> node: the mapping that the cluster goes by

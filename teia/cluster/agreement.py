@@ -22,13 +22,32 @@ from teia.cluster.wire import NoAnswer, Wire
 from teia.config import Config, flatten, read_tree, to_toml
 from teia.errors import ClusterError
 from teia.store.root import Root
+from teia.urls import cell_starts
 
-VERSION = 1
+FIRST_VERSION, VERSION = 1, 2
+"""The second has cells that were split, which a teia that knows only the first would take for whole."""
+
 HASH = "hash"
 BUCKET = "collections"
 TRIES, TRY_AGAIN_S = 50, 0.1
 PACE = "_pace"
 """No collection can have this name."""
+
+
+class Split(msgspec.Struct, frozen=True, array_like=True):
+    """A cell that was split off another: which, and where it begins. Its number is the next one (splitting.py)."""
+
+    cell: int
+    slot: int
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """A run of a schedule (runs.py): for which start, when it began, when and why it ended."""
+
+    due_s: float
+    began_s: float
+    ended_s: float | None = None
+    why: str = ""
 
 
 class Agreement(msgspec.Struct, frozen=True):
@@ -37,7 +56,7 @@ class Agreement(msgspec.Struct, frozen=True):
     identity: str
     settings: str
     replicas: int
-    version: int = VERSION
+    version: int = FIRST_VERSION
     strategy: str = HASH
     """Who crawls what (placement.py); two nodes that went by different ones would send sites to and fro."""
 
@@ -46,6 +65,23 @@ class Agreement(msgspec.Struct, frozen=True):
     paused: bool = False
     stops: int = 0
     """How often all nodes were told to leave; one that came later did not mean that."""
+
+    began_s: float = 0.0
+    """When the first node began; by the calendar."""
+    ended: str = ""
+    """Which limit was reached, when all nodes were last told to leave because of one."""
+    runs: list[Run] = []
+    """The last runs of its schedule, where it has one."""
+    splits: list[Split] = []
+    splitting: int | None = None
+    """The cell that is to be split (splitting.py)."""
+    unsplit: dict[str, str] = {}
+    """By cell: why it was not."""
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first slot of each cell, by number."""
+        return (*cell_starts(self.config.collection.cells), *(split.slot for split in self.splits))
 
     @property
     def config(self) -> Config:
@@ -67,7 +103,8 @@ async def agree(
     """What the cluster says of a collection; `ours` is what it will say if this is the first node to say anything."""
     word = None
     if ours is not None:
-        first = Agreement(secrets.token_hex(16), to_toml(ours), replicas, strategy=strategy or HASH)
+        identity, now_s = secrets.token_hex(16), clock.now_s()
+        first = Agreement(identity, to_toml(ours), replicas, strategy=strategy or HASH, began_s=now_s)
         word = msgspec.json.encode(first)
     agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
     if strategy and agreement.strategy != strategy:
@@ -115,7 +152,8 @@ async def amend_agreement(
         after = change(before)
         if after == before:
             return before
-        after = msgspec.structs.replace(after, edition=before.edition + 1)
+        version = VERSION if after.splits else after.version
+        after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
         try:
             await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
         except KeyWrongLastSequenceError:
@@ -125,12 +163,23 @@ async def amend_agreement(
     raise NoAnswer(f"what is agreed on of {name!r} could not be changed: too many others do")
 
 
+async def nudge(wire: Wire, name: str) -> None:
+    """Tell all nodes that something else is agreed on; who does not hear it looks for himself."""
+    with contextlib.suppress(Exception):
+        await wire.ask(wire.client.publish(subject_of(name), b""))
+
+
+def subject_of(name: str) -> str:
+    """Where nodes are nudged to look at what is agreed on of a collection."""
+    return f"teia.agreed.{name}"
+
+
 def _read(name: str, value: bytes) -> Agreement:
     try:
         agreement = msgspec.json.decode(value, type=Agreement)
     except msgspec.MsgspecError as error:
         raise ClusterError(f"what the cluster says of {name!r} cannot be read: {error}") from error
-    if agreement.version != VERSION:
+    if not FIRST_VERSION <= agreement.version <= VERSION:
         raise ClusterError(f"{name!r} was begun by another teia; run the same one on all nodes")
     return agreement
 

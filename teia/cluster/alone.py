@@ -18,7 +18,7 @@ from teia.crawl.series import FINE_S, points_of, rates_of
 from teia.errors import CorruptFile, StoreError
 from teia.frontier.cell import FrontierCell
 from teia.store.root import CellFolder, Root
-from teia.urls import SLOTS, cell_starts
+from teia.urls import cell_range
 
 COUNT_S = 5.0
 """How long the counts of URLs are good for: each cell is a file to be opened."""
@@ -86,12 +86,12 @@ class Alone:
             return self._cells
 
     def _cells_of(self, collection: str) -> Iterator[CellView]:
-        folders = self.root.collection(collection).cells()
-        starts = (*(cell_starts(len(folders)) if folders else ()), SLOTS)
-        for at, folder in enumerate(folders):
-            urls, queued = _counts(folder)
-            number = f"{collection}/{folder.number:02d}"
-            yield CellView(number, collection, folder.number, starts[at], starts[at + 1], self.name, urls, queued)
+        folder = self.root.collection(collection)
+        starts = folder.starts()
+        for each in folder.cells():
+            urls, queued = _counts(each)
+            number, (first, end) = f"{collection}/{each.number:02d}", cell_range(each.number, starts)
+            yield CellView(number, collection, each.number, first, end, self.name, urls, queued)
 
 
 def _counts(folder: CellFolder) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from teia.cluster.balance import Standing, Transfer, is_slow, migration, plan
 from teia.cluster.overrides import CircleOrder, Overrides, Ring, moved
 from teia.cluster.placement import GEO, way_from
 from teia.cluster.session import NodeState, Session
+from teia.cluster.splitting import Splitter
 from teia.clustersettings import BalanceSettings
 
 _log = logging.getLogger(__name__)
@@ -40,18 +41,18 @@ class Balancer:
         session: Session,
         overrides: Overrides,
         order: CircleOrder,
-        cells: int,
         settings: BalanceSettings,
         strategy: str,
         clock: Clock,
+        splitter: Splitter | None = None,
     ) -> None:
         self._session = session
         self._overrides = overrides
         self._order = order
-        self._cells = cells
         self._settings = settings
         self._strategy = strategy
         self._clock = clock
+        self._splitter = splitter
 
     async def run(self) -> None:
         """Look every now and then, until cancelled."""
@@ -67,7 +68,11 @@ class Balancer:
         alive, settings = self._session.alive(), self._settings
         is_time = self._clock.now_s() - self._overrides.ring.balanced_s >= settings.every_s
         is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
-        if not settings.enabled or not is_time or not is_ours or not self._is_still(alive):
+        if not is_ours or not self._is_still(alive):
+            return []
+        if self._splitter is not None and await self._splitter.wish_for_large(alive.values(), settings.split_urls):
+            return []
+        if not settings.enabled or not is_time:
             return []
         moves: list[Transfer] = []
 
@@ -75,7 +80,8 @@ class Balancer:
             moves[:] = self.decided(alive, ring)
             if not moves:
                 return None
-            circle = {cell: self._order.by_circle(cell, alive)[0] for cell in range(self._cells)}
+            cells = len(self._order.starts)
+            circle = {cell: self._order.by_circle(cell, alive)[0] for cell in range(cells)}
             ring = moved(ring, moves, circle.__getitem__, self._clock.now_s())
             pairs = {(move.giver, move.taker) for move in moves if move.why == "slow"}
             tried = {
@@ -109,7 +115,7 @@ class Balancer:
     def _is_still(self, alive: Mapping[str, NodeState]) -> bool:
         """Whether every cell is where it should be, and its keeper says so."""
         keepers = {int(cell): name for name, node in alive.items() for cell in node.cells}
-        told = sum(len(node.cells) for node in alive.values())
-        if told != self._cells or len(keepers) != self._cells:
+        told, cells = sum(len(node.cells) for node in alive.values()), len(self._order.starts)
+        if told != cells or len(keepers) != cells:
             return False
-        return all(self._order(cell, alive)[0] == keepers[cell] for cell in range(self._cells))
+        return all(self._order(cell, alive)[0] == keepers[cell] for cell in range(cells))

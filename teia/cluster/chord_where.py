@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teia.cluster.chord import SIZE, Circle, Point
 from teia.cluster.chord_fingers import Fingers
@@ -82,8 +82,9 @@ def where_is(view: ClusterView, host: str, start: str | None = None) -> Where:
 
 
 def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> Home:
-    place = place_of(host, len(cells))
+    place = place_of(host, 1)
     cell = next(each for each in cells if each.first_slot <= place.slot < each.end_slot)
+    place = replace(place, cell=cell.number, first_slot=cell.first_slot, end_slot=cell.end_slot)
     order = list(fingers.circle.order(place.point)) if len(fingers.circle) else []
     return Home(
         collection,

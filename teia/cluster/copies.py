@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from teia.cluster.cells import catch_up, size_of
@@ -19,6 +19,7 @@ from teia.cluster.journal import CellLog, LogGone
 from teia.cluster.publishing import LogJournal
 from teia.cluster.snapshots import CannotRestore, Snapshots
 from teia.cluster.thread import LoopThread
+from teia.cluster.wire import NoAnswer
 from teia.crawl.cells import committed_position
 from teia.durable import disk_errors
 from teia.errors import CorruptFile
@@ -61,6 +62,16 @@ class Copies:
                 behind[cell] = await self._bring_up(log, None)
                 self.open.add(cell)
         return behind
+
+    @asynccontextmanager
+    async def having(self, log: CellLog) -> AsyncIterator[CellFolder]:
+        """Have a cell that is kept and not crawled now for oneself, up to its log."""
+        async with self._locks[log.cell]:
+            if log.cell in self.open:
+                raise NoAnswer(f"cell {log.cell} is being crawled")
+            self._have.pop(log.cell, None)
+            await self._bring_up(log, None)
+            yield self.folders[log.cell]
 
     def close_all(self) -> None:
         """The shift is over."""

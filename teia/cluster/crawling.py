@@ -8,8 +8,8 @@ while the cell is ours by the clock. And a cell can be lost: what was not commit
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from teia.clock import Clock
@@ -18,31 +18,48 @@ from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCells, opened_cell
 from teia.cluster.homes import REST, REST_END, Departure, Homes, Said, said_in
 from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.keeping import NodeRefresh
+from teia.cluster.limiting import STORED, Shares
 from teia.cluster.publishing import LogJournal
 from teia.cluster.thread import LoopThread
 from teia.config import Config
+from teia.crawl.authority import Authority
 from teia.crawl.cells import Cell
 from teia.crawl.commit import Committed, Committer, Group
 from teia.crawl.crawl import REFILL_PAUSE_S, Crawl
 from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
+from teia.crawl.rounds import RevisitAll
 from teia.crawl.visits import Visit
-from teia.errors import ConfigError, DiskFull
+from teia.crawl.weights import weigher
+from teia.errors import DiskFull
 from teia.frontier import mail
 from teia.frontier.ledger import Ledger, Rest
 from teia.frontier.moving import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
-from teia.frontier.order import focused, pagerank
+from teia.frontier.order import pagerank
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
 from teia.store.archive import Stored
 from teia.store.root import Root
-from teia.urls import cell_starts, site_of, split
+from teia.urls import site_of, split
 
 HEARD_AT_ONCE = 200
 """Bulks of links that one commit merges."""
 
-LOOK_AGAIN_S = 0.25
+HEARD_WITHIN_S = 2.0
+"""How long links from others wait for a commit of pages of their cell, which then holds both; in a cell where nothing
+else is to be done they do not."""
+
+LOOK_AGAIN_S, LOOK_SOON_S = 0.25, 0.05
 GATHER_S = 2.0
 """The longest time between two commits of a node that has time."""
+
+AHEAD = 2
+"""Requests to a host that rests, at most, beyond what is committed, for each that may be under way at a time: one, and
+the one before it. A node that dies leaves no more to be asked again."""
+
+LATE_S = 0.5
+"""A commit that takes longer than this, and than hosts rest, is late: NATS may be electing. Nothing is asked for until
+it is done, for whatever was asked meanwhile might have to be asked again by another node."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,9 +82,14 @@ class NodeCommitter(Committer):
         """Hosts of sites that came, and until when they rest."""
         self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
         """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
+        self._waiting_since: dict[int, float] = {}
+        self._from_others = 0
+        """URLs that the transaction under way got with sites that another cell knew before."""
         self.heard: dict[int, int] = {}
         self.lost: set[int] = set()
         self.dropped: list[Visit] = []
+        self.stored = {cell.number: stored_in(cell) for cell in cells}
+        """How many pages each cell has stored, ever."""
         self.usual_s = 0.0
         """Rests that are longer are written into the cell, for whoever keeps it next."""
         self._rests: dict[str, Rest] = {}
@@ -78,13 +100,15 @@ class NodeCommitter(Committer):
             self._leave_out_lost(group)
             self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
             try:
-                self._hear(group.done)
+                self._hear({visit.queue.cell for visit in group.visits}, group.done)
                 done = super().commit(group)
                 self._send_sites()
                 return done
             except CellLost as error:
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
+                if isinstance(self.refresh, NodeRefresh):
+                    self.refresh.drop_cell(error.cell)
 
     def _leave_out_lost(self, group: Group) -> None:
         self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
@@ -114,25 +138,41 @@ class NodeCommitter(Committer):
                         raise
             self.departures.popleft()
             self.departed.append((leaving, moved))
+            if moved is not None and isinstance(self.refresh, NodeRefresh):
+                self.refresh.drop_hosts(leaving.cell, moved.hosts)
 
     def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
-        """Merge what others sent: links are new URLs, a site is what another cell knew before."""
-        frontier, now_s, from_others = cell.frontier, self._clock.now_s(), 0
-        known_before = frontier.known
+        """Merge what others sent, in a commit of its own."""
+        known_before = cell.frontier.known
         try:
-            with frontier.transaction():
-                for sender, seq, said in bulks:
-                    if seq > mail.heard(frontier, sender):
-                        known = frontier.known
-                        self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s))
-                        if isinstance(said, Part):
-                            from_others += frontier.known - known
-                            self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
-                        mail.note_heard(frontier, sender, seq)
+            with cell.frontier.transaction():
+                self._merge(cell, bulks, done)
         except BaseException:
-            self.homes.read(cell.number, frontier)
+            self.homes.read(cell.number, cell.frontier)
             raise
-        done.new_urls += frontier.known - known_before - from_others
+        done.new_urls += cell.frontier.known - known_before - self._from_others
+
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Links are new URLs, a site is what another cell knew before; inside a transaction."""
+        frontier, now_s, self._from_others = cell.frontier, self._clock.now_s(), 0
+        for sender, seq, said in bulks:
+            if seq > mail.heard(frontier, sender):
+                known = frontier.known
+                self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s))
+                if isinstance(said, Part):
+                    self._from_others += frontier.known - known
+                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
+                mail.note_heard(frontier, sender, seq)
+
+    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+        try:
+            super()._commit_cell(cell, visits, done)
+        except BaseException:
+            self.homes.read(cell.number, cell.frontier)
+            raise
+        done.new_urls -= self._from_others
+        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
+        self._was_heard(cell.number)
 
     def _absorb_seeds(self, group: Group, done: Committed) -> None:
         """As ever; but what is for a site that was sent away goes after it."""
@@ -146,24 +186,57 @@ class NodeCommitter(Committer):
         group.seeds = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
         super()._absorb_seeds(group, done)
 
-    def _hear(self, done: Committed) -> None:
-        """Merge what other cells sent."""
-        for _ in range(0 if self.hearing else min(HEARD_AT_ONCE, len(self.inbox))):
+    def _hear(self, with_pages: Collection[int], done: Committed) -> None:
+        """Merge what other cells sent, but for cells whose pages come next: they take it in the same transaction."""
+        waiting = sum(map(len, self.hearing.values()))
+        for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
             self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said_in(bulk)))
+            self._waiting_since.setdefault(number, self._clock.ticks_s())
         for number, bulks in list(self.hearing.items()):
-            if self.cells.keeps(number):
+            if not self.cells.keeps(number):
+                del self.hearing[number]
+            elif number not in with_pages and self._is_urgent(number):
                 self._take(self.cells[number], bulks, done)
-                self.heard[number] = bulks[-1][1]
-            del self.hearing[number]
+                self._was_heard(number)
+
+    @property
+    def must_hear(self) -> bool:
+        """Whether something that others sent has to be merged now. Not while a commit is under way."""
+        return any(self.cells.keeps(number) and self._is_urgent(number) for number in self.hearing)
+
+    def _is_urgent(self, number: int) -> bool:
+        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
+        is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
+        return has_waited or is_many or not self.cells[number].frontier.queued
+
+    def _was_heard(self, number: int) -> None:
+        bulks = self.hearing.pop(number, [])
+        self._waiting_since.pop(number, None)
+        if bulks:
+            self.heard[number] = bulks[-1][1]
 
     def _record(
         self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
     ) -> None:
+        self._merge(cell, self.hearing.get(cell.number, ()), done)
         super()._record(cell, visits, stored, done)
         rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
         rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
+        pages = sum(is_stored(visit) for visit in visits)
+        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
         cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def is_stored(visit: Visit) -> bool:
+    """Whether a visit counts as a page, as it does for the limits of one machine."""
+    return visit.item.purpose == "page" and visit.result is not None and bool(visit.result.payload_bytes)
+
+
+def stored_in(cell: Cell) -> int:
+    """How many pages a cell has stored."""
+    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def long_rests(cell: Cell, now_s: float) -> dict[str, float]:
@@ -206,22 +279,46 @@ class NodeCrawl(Crawl):
         turns.usual_s = config.courtesy.delay_s
         rests = [long_rests(cell, clock.now_s()) for cell in committer.cells]
         self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
+        self.shares: Shares | None = None
+        """Who knows what other nodes have stored, where the collection may only have so many pages."""
         self.is_over = False
         self.is_ending = False
         self.analyzer: Analyzer | None = None
         """Who says which sites are for other nodes; nobody where the circle alone does."""
+        self._asked_of: Counter[HostQueue] = Counter()
+        """Requests to each host that are under way or not committed yet."""
         self._schedule: Schedule | None = None
         self._look_at = 0.0
 
     def may_start(self, queue: HostQueue, item: Queued) -> bool:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
             return False
-        return self._may_ask(queue.cell) and super().may_start(queue, item)
+        may_ask = self._may_ask(queue.cell) and not self._is_commit_late()
+        return may_ask and super().may_start(queue, item) and self._may_store(item)
+
+    def _is_ahead(self, queue: HostQueue) -> bool:
+        courtesy = self.config.courtesy
+        return bool(courtesy.delay_s) and self._asked_of[queue] >= AHEAD * courtesy.per_host
+
+    def _is_commit_late(self) -> bool:
+        late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
+        return self.committing and self._clock.ticks_s() - self._last_group > late_s
+
+    def _may_store(self, item: Queued) -> bool:
+        """Whether this node's part of the pages that the collection may still have allows for one more."""
+        most = self.config.limits.pages
+        if not most or self.shares is None or item.purpose == "robots":
+            return True
+        return self._open_pages < self.shares.left(self.committer.stored)
+
+    def check_end(self, now: float) -> None:
+        """Notice nothing: limits are the cluster's to notice, and links may always come."""
 
     def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:
         """Begin a request to an address that may be other nodes' too; without its turn it rests a little longer."""
-        if self.analyzer is not None and not self.analyzer.accepts(queue):
-            queue.server.ready_at = max(queue.server.ready_at, now + LOOK_AGAIN_S)
+        is_refused = self.analyzer is not None and not self.analyzer.accepts(queue)
+        if is_refused or self._is_ahead(queue):
+            queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
         again_at = self._turns.begin(queue.address, site_of(queue.host))
@@ -249,11 +346,15 @@ class NodeCrawl(Crawl):
 
     def started(self, visit: Visit) -> None:
         super().started(visit)
+        self._asked_of[visit.queue] += bool(visit.address)
         if self.analyzer is not None:
             self.analyzer.started(visit)
 
     def _closed(self, visit: Visit) -> None:
         super()._closed(visit)
+        self._asked_of[visit.queue] -= bool(visit.address)
+        if not self._asked_of[visit.queue]:
+            del self._asked_of[visit.queue]
         if self.analyzer is not None:
             self.analyzer.closed(visit)
 
@@ -285,7 +386,8 @@ class NodeCrawl(Crawl):
             return self.has_uncommitted
         if now - self._last_group < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
             return False
-        has_mail = bool(self.committer.inbox or self.committer.hearing) and now - self._last_group >= REFILL_PAUSE_S
+        has_mail = bool(self.committer.inbox) or self.committer.must_hear
+        has_mail = has_mail and now - self._last_group >= REFILL_PAUSE_S
         return has_mail or bool(self.committer.departures) or super().wants_commit(now)
 
     def _gather_s(self) -> float:
@@ -320,10 +422,18 @@ class NodeCrawl(Crawl):
             for queue in self.analyzer.gone(leaving, moved):
                 self.queues.pop(queue.host, None)
 
+    @property
+    def unsaved_bytes(self) -> int:
+        """What the logs of the cells kept here hold that is in no snapshot."""
+        return sum(log.unsaved_bytes for log in self._logs())
+
+    def _logs(self) -> list[CellLog]:
+        journals = [cell.frontier.journal for cell in self.committer.cells]
+        return [journal.log for journal in journals if isinstance(journal, LogJournal)]
+
     def sent(self) -> tuple[int, int]:
         """Messages and bytes sent to NATS in this shift, and for turns at addresses since the session began."""
-        journals = [cell.frontier.journal for cell in self.committer.cells]
-        logs = [journal.log for journal in journals if isinstance(journal, LogJournal)]
+        logs = self._logs()
         messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
         return messages + self._turns.messages, sent_bytes + self._turns.sent_bytes
 
@@ -343,14 +453,16 @@ def open_kept(
     configs: Sequence[Config],
     ledger: Ledger,
     clock: Clock,
-    _since_s: Mapping[str, float] | None,
+    since_s: Mapping[str, float] | None,
     *,
     logs: Mapping[int, CellLog],
+    starts: tuple[int, ...],
     thread: LoopThread,
     may_ask: Callable[[int], bool],
     taken_at: Mapping[int, float],
     turns: AddressTurns,
     analyze: Callable[[Homes], Analyzer | None],
+    shares: Shares,
 ) -> Iterator[list[Crawl]]:
     """Open the cells that are kept here (`Opened` of crawl/opening.py); their files are up to their logs."""
     (config,) = configs
@@ -361,25 +473,19 @@ def open_kept(
             for each in folder.cells()
             if each.number in logs
         }
-        starts = cell_starts(config.collection.cells)
         committer = NodeCommitter(KeptCells(cells), starts, ledger, clock)
+        if config.collection.order == pagerank.name:
+            committer.authority = Authority(folder.ranks, committer.cells, clock)
+        if config.refresh.keep:
+            weigh = weigher(config.refresh, folder.ranks)
+            committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.kept_elsewhere)
+            stack.callback(committer.refresh.close)
+        elif since_s:
+            committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
         meaning = meaning_of(config, folder.lists)
         remove_old_copies(folder.lists, meaning)
         crawl = NodeCrawl(folder.name, config, committer, starts, meaning, may_ask, clock, taken_at, turns)
         crawl.analyzer = analyze(committer.homes)
+        crawl.shares = shares
         crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
         yield [crawl]
-
-
-def check_fits(config: Config) -> None:
-    """Refuse what a cluster cannot do yet."""
-    wrong = {
-        "collection.order": config.collection.order in {pagerank.name, focused.name},
-        "refresh.keep": config.refresh.keep,
-        "schedule.start": bool(config.schedule.start),
-        "limits.pages": bool(config.limits.pages),
-        "limits.seconds": bool(config.limits.seconds),
-    }
-    for key, is_wrong in wrong.items():
-        if is_wrong:
-            raise ConfigError(f"{key}: a cluster cannot do this yet; crawl the collection on one machine, or change it")

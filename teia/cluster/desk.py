@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.agreement import Agreement, amend_agreement, current_agreement, write_down
-from teia.cluster.crawling import NodeCrawl, check_fits
+from teia.cluster.agreement import Agreement, amend_agreement, current_agreement, nudge, subject_of, write_down
+from teia.cluster.crawling import NodeCrawl
+from teia.cluster.fitting import check_fits
 from teia.cluster.thread import LoopThread
 from teia.cluster.wire import NoAnswer, Wire
 from teia.config import Config, to_toml
@@ -59,6 +60,8 @@ class Desk:
         clock: Clock, stop: Callable[[], None],
     ) -> None:  # fmt: skip
         self.agreement = agreement
+        self.starts = agreement.starts
+        """The first slot of each cell, as agreed on."""
         self.config = config
         self.crawl: NodeCrawl | None = None
         """The crawl that is open now; its account is told."""
@@ -112,12 +115,9 @@ class Desk:
                 with contextlib.suppress(Exception):
                     await self._thread.call(subscription.unsubscribe())
 
-    @property
-    def _subject(self) -> str:
-        return f"teia.agreed.{self._shared}"
-
     async def _be_reached(self) -> Subscription:
-        return await self._thread.call(self._wire.ask(self._wire.client.subscribe(self._subject, cb=self._be_nudged)))
+        subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._be_nudged)
+        return await self._thread.call(self._wire.ask(subscribing))
 
     async def _be_nudged(self, _: Msg) -> None:
         self._nudged = True
@@ -127,7 +127,7 @@ class Desk:
         while self._waiting:
             command = self._waiting[0]
             try:
-                await self._agree(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
+                await self.amend(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
             except NoAnswer as error:
                 _log.info("%s not agreed on yet: %s", command, error)
                 return
@@ -153,14 +153,25 @@ class Desk:
             return msgspec.structs.replace(now, settings=to_toml(after))
 
         try:
-            await self._agree(amended)
+            await self.amend(amended)
         except NoAnswer:
             raise
         except TeiaError as error:
             return json.dumps({"error": str(error)})
         return json.dumps({"now": [edit.key for edit in edits]})
 
-    async def _agree(self, change: Callable[[Agreement], Agreement]) -> None:
+    async def end(self, why: str) -> None:
+        """Let all nodes leave, because a limit of the collection is reached; said once, whoever notices it too."""
+        stops = self._stops
+
+        def ended(now: Agreement) -> Agreement:
+            return msgspec.structs.replace(now, stops=now.stops + 1, ended=why) if now.stops == stops else now
+
+        with contextlib.suppress(NoAnswer):
+            await self.amend(ended)
+
+    async def amend(self, change: Callable[[Agreement], Agreement]) -> None:
+        """Change what is agreed on, and go by it."""
         agreement = await self._thread.call(
             amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
         )
@@ -168,8 +179,7 @@ class Desk:
             self._take(agreement)
         except TeiaError as error:  # it is agreed on all the same; to ask again might be to stop twice
             _log.warning("agreed on, taken up here with a later look: %s", error)
-        with contextlib.suppress(Exception):  # others look for themselves
-            await self._thread.call(self._wire.ask(self._wire.client.publish(self._subject, b"")))
+        await self._thread.call(nudge(self._wire, self._shared))
 
     async def _look(self) -> None:
         with contextlib.suppress(NoAnswer):
@@ -185,9 +195,12 @@ class Desk:
             return
         if agreement.stops > self._stops:
             self._stops = agreement.stops
+            if agreement.ended:
+                _log.warning("told to leave: %s", agreement.ended)
             self._stop()
         config = write_down(self._root, agreement)
         self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
+        self.starts = agreement.starts
         self.agreement = agreement  # last: what could not be written down is taken with the next look
         _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
 
@@ -231,5 +244,5 @@ def check_lists(rules: Sequence[str]) -> None:
 
 def _commanded(now: Agreement, command: Command) -> Agreement:
     if command is Command.STOP:
-        return msgspec.structs.replace(now, stops=now.stops + 1)
+        return msgspec.structs.replace(now, stops=now.stops + 1, ended="")
     return msgspec.structs.replace(now, paused=command is Command.PAUSE)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +46,7 @@ from teia.graph.rankfile import RankFile
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import read_position
 from teia.index.outgoing import spool
+from teia.store.archive import place_of
 from teia.store.root import CellFolder, Root
 
 ANSWER_S = 10.0
@@ -256,7 +258,7 @@ def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> t
 
     The next of them after a change, or after what the index has; and the change up to which was looked.
     """
-    here = {path.name for path in folder.archive.iterdir()} if folder.archive.is_dir() else set()
+    is_here = cache(lambda file: place_of(folder.archive, file).exists())
     until = after if after is not None else read_position(folder.index) or 0
     keys: list[int] = []
     frontier = FrontierCell(folder.frontier, read_only=True)
@@ -264,7 +266,7 @@ def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> t
         sql = "SELECT change, key, file FROM pages WHERE change > ? AND file != '' ORDER BY change"
         for change, key, file in frontier.db.execute(sql, (until,)):
             until = change
-            if file not in here:
+            if not is_here(file):
                 keys.append(key)
                 if len(keys) >= most:
                     break

@@ -17,7 +17,8 @@ import msgspec
 from teia.errors import ClusterError
 from teia.frontier import mail, moving
 from teia.frontier.cell import Found, FrontierCell
-from teia.urls import cell_of, site_of, slot_of
+from teia.frontier.splitting import split_off
+from teia.urls import cell_table, site_of, slot_of
 
 TOLD = b"told"
 AWAY, AWAY_END = "away ", "away!"
@@ -67,18 +68,22 @@ class Homes:
     """What the cells kept here know of where sites live. Written by the commit thread, read by others."""
 
     def __init__(self, starts: Sequence[int], cells: Iterable[tuple[int, FrontierCell]]) -> None:
-        self._starts = starts
+        self._table = cell_table(tuple(starts))
         self.away: dict[int, dict[str, int]] = {}
         """By cell: sites that left it, and for which cell."""
         self.guests: dict[str, int] = {}
         """Sites that live in a cell kept here which is not their home."""
         self.notes: dict[str, str] = {}
         """What came with each guest."""
+        self._split: set[int] = set()
+        """Cells that others were split off; links for those may still come here."""
         for number, frontier in cells:
             self.read(number, frontier)
 
     def read(self, cell: int, frontier: FrontierCell) -> None:
         """Take what a cell's file says; also after a transaction of it that failed."""
+        if split_off(frontier.db):
+            self._split.add(cell)
         self.guests = {site: number for site, number in self.guests.items() if number != cell}
         self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}
         notes = dict(_rows(frontier, GUEST, GUEST_END))
@@ -87,7 +92,7 @@ class Homes:
 
     def home_of(self, site: str) -> int:
         """The cell of a site's slot."""
-        return cell_of(slot_of(site), self._starts)
+        return self._table[slot_of(site)]
 
     def number_of(self, host: str) -> int:
         """The cell in which a host's rows lie, as far as is known here; else its home, which knows."""
@@ -133,7 +138,7 @@ class Homes:
             return []
         if isinstance(said, moving.Part):
             return self._come(cell, frontier, said, now_s)
-        if not self.guests and not self.away.get(cell):
+        if not self.guests and not self.away.get(cell) and cell not in self._split:
             return frontier.absorb(said, now_s)
         by_cell: dict[int, list[Found]] = defaultdict(list)
         for found in said:

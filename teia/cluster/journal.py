@@ -103,6 +103,10 @@ class Bulk:
     data: bytes
 
 
+Born = tuple[int, bytes, int]
+"""A cell that is split off another (splitting.py): its number, the pointer to its first snapshot, and up to which
+record of the other that goes; its own log begins after it."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 
@@ -271,10 +275,14 @@ class CellLog:
         self.epoch = await self._store("epoch", [])
         return self.epoch
 
-    async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = ()) -> int:
-        """Commit: links for other cells and a record with this body, or nothing. Returns the record's number."""
+    async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = (), born: Born | None = None) -> int:
+        """Commit: links for other cells and a record with this body, or nothing. Returns the record's number.
+
+        `born` is a cell that is split off this one: its first records are in the same batch.
+        """
         pieces = [body[at : at + MAX_BODY_BYTES] for at in range(0, len(body), MAX_BODY_BYTES)] or [b""]
         before = [(self._subject("links", cell), data) for cell, data in links]
+        before += self._birth(born) if born is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
             raise ClusterError(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
@@ -283,6 +291,12 @@ class CellLog:
         seq = await self._store("commit", before, parts=len(pieces) - 1, body=pieces[-1])
         self.unsaved_bytes += len(body)
         return seq
+
+    def _birth(self, born: Born) -> list[tuple[str, bytes]]:
+        """The first records of a new cell: where it is to be read from, and that nobody keeps it."""
+        number, pointer, seq = born
+        first = Record(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
+        return [(self._subject("snap", number), pointer), (self._subject("log", number), _encode(first))]
 
     async def point(self, pointer: bytes) -> int:
         """Make a snapshot the cell's: what says where it lies, and a record, or nothing. CellLost to a stale keeper."""

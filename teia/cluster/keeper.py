@@ -3,7 +3,8 @@
 The truth is the last record of each cell's log. A cell is *free* when it has none, when that says `release`, or when
 the session that wrote it is over: declared dead, left, or followed by another instance of the same name. Of the nodes
 that live, the first in the cell's order takes a free cell at once; the next ones wait a while each, in case it cannot.
-Two that take at the same time are told apart by NATS: one becomes keeper, the other is refused.
+Two that take at the same time are told apart by NATS: one becomes keeper, the other is refused. A cell that nobody ever
+kept is left for a moment, so that nodes which are started together share cells out before they begin.
 
 A keeper looks at the clock before every request that it sends to the web (`may_ask`). What it had not committed when it
 lost a cell is dropped, and the requests under way then are the only ones that anybody repeats.
@@ -23,6 +24,12 @@ from teia.cluster.wire import NoAnswer, Wire
 RANK_WAIT_S = 2.0
 """How much longer each node waits for a free cell than the one before it in the cell's order."""
 
+FIRST_WAIT_S = 1.0
+"""How long a node leaves a cell that nobody ever kept."""
+
+FREE_LOOK_S = 0.5
+"""How soon a cell is looked at again that is free and not yet ours to take."""
+
 Order = Callable[[int, Mapping[str, NodeState]], Sequence[str]]
 """The nodes that might keep a cell, the first one first, given those that live."""
 
@@ -41,6 +48,7 @@ class Keeper:
         cells: Iterable[int],
         order: Order,
         rank_wait_s: float = RANK_WAIT_S,
+        first_wait_s: float = 0.0,
     ) -> None:
         self.kept: dict[int, CellLog] = {}
         self.collection = collection
@@ -55,6 +63,7 @@ class Keeper:
         self._session = session
         self._order = order
         self._rank_wait_s = rank_wait_s
+        self._first_wait_s = first_wait_s
         self._free_since: dict[int, float] = {}
         self._releasing: set[int] = set()
         self._since = clock.ticks_s()
@@ -84,9 +93,12 @@ class Keeper:
 
         `on_taken` hears of each before it is kept, and so before anybody may ask its hosts.
         """
-        taken = []
+        taken, others = [], self._kept_by_others()
         for cell in self.cells:
             if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
+                continue
+            if cell in others:
+                self._free_since.pop(cell, None)
                 continue
             if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
                 continue
@@ -105,6 +117,12 @@ class Keeper:
                 _log.info("cell=%d taken epoch=%d", cell, log.epoch)
         return taken
 
+    def _kept_by_others(self) -> set[int]:
+        """The cells that others say they keep and that are not to be ours next; their logs need not be read."""
+        alive, name = self._session.alive(), self._session.node.name
+        said = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
+        return {cell for cell in said if next(iter(self._order(cell, alive)), "") != name}
+
     def _is_ripe(self, cell: int, head: Entry | None) -> bool:
         """Whether a cell is free and our turn to take it has come."""
         now = self._clock.ticks_s()
@@ -116,8 +134,8 @@ class Keeper:
         if head is not None and head.record.kind == "release" and head.record.to in order:
             order.remove(head.record.to)
             order.insert(0, head.record.to)
-        name = self._session.node.name
-        return name in order and now - since >= order.index(name) * self._rank_wait_s
+        name, wait_s = self._session.node.name, self._first_wait_s if head is None else 0.0
+        return name in order and now - since >= wait_s + order.index(name) * self._rank_wait_s
 
     def _is_free(self, head: Entry | None, now: float) -> bool:
         if head is None or head.record.kind == "release":
@@ -176,6 +194,6 @@ class Keeper:
                 await self.look(on_taken)
             except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
                 _log.info("cells not looked at: %s", error)
-            wait_s = min(self._session.pace.beat_s, self._rank_wait_s)
+            wait_s = min(self._session.pace.beat_s, self._rank_wait_s, FREE_LOOK_S if self._free_since else 60.0)
             await self._session.changed(within_s=wait_s)
             await asyncio.sleep(0)

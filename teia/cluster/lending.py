@@ -8,7 +8,7 @@ the old one begins again.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -16,6 +16,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.searchwire import ANCHORS, FILE, PAGES, Asked
+from teia.crawl.collections import saved
 from teia.crawl.ranking import link_file, rank_file
 from teia.errors import ClusterError, IndexFailure
 from teia.index.entry import packed
@@ -23,6 +24,7 @@ from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors, Row
 from teia.index.reader import CellReader, has_index
 from teia.store.root import Root
+from teia.urls import cell_of
 
 PIECE_BYTES = 512 * 1024
 MAX_KEYS = 1_000
@@ -91,6 +93,9 @@ class Lender:
         self._clock = clock
         self._collection = root.collection(collection)
         self._cells = {folder.number: folder for folder in self._collection.cells()}
+        self._starts = self._collection.starts()
+        self._whole = saved(root, collection).config.collection.cells
+        """So many cells were not split off others."""
         self._readers: dict[int, CellReader] = {}
         self._lock = Lock()
 
@@ -127,17 +132,30 @@ class Lender:
             return Piece("", 0, 0, b"")
 
     def _lent(self, asked: AskPages) -> LentPages:
-        folder = self._cells.get(asked.cell)
+        keys, found = asked.keys[:MAX_KEYS], dict[int, bytes]()
+        for cell in self._places_of(asked.cell):
+            missing = [key for key in keys if key not in found]
+            found |= self._indexed(cell, missing) if missing else {}
+        return _fitting(keys, found)
+
+    def _places_of(self, cell: int) -> Iterator[int]:
+        """A cell, and those that it was split off: what was indexed before is there."""
+        yield cell
+        while self._whole <= cell < len(self._starts):
+            cell = cell_of(self._starts[cell], self._starts[:cell])
+            yield cell
+
+    def _indexed(self, cell: int, keys: Sequence[int]) -> dict[int, bytes]:
+        folder = self._cells.get(cell)
         if folder is None or not has_index(folder.index):
-            return LentPages({}, ())
+            return {}
         with self._lock:
-            reader = self._readers.setdefault(asked.cell, CellReader(folder.index))
-        keys = asked.keys[:MAX_KEYS]
+            reader = self._readers.setdefault(cell, CellReader(folder.index))
         try:
             found = reader.entries(reader.searcher(), keys)
         except IndexFailure:
-            return LentPages({}, ())
-        return _fitting(keys, {key: packed(entry) for key, entry in found.items()})
+            return {}
+        return {key: packed(entry) for key, entry in found.items()}
 
     def _words(self, asked: AskAnchors) -> LentAnchors:
         path = self._collection.path / OUTGOING

@@ -105,6 +105,12 @@ class Library:
             with contextlib.suppress(OSError):
                 stdin.write(_encode(Holding(kept)) + b"\n")
 
+    async def begin_anew(self) -> None:
+        """Have another librarian: this one knows the cells that there were when it began."""
+        if self._process is not None:
+            await self.close(lambda: True)
+            await self._start()
+
     async def close(self, is_hurried: Callable[[], bool]) -> None:
         """End the librarian. Unless in a hurry it may stay a little, for others to bring pages from here."""
         process, self._process = self._process, None

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,19 +28,23 @@ from teia.cluster.balance import state_after
 from teia.cluster.balancer import Balancer
 from teia.cluster.cells import prepare
 from teia.cluster.copies import Copies
-from teia.cluster.crawling import NodeCrawl, check_fits, open_kept
+from teia.cluster.crawling import NodeCrawl, open_kept
 from teia.cluster.desk import Desk
+from teia.cluster.fitting import check_fits, unheeded
 from teia.cluster.homes import Homes
 from teia.cluster.journal import CellLog, CellLost, make_stream
-from teia.cluster.keeper import RANK_WAIT_S, Keeper
+from teia.cluster.keeper import FIRST_WAIT_S, RANK_WAIT_S, Keeper
 from teia.cluster.library import Library
+from teia.cluster.limiting import Shares, reached
 from teia.cluster.objects import Objects, open_objects
 from teia.cluster.overrides import CircleOrder, Overrides, why_moved
 from teia.cluster.placement import ISOLATED, Strategy, strategy_named
 from teia.cluster.quiet import Quiet
+from teia.cluster.runs import Timekeeper, Work
 from teia.cluster.searchwire import Post
 from teia.cluster.session import Pace, Session, join
 from teia.cluster.snapshots import Snapshots
+from teia.cluster.splitting import Splitter, check_whole
 from teia.cluster.telling import Teller
 from teia.cluster.thread import LoopThread
 from teia.cluster.upkeep import Upkeep
@@ -54,7 +58,6 @@ from teia.frontier import mail
 from teia.frontier.cell import FrontierCell
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
-from teia.urls import cell_starts
 
 LOOK_S = 0.1
 REPLICAS = 3
@@ -109,6 +112,9 @@ class Node:
         self._library: Library | None = None
         self._is_hurried = False
         self._desk: Desk | None = None
+        self._starts: tuple[int, ...] = ()
+        """The first slot of each cell that this node knows of."""
+        self._grow: Callable[[tuple[int, ...]], None] = lambda _: None
         self.shifts = 0
         self.pages = 0
         self.requests = 0
@@ -132,18 +138,21 @@ class Node:
                 replicas = REPLICAS if len(wire.client.servers) >= REPLICAS else 1
                 self._pace = await call(agree_on_pace(wire, self._clock, place.session_s, replicas))
                 agreement = await call(agree(wire, self._clock, self._shared, self._settings, replicas, place.strategy))
-                check_fits(agreement.config)
+                check_fits(agreement.config, once=self._once)
+                for each in unheeded(agreement.config):
+                    _log.warning("not in a cluster: %s", each)
                 self._strategy = strategy_named(agreement.strategy, agreement.config.placement, place.countries)
                 room = agreement.config.cluster.stream_bytes
                 await call(make_stream(wire, self._clock, self._shared, agreement.replicas, room))
                 config = write_down(self._root, agreement)
                 config = replace(config, fetch=replace(config.fetch, bind=place.bind or config.fetch.bind))
-                prepare(self._root.collection(self._collection), config.collection.cells, agreement.identity)
+                self._make_cells(agreement, agreement.starts)
                 copies = await call(self._open_copies(agreement, config))
                 self._library = Library(self._root, config, self._post(), self._clock)
                 desk = self._desk = Desk(
                     self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop
                 )
+                self._time = Timekeeper(desk, self._thread, self._clock)
                 serving = asyncio.get_running_loop().create_task(desk.serve(self._pace.silence_s))
                 try:
                     while not self._stopping:
@@ -181,6 +190,32 @@ class Node:
             return Copies(folders, self._thread)
         return Copies(folders, self._thread, Snapshots(self._objects, self._clock, agreement.identity))
 
+    # -- cells that were split off others (splitting.py) ---------------------------------------------------
+
+    def _make_cells(self, agreement: Agreement, starts: tuple[int, ...]) -> None:
+        """Have a folder for each cell, and say where each begins."""
+        folder = self._root.collection(self._collection)
+        prepare(folder, len(starts), agreement.identity)
+        folder.write_starts(starts)
+        self._starts = starts
+
+    async def _adopt(self) -> None:
+        """Look after cells that were split off others, if there are new ones."""
+        starts = self._agreed.starts
+        if starts != self._starts:
+            await asyncio.to_thread(self._make_cells, self._agreed.agreement, starts)
+            self._grow(starts)
+            if self._library is not None:
+                await self._library.begin_anew()
+
+    def _tell_of_cells(
+        self, order: CircleOrder, teller: Teller, copies: Copies, keeper: Keeper, starts: tuple[int, ...]
+    ) -> None:
+        """Let those that go by the number of cells know of more."""
+        order.starts = teller.starts = starts
+        copies.folders = {each.number: each for each in self._root.collection(self._collection).cells()}
+        keeper.cells = tuple(range(len(starts)))  # last: they are taken from now on
+
     # -- a session -----------------------------------------------------------------------------------------
 
     async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: Copies) -> None:
@@ -199,25 +234,31 @@ class Node:
                 region=place.region, capacity=place.capacity, collection=self._shared,
             )
         )  # fmt: skip
-        cells = range(config.collection.cells)
+        starts = self._starts
         overrides = Overrides(wire, self._clock, self._shared, agreement.replicas)
         await call(overrides.read())
-        order = CircleOrder(cell_starts(len(cells)), lambda: overrides.ring)
+        order = CircleOrder(starts, lambda: overrides.ring)
         rank_wait_s = min(RANK_WAIT_S, self._pace.beat_s)
-        keeper = Keeper(wire, self._clock, session, self._shared, cells, order, rank_wait_s)
+        keeper = Keeper(wire, self._clock, session, self._shared, range(len(starts)), order, rank_wait_s, FIRST_WAIT_S)
         keepers.append(keeper)
         turns = AddressTurns(self._clock, session, config.courtesy.delay_s, agreement.replicas)
         turns.apart = f"{place.name}=" if place.strategy == ISOLATED else ""
         upkeep = Upkeep(keeper, session, copies, self._objects, config.cluster, self._clock)
-        balancer = Balancer(session, overrides, order, len(cells), config.balance, agreement.strategy, self._clock)
+        splitter = Splitter(
+            wire, self._clock, self._thread, self._shared, keeper, copies, lambda: self._agreed.agreement
+        )
+        upkeep.held = splitter.held
+        balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
-            keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(),
+            keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
         )  # fmt: skip
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
-        teller = Teller(self._root, self._collection, len(cells), self._clock)
+        teller = Teller(self._root, self._collection, starts, self._clock)
         teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
         teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
+        self._shares = Shares(session)
+        self._grow = partial(self._tell_of_cells, order, teller, copies, keeper)
         telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
         try:
             await self._work(session, keeper, turns, upkeep)
@@ -237,8 +278,10 @@ class Node:
     async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
         """Shift after shift, as long as the session lasts and there is something to keep."""
         while not self._stopping and not session.is_lost:
+            await self._adopt()
+            await self._mind_the_time(session, keeper)
             logs = upkeep.next_shift()
-            if not logs:
+            if not logs or not self._time.work().task.needs_crawler:
                 session.tell({"idle": float(not keeper.kept)}, {})
                 if self._library is not None and not keeper.kept:
                     self._library.tell({})
@@ -246,7 +289,7 @@ class Node:
                 await self._clock.sleep(LOOK_S)
                 continue
             try:
-                await self._shift(self._agreed.config, session, keeper, turns, upkeep, logs)
+                await self._shift(self._time.config(), session, keeper, turns, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
                 keeper.kept.pop(error.cell, None)
@@ -273,21 +316,26 @@ class Node:
     ) -> None:  # fmt: skip
         """Crawl some cells that are kept now, until they should be others."""
         self.shifts += 1
+        work = self._time.work()
+        since_s = None if work.since_s is None else {self._collection: work.since_s}
         for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
             _log.info("cell=%d caught up commits=%d", cell, behind)
         opened = partial(
-            open_kept, logs=logs, thread=self._thread, may_ask=keeper.may_ask, taken_at=dict(self._taken_at),
-            turns=turns, analyze=partial(self._analyzer, config, session),
+            open_kept, logs=logs, starts=self._starts, thread=self._thread, may_ask=keeper.may_ask,
+            taken_at=dict(self._taken_at), turns=turns, shares=self._shares,
+            analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
         zygote = ZygoteProcess.start(JOB)
         try:
+            for cell in logs:
+                await asyncio.to_thread(check_whole, upkeep.copies.folders[cell], self._starts)
             seed = int(self._clock.now_s())
             assert self._library is not None
             async with (
                 self._library.shift(logs, lambda: self._stopping and self._once),
-                open_crawler(self._root, [config], self._clock, seed, zygote, opened=opened) as crawler,
+                open_crawler(self._root, [config], self._clock, seed, zygote, since_s, opened) as crawler,
             ):
-                await self._crawl(crawler, session, keeper, upkeep, logs)
+                await self._crawl(crawler, session, keeper, upkeep, logs, work)
         finally:
             upkeep.copies.close_all()
             zygote.abandon()
@@ -302,8 +350,9 @@ class Node:
         return Analyzer(self._strategy, config.placement, self._place.name, session.alive, homes, self._clock)
 
     async def _crawl(
-        self, crawler: Crawler, session: Session, keeper: Keeper, upkeep: Upkeep, logs: Mapping[int, CellLog]
-    ) -> None:
+        self, crawler: Crawler, session: Session, keeper: Keeper, upkeep: Upkeep, logs: Mapping[int, CellLog],
+        work: Work,
+    ) -> None:  # fmt: skip
         (crawl,) = crawler.crawls
         assert isinstance(crawl, NodeCrawl)
         self._crawler = crawler
@@ -313,7 +362,7 @@ class Node:
             asyncio.run_coroutine_threadsafe(listen(log, crawl, heard[cell]), self._thread.loop)
             for cell, log in logs.items()
         ]
-        watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs))
+        watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
         self._agreed.open(crawler, crawl)
         try:
@@ -336,17 +385,23 @@ class Node:
                 log.messages = log.sent_bytes = 0
 
     async def _watch(
-        self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, upkeep: Upkeep, cells: set[int]
-    ) -> None:
+        self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, upkeep: Upkeep, cells: set[int],
+        work: Work,
+    ) -> None:  # fmt: skip
         """End the shift when the cells should be others; say meanwhile how things stand."""
         purge_at = 0.0
         while not self._stopping:
             self._tell(session, crawl)
             if self._library is not None:
                 self._library.tell({cell: log for cell, log in list(keeper.kept.items()) if cell in cells})
-            if crawl.committer.lost or upkeep.has_other_cells(cells) or not await self._agreed.apply(crawler, crawl):
+            if crawl.committer.lost or upkeep.has_other_cells(cells) or self._time.work() != work:
+                break
+            if not await self._agreed.apply(crawler, crawl):
                 break
             try:
+                await self._adopt()
+                await self._mind_the_time(session, keeper)
+                await self._mind_limits(crawl)
                 await self._look_for_the_end(session, keeper)
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
@@ -364,7 +419,10 @@ class Node:
         load, cells = self._load(crawl), list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
-        session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy)
+        stored = {str(cell): pages for cell, pages in crawl.committer.stored.items()}
+        assert crawl.shares is not None
+        claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s())
+        session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
         """How much there is to do here, and how much was done since the node started."""
@@ -379,8 +437,22 @@ class Node:
             "inbox": float(len(crawl.committer.inbox)),
             "idle": float(crawl.is_idle),
             "load": round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
+            "unsaved_bytes": float(crawl.unsaved_bytes),
+            "kept": float(getattr(crawl.committer.refresh, "kept", 0)),
             **({} if crawl.analyzer is None else crawl.analyzer.account()),
         }
+
+    async def _mind_the_time(self, session: Session, keeper: Keeper) -> None:
+        with contextlib.suppress(NoAnswer):
+            await self._time.look(session, keeper)
+
+    async def _mind_limits(self, crawl: NodeCrawl) -> None:
+        """Let all nodes leave when the collection has as many pages, or took as much time, as it may."""
+        assert crawl.shares is not None
+        began_s = self._agreed.agreement.began_s
+        why = reached(crawl.config.limits, crawl.shares.look(), began_s, self._clock.now_s())
+        if why and not self._stopping:
+            await self._agreed.end(why)
 
     async def _look_for_the_end(self, session: Session, keeper: Keeper) -> None:
         """With `once`: stop when there is nothing left to do anywhere."""

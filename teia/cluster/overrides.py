@@ -154,7 +154,8 @@ class CircleOrder:
     """
 
     def __init__(self, starts: Sequence[int], ring: Callable[[], Ring] = Ring) -> None:
-        self._starts = starts
+        self.starts = starts
+        """The first slot of each cell; cells that are split off others come to it, what is there stays."""
         self._ring = ring
         self._known = _Known(Circle({}), Ring(), {}, {})
 
@@ -190,7 +191,7 @@ class CircleOrder:
 
     def _circular(self, cell: int, known: _Known) -> list[str]:
         if cell not in known.circular:
-            nodes = known.circle.order(point_of_slot(self._starts[cell])) if known.circle.nodes else ()
+            nodes = known.circle.order(point_of_slot(self.starts[cell])) if known.circle.nodes else ()
             known.circular[cell] = list(nodes)
         return known.circular[cell]
 

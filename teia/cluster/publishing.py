@@ -7,7 +7,7 @@ import zlib
 
 from isal import isal_zlib
 
-from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.journal import Born, CellLog, CellLost
 from teia.cluster.thread import LoopThread
 from teia.errors import ClusterError
 
@@ -21,6 +21,8 @@ class LogJournal:
         self.log = log
         self._thread = thread
         self._posted: list[tuple[int, bytes]] = []
+        self.born: Born | None = None
+        """A cell that the next transaction splits off this one."""
         self.is_behind = False
         """Whether the log may have a record that the file has not: the file must catch up before anything else."""
 
@@ -31,11 +33,12 @@ class LogJournal:
         if self.is_behind:
             raise CellLost(self.log.cell, "its file is behind its log; it has to be opened anew")
         posted, self._posted = self._posted, []
+        born, self.born = self.born, None
         began_s = time.thread_time()
         body = packed(changes)
         self._thread.packing_s += time.thread_time() - began_s
         try:
-            return self._thread.wait_for(self.log.append(body, posted))
+            return self._thread.wait_for(self.log.append(body, posted, born))
         except CellLost:  # whether it was stored before that, nobody knows
             self.is_behind = True
             raise
@@ -43,6 +46,7 @@ class LogJournal:
     def forget(self, published: int) -> None:
         """Rolled back after it was published (a full disk): only the log has it, so the file must catch up first."""
         self._posted.clear()
+        self.born = None
         self.is_behind = self.is_behind or bool(published)
 
 

@@ -31,17 +31,22 @@ class Quiet:
 
     async def is_over(self, session: Session, keeper: Keeper) -> bool:
         """Whether all is done; then the others are told with the session's last words. To be asked once a beat."""
-        now = self._looked_at = self._clock.ticks_s()
+        self._looked_at = self._clock.ticks_s()
         if session.others_say_done():
             return True
+        if not await self.is_quiet(session, keeper):
+            return False
+        await session.tell_done()
+        return True
+
+    async def is_quiet(self, session: Session, keeper: Keeper) -> bool:
+        """Whether nothing was left to do anywhere, twice. To be asked once a beat."""
+        now = self._looked_at = self._clock.ticks_s()
         sight = await self._look(session, keeper)
         if sight is None or sight != self._seen:
             self._seen, self._since = sight, now
             return False
-        if now - self._since < BEATS * session.pace.beat_s:
-            return False
-        await session.tell_done()
-        return True
+        return now - self._since >= BEATS * session.pace.beat_s
 
     async def _look(self, session: Session, keeper: Keeper) -> object:
         """What there is to see if nothing is left to do; None if something is."""

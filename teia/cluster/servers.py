@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import ctypes
 import json
+import math
 import os
 import secrets
 import shutil
@@ -34,8 +35,9 @@ from teia.errors import ClusterError, MissingComponent
 START_S = 20.0
 END_S = 10.0
 LOOK_S = 1.0
-SICK_LOOKS = 3
-"""A server that says `unhealthy` so often in a row is restarted; one that has just started says it too."""
+SICK_S = 30.0
+"""A server that says `unhealthy` for so long is restarted. While one of three is away or has just started, and until a
+leader is elected, the others say it too: to restart those would make an outage of a fault."""
 
 STARTING_S = 15.0
 MAX_FILE_STORE = 64 << 30
@@ -230,20 +232,22 @@ class NatsServers:
         return "ok" if b" 200 " in status else "unhealthy"
 
     async def _watch(self) -> None:
-        """Restart what has died, and what says for a while that it is not well."""
-        sick: dict[str, int] = {}
+        """Restart what has died, and what says for long that it is not well: one at a time."""
+        sick_since: dict[str, float] = {}
         while True:
             await self._clock.sleep(LOOK_S)
             for place in self._places:
                 process = self._processes[place.name]
                 is_old = self._clock.ticks_s() - self._began[place.name] > STARTING_S
-                unhealthy = is_old and await self._health(place) == "unhealthy"
-                sick[place.name] = sick.get(place.name, 0) + 1 if unhealthy else 0
-                if sick[place.name] >= SICK_LOOKS:
+                if is_old and await self._health(place) == "unhealthy":
+                    sick_since.setdefault(place.name, self._clock.ticks_s())
+                else:
+                    sick_since.pop(place.name, None)
+                if self._clock.ticks_s() - sick_since.get(place.name, math.inf) >= SICK_S:
                     _signal(process, signal.SIGTERM)
                     await _ended(process)
                 if process.returncode is not None:
-                    sick[place.name] = 0
+                    sick_since.clear()
                     self.restarts += 1
                     await self._launch(place)
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.wire import NoAnswer, Wire
+from teia.cluster.wire import INSIST_S, NoAnswer, Wire
 from teia.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 VERSION = 1
 BUCKET = "nodes"
 TAKE_NAME_S = 60.0
+AGAIN_S = 0.1
 PROOFS = 3
 """So many renewals of one's own must have succeeded during another's silence, before it may be called dead."""
 
@@ -83,6 +84,10 @@ class NodeState(msgspec.Struct, frozen=True):
     """How many URLs are known in each cell that it keeps."""
     queued: dict[str, int] = {}
     """How many of them wait to be visited."""
+    stored: dict[str, int] = {}
+    """How many pages were stored in each, by whomever (limiting.py)."""
+    claims: int = 0
+    """How many more it may store until it says something else."""
     busy: str = "normal"
     """idle, normal or overloaded (A5)."""
     is_done: bool = False
@@ -119,6 +124,8 @@ class Session:
     node: NodeState
     on_lost: Callable[[str], None]
     """Called at once when the session is lost, with the reason; must not wait for anything."""
+    said: NodeState | None = None
+    """What the last renewal said; `node` is what the next one will say."""
     revision: int = 0
     deadline: float = 0.0
     is_lost: bool = False
@@ -159,10 +166,18 @@ class Session:
         return {name: now - seen.changed_at for name, seen in list(self._seen.items())}
 
     def tell(
-        self, load: dict[str, float], cells: dict[str, int], queued: dict[str, int] | None = None, busy: str = "idle"
+        self,
+        load: dict[str, float],
+        cells: dict[str, int],
+        queued: dict[str, int] | None = None,
+        busy: str = "idle",
+        stored: dict[str, int] | None = None,
+        claims: int = 0,
     ) -> None:
         """Say with the next renewal how much there is to do, and of which cells."""
-        self.node = msgspec.structs.replace(self.node, load=load, cells=cells, queued=queued or {}, busy=busy)
+        self.node = msgspec.structs.replace(
+            self.node, load=load, cells=cells, queued=queued or {}, busy=busy, stored=stored or {}, claims=claims
+        )
 
     def others_say_done(self) -> bool:
         """Whether another node has come to see that all is done; what a node of an earlier run said does not count."""
@@ -236,12 +251,13 @@ class Session:
         """Renew once. NoAnswer if NATS is silent; a session that is lost says so through `on_lost`."""
         from nats.js.errors import KeyWrongLastSequenceError
 
-        sent = self.clock.ticks_s()
+        sent, said = self.clock.ticks_s(), self.node
         try:
-            revision = await self.wire.ask(self.bucket.update(self.node.name, _encode(self.node), last=self.revision))
+            revision = await self.wire.ask(self.bucket.update(said.name, _encode(said), last=self.revision))
         except KeyWrongLastSequenceError:
             await self._look_whose_it_is()
             return
+        self.said = said
         self._renewed(revision, sent)
         for seen in self._seen.values():
             seen.proofs += 1
@@ -329,14 +345,18 @@ class Session:
 
 
 async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
-    """A key-value bucket, made if it is new."""
+    """A key-value bucket, made if it is new. One that was just made is not known to all servers at once."""
     from nats.js.errors import BucketNotFoundError
 
-    try:
-        return await wire.insist(lambda: wire.js.key_value(name), clock)
-    except BucketNotFoundError:
+    until = clock.ticks_s() + INSIST_S
+    while True:
+        try:
+            return await wire.insist(lambda: wire.js.key_value(name), clock)
+        except BucketNotFoundError as error:
+            if clock.ticks_s() >= until:
+                raise NoAnswer(f"NATS does not find the bucket {name} that was made; are its servers one?") from error
         await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
-        return await wire.insist(lambda: wire.js.key_value(name), clock)
+        await clock.sleep(AGAIN_S)
 
 
 async def join(

@@ -23,7 +23,7 @@ import re
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from teia.frontier.database import open_to_read, sqlite_errors
 from teia.frontier.journal import CLUSTER, applied_seq
 from teia.frontier.mail import THE_STREAM
 from teia.frontier.schema import VERSION as TABLES_VERSION
+from teia.frontier.splitting import cut_out
 from teia.store.root import CellFolder
 
 VERSION = 1
@@ -130,13 +131,27 @@ class Snapshots:
 
     async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, shop: Path) -> Pointer:
         """Steps 1 to 3."""
-        copy, packed, mapped = shop / "copy", shop / "pack", shop / "map"
+        copy = shop / "copy"
         log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"
         before = None if pointer is None else pointer.last
         base = None if pointer is None else await self._map_of(pointer.before, shop / "base")
         if before is not None and before.name in self._bad:  # the one before it is our only way back: share nothing
             before, base = pointer.before if pointer is not None else None, None
+        last, made = await self._store(name, copy, (log_seq, heard), base, shop)
+        now = Pointer(last, before)
+        await log.point(msgspec.json.encode(now))
+        alive = {last.name} | ({before.name} if before is not None else set())
+        ours = {kept: each for kept, each in self._maps.items() if not kept.startswith(f"{log.cell}-") or kept in alive}
+        self._maps = ours | {name: made}
+        _log.info("cell=%d snapshot record=%d bytes=%d stored=%d", log.cell, log_seq, made.size, last.stored)
+        return now
+
+    async def _store(
+        self, name: str, copy: Path, at: tuple[int, int], base: FileMap | None, shop: Path
+    ) -> tuple[Snapshot, FileMap]:
+        """Store a copy, but for what a base has of it; the copy is gone then. `at`: its record, and links heard."""
+        packed, mapped = shop / "pack", shop / "map"
         made = await asyncio.to_thread(pack, copy, packed, f"{name}.pack", base)
         await asyncio.to_thread(copy.unlink)
         digest = await asyncio.to_thread(write_map, made, mapped)
@@ -146,14 +161,22 @@ class Snapshots:
             await self._objects.put(f"{name}.pack", packed)
         await self._objects.put(f"{name}.map", mapped)
         objects = [f"{name}.map", *made.packs]
-        last = Snapshot(name, log_seq, heard, digest, objects, made.size, stored, self._clock.now_s())
-        now = Pointer(last, before)
-        await log.point(msgspec.json.encode(now))
-        alive = {last.name} | ({before.name} if before is not None else set())
-        ours = {kept: each for kept, each in self._maps.items() if not kept.startswith(f"{log.cell}-") or kept in alive}
-        self._maps = ours | {name: made}
-        _log.info("cell=%d snapshot record=%d bytes=%d stored=%d", log.cell, log_seq, made.size, stored)
-        return now
+        return Snapshot(name, *at, digest, objects, made.size, stored, self._clock.now_s()), made
+
+    async def divide(
+        self, folder: CellFolder, number: int, slots: tuple[int, int], named: Sequence[str]
+    ) -> tuple[int, bytes]:
+        """Store some slots of a cell that is nobody's now as a new cell; returns its record and the pointer to it.
+
+        Nothing names it before whoever keeps the cell publishes that (splitting.py).
+        """
+        with _workshop(folder.path / ".split") as shop:
+            copy = shop / "copy"
+            log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
+            await asyncio.to_thread(cut_out, copy, *slots, named, log_seq)
+            name = f"{number}-0-{log_seq}-{secrets.token_hex(3)}"
+            snapshot, _ = await self._store(name, copy, (log_seq, heard), None, shop)
+        return log_seq, msgspec.json.encode(Pointer(snapshot))
 
     async def _map_of(self, snapshot: Snapshot | None, file: Path) -> FileMap | None:
         """The map of a snapshot to build on; None if there is none, or none that can be read."""

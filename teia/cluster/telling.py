@@ -8,7 +8,7 @@ there is none the machine is alone (alone.py). A file that nobody writes any mor
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from teia.clock import Clock, from_iso, iso_utc
 from teia.cluster.alone import Alone
 from teia.cluster.view import CellView, ClusterSource, ClusterView, MoveView, NodeView
 from teia.store.root import Root
-from teia.urls import SLOTS, cell_starts
+from teia.urls import cell_range
 
 if TYPE_CHECKING:
     from teia.cluster.session import NodeState, Session
@@ -76,7 +76,8 @@ class Teller:
 
     root: Root
     collection: str
-    cells: int
+    starts: tuple[int, ...]
+    """The first slot of each cell."""
     clock: Clock
     wanted: Callable[[int], str] = lambda cell: ""  # noqa: ARG005
     """Which node should have a cell, where somebody knows."""
@@ -84,6 +85,7 @@ class Teller:
     """Why a cell was to leave a node, where that was decided."""
     _last: dict[int, _Last] = field(default_factory=dict)
     _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
+    _moved: Counter[str] = field(default_factory=Counter)
     _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
 
     async def tell_for_ever(self, session: Session) -> None:
@@ -114,7 +116,9 @@ class Teller:
             self._line(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
             for name, node in sorted(nodes.items())
         ]
-        return ClusterView(iso_utc(now_s), here, lines, cells, list(reversed(self._moves)), [])
+        counts = {name: dict(node.load) for name, node in sorted(nodes.items()) if node.is_alive}
+        moves = list(reversed(self._moves))
+        return ClusterView(iso_utc(now_s), here, lines, cells, moves, [], counts, dict(self._moved))
 
     def _line(
         self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
@@ -150,8 +154,8 @@ class Teller:
     # -- cells and their moves -----------------------------------------------------------------------------
 
     def _cells(self, nodes: Mapping[str, NodeState]) -> list[CellView]:
-        starts = (*cell_starts(self.cells), SLOTS)
-        return [self._cell(number, starts[number], starts[number + 1], nodes) for number in range(self.cells)]
+        starts = self.starts
+        return [self._cell(number, *cell_range(number, starts), nodes) for number in range(len(starts))]
 
     def _cell(self, number: int, first: int, end: int, nodes: Mapping[str, NodeState]) -> CellView:
         key = str(number)
@@ -165,7 +169,9 @@ class Teller:
             return CellView(name, self.collection, number, first, end, None, 0 if last is None else last.urls)
         urls, now = claims[keeper], self.clock.ticks_s()
         if last is not None and last.keeper != keeper:
-            self._moves.append(self._move(name, number, last, keeper, urls, nodes))
+            move = self._move(name, number, last, keeper, urls, nodes)
+            self._moves.append(move)
+            self._moved[move.why] += 1
         self._last[number] = _Last(keeper, now, urls)
         to = self.wanted(number)
         to_whom = to if to and to != keeper else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from teia.clock import Clock
 from teia.cluster.copies import Copies
@@ -52,6 +52,8 @@ class Upkeep:
         self._handing_since: float | None = None
         self._kept: set[int] = set()
         self._settled_at = 0.0
+        self.held: Callable[[], set[int]] = set
+        """Cells that are kept and must not be crawled now."""
         if copies.snapshots is not None:
             room = Room(session.wire, clock, keeper.collection)
             keeper.has_room = lambda: room.has_some
@@ -75,7 +77,8 @@ class Upkeep:
         """The cells that a shift would open now; none while those that are almost there are waited for."""
         if self._follower.failure is not None:
             raise self._follower.failure
-        kept = dict(self._keeper.kept)
+        held = self.held()
+        kept = {cell: log for cell, log in list(self._keeper.kept.items()) if cell not in held}
         ready = {cell: log for cell, log in kept.items() if cell in self._follower.ready}
         now = self._clock.ticks_s()
         if not self._are_settled(set(kept)):
@@ -89,7 +92,7 @@ class Upkeep:
 
     def has_other_cells(self, opened: set[int]) -> bool:
         """Whether a shift should end: a cell was lost, some can be handed over, or all that were taken are ready."""
-        kept = set(self._keeper.kept)
+        kept = set(self._keeper.kept) - self.held()
         new = kept - opened
         are_new_ready = new <= self._follower.ready and self._are_settled(kept)
         return bool(
@@ -104,13 +107,14 @@ class Upkeep:
 
     def _can_hand_over(self) -> bool:
         """Whether all cells that should be elsewhere are expected there; or some, and for the others it takes long."""
-        some, now = self._keeper.to_hand_over(), self._clock.ticks_s()
+        held, now = self.held(), self._clock.ticks_s()
+        some = self._keeper.to_hand_over().keys() - held
         if not some:
             self._handing_since = None
             return False
         if self._handing_since is None:
             self._handing_since = now
-        if len(some) < len(self._keeper.elsewhere()) and now - self._handing_since < HAND_OVER_S:
+        if len(some) < len(self._keeper.elsewhere().keys() - held) and now - self._handing_since < HAND_OVER_S:
             return False
         self._handing_since = None
         return True

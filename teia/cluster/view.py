@@ -6,7 +6,7 @@ alone.py does so for one machine, telling.py for a node of several. What a sourc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from teia.cluster.chord import Circle
@@ -85,7 +85,10 @@ class ExchangeView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster at a moment; `here` is the node that tells, nodes are in the order of their names."""
+    """A cluster at a moment; `here` is the node that tells, nodes are in the order of their names.
+
+    `counts` is what nodes that live say of their work, `moved` how many cells changed hands while this one looked on.
+    """
 
     time: str
     here: str
@@ -93,6 +96,8 @@ class ClusterView:
     cells: list[CellView]
     moves: list[MoveView]
     links: list[ExchangeView]
+    counts: dict[str, dict[str, float]] = field(default_factory=dict)
+    moved: dict[str, int] = field(default_factory=dict)
 
     def circle(self) -> Circle:
         """The circle of the nodes that are there."""

@@ -21,12 +21,15 @@ orders.py    what people want of collections; resident.py goes by it for `teia s
              removing.py
 drafting.py  a collection that somebody drafts; trying.py and effects.py say what its rules would do
 depths.py    links of pages that turned out to be nearer to a seed than when they were read (T1)
+pruning.py   pages that leave an index because their cell was split
 closing.py   CDXJ beside every closed WARC file
 cells.py, descriptors.py, logrows.py, messages.py, space.py, visits.py     the small things between them
 
 lookup.py    a collection opened to be read; pageview.py, tracing.py, names.py, graph.py, exporting.py stand on it
 importing.py what came from elsewhere; import_warc.py, import_lists.py, captures.py
 searching.py a collection opened to be searched
+subscribing.py  pages and searches that people watch; noticing.py finds what to tell, delivering.py posts it, hubs.py
+             asks hubs, courier.py does all three in a process of its own that courier_keeper.py looks after
 embedding.py the crawler as a part of another program (docs/embedding.md)
 
 `teia.crawl` is also the function of that name: `teia.crawl(["https://example.org/"], data="archive")` calls

@@ -47,6 +47,9 @@ MAX_HEARD = 10_000
 BUSY_MS = 100
 """So long the commit thread waits for others who write to the inbox."""
 
+MAX_HUBS = 1_000
+"""Feeds with a hub between two commits; others are found when they are read again."""
+
 MAX_WANTED = 64
 VISITED_AT_ONCE = 100
 SOON_KINDS = ("indexnow", "websub")
@@ -114,10 +117,12 @@ class Announced:
         self.arrivals: deque[Arrival] = deque()
         self.absorbed: deque[Arrival] = deque()
         self.visits: deque[str] = deque(maxlen=MAX_HEARD)
+        self._config = Config()
+        self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
 
     def open(self, path: Path, config: Config, holds: Callable[[str], bool]) -> None:
         """Begin; `holds` says whether a URL is in scope. Before, everything here is idle."""
-        self._path, self._settings, self._holds = path, config.signals, holds
+        self._path, self._settings, self._holds, self._config = path, config.signals, holds, config
         self._every_s = config.commit.every_s
         self._inbox = open_inbox(path)
         self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
@@ -125,6 +130,7 @@ class Announced:
     def close(self) -> None:
         """Write down what is left, and close the inbox."""
         if self._inbox is not None:
+            self._keep_hubs()
             with sqlite_errors(self._path):
                 with unless_busy():
                     self._keep_heard(self._inbox)
@@ -151,7 +157,15 @@ class Announced:
             with self._lock:
                 self._counted[kind, what] += number
 
-    def note_kept(self, visit: Visit) -> None:
+    def note(self, visit: Visit) -> None:
+        """Note what a visit that is committed means here: a page of the cache, a feed that names its hub."""
+        if visit.from_cache:
+            self._note_kept(visit)
+        told = visit.result.told if visit.result is not None else None
+        if told is not None and told.hub and self._settings.websub:
+            self._hubs.append((visit.item.url, told.topic, told.hub))
+
+    def _note_kept(self, visit: Visit) -> None:
         """Count a page that was taken from the cache and is committed."""
         kept = visit.outcome in {"200", "304"} or visit.outcome.startswith("3")
         self.count(("updated" if visit.item.visits else "new") if kept else "unusable")
@@ -176,7 +190,16 @@ class Announced:
             with sqlite_errors(self._path), unless_busy():
                 self._keep_heard(inbox)
                 self._look(inbox, touched)
+            self._keep_hubs()
         return touched
+
+    def _keep_hubs(self) -> None:
+        """Write down hubs that feeds named; the courier asks them (hubs.py)."""
+        if self._hubs:
+            from teia.crawl.hubs import keep_found  # for collections that listen to hubs alone
+
+            found = [self._hubs.popleft() for _ in range(len(self._hubs))]
+            keep_found(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s())
 
     def _keep_heard(self, inbox: Inbox) -> None:
         """Write down what was heard and counted; what cannot be written now is kept for the next time."""
@@ -302,7 +325,8 @@ def found(url: str) -> Found:
 @contextmanager
 def announcing(announced: Announced, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
     """Have a collection's announcements taken up while the block runs, if there are any to be expected."""
-    if not config.signals.socket and not config.signals.indexnow and not path.exists():
+    signals = config.signals
+    if not signals.socket and not signals.indexnow and not signals.websub and not path.exists():
         yield
         return
     announced.open(path, config, holds)

@@ -6,9 +6,10 @@ answer of its address. A page is unasked for if no robots.txt of its host had be
 no counter of the crawler; the lab's own log is the second opinion (tests/system).
 
 Our own delay may have been changed. A shorter one holds from a place's next answer on, so of the delays that were in
-force between two requests the shortest is what they owe each other. Nothing is owed while several requests at once were
-allowed. An address that many sites share owes less (frontier/sharing.py): they are counted in the log as it goes on,
-and what the ledger knows of the address, from other collections and earlier runs, is added.
+force between two requests the shortest is what they owe each other; after an answer of a host whose owner agreed to a
+shorter one, that. Nothing is owed while several requests at once were allowed. An address that many sites share owes
+less (frontier/sharing.py): they are counted in the log as it goes on, and what the ledger knows of the address, from
+other collections and earlier runs, is added.
 
 The questions are in the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB.
 """
@@ -61,7 +62,7 @@ def audit_politeness(
     complaints: list[str] = []
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
-    in_force = history or [InForce(0.0, courtesy.delay_s, courtesy.per_host)]
+    in_force = history or [InForce.of(0.0, courtesy)]
     for what, sql in _questions(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
@@ -102,11 +103,12 @@ def _questions(
     courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> list[tuple[str, str]]:
     """What is asked of the log; each question selects (url, started, note) of the requests that broke a rule."""
-    owed = _owed(history)
-    questions = [
-        ("early for its host", _early("host", f"CASE WHEN {owed} IS NOT NULL THEN rest_s END")),
-        ("early for its address", _early("address", _divided(owed, courtesy), sites)),
-    ]
+    owed, questions = _owed(history), []
+    if any(each.per_host == 1 for each in history):  # else nothing is owed
+        questions = [
+            ("early for its host", _early("host", f"CASE WHEN {owed} IS NOT NULL THEN rest_s END")),
+            ("early for its address", _early("address", _divided(owed, courtesy), sites)),
+        ]
     if courtesy.robots:
         questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
     return questions
@@ -116,9 +118,9 @@ def _owed(history: Sequence[InForce]) -> str:
     """The rest that two requests to one address owe each other, by `before` and `started`; NULL where nothing is."""
     ends = [*(each.since_s for each in history[1:]), None]
     if len(history) == 1:
-        return str(float(history[0].delay_s)) if history[0].per_host == 1 else "CAST(NULL AS DOUBLE)"
+        return _delay(history[0]) if history[0].per_host == 1 else "CAST(NULL AS DOUBLE)"
     cases = [
-        f"CASE WHEN {_overlaps(each.since_s if number else None, end)} THEN {float(each.delay_s)} END"
+        f"CASE WHEN {_overlaps(each.since_s if number else None, end)} THEN {_delay(each)} END"
         for number, (each, end) in enumerate(zip(history, ends, strict=True))
         if each.per_host == 1
     ]
@@ -129,6 +131,17 @@ def _owed(history: Sequence[InForce]) -> str:
     ]
     least = f"least({', '.join(cases)})" if cases else "CAST(NULL AS DOUBLE)"
     return f"CASE WHEN NOT ({' OR '.join(several) or 'false'}) THEN {least} END"
+
+
+def _delay(each: InForce) -> str:
+    """Our own delay while something was in force, by the host that was asked before."""
+    agreed = [(host, min(each.delay_s, agreed_s)) for host, agreed_s in each.agreed]
+    known = " ".join(f"WHEN {_quoted(host)} THEN {float(delay_s)}" for host, delay_s in agreed)
+    return f"(CASE last_host {known} ELSE {float(each.delay_s)} END)" if known else str(float(each.delay_s))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _overlaps(since_s: float | None, until_s: float | None) -> str:
@@ -153,6 +166,7 @@ def _early(place: str, rest: str, sites: Mapping[str, int] | None = None) -> str
     return f"""
         SELECT url, started, {_text(gap)} || ' s of ' || {_text(rest)} || ' s' AS note
         FROM (SELECT *, max(ended) OVER {earlier} AS before,
+                     lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host,
                      greatest({known}, coalesce(sum(is_first) OVER {earlier}, 0)) AS sites
               FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL))
         WHERE before IS NOT NULL AND {rest} IS NOT NULL AND {gap} < {rest} - {TOLERANCE_S}
@@ -171,7 +185,7 @@ _OURS = f"""
 
 
 def _unasked(excused: frozenset[str] = frozenset()) -> str:
-    names = ", ".join("'" + host.replace("'", "''") + "'" for host in sorted(excused))
+    names = ", ".join(_quoted(host) for host in sorted(excused))
     others = f"AND f.host NOT IN ({names})" if names else ""
     return f"""
         SELECT f.url, f.host, f.started, '' AS note

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from teia.config import LimitSettings
 from teia.crawl.visits import Visit
 from teia.frontier.cell import FrontierCell
+from teia.frontier.hostrules import budget_of
 from teia.frontier.schedule import HostQueue
 from teia.records import Outcome
 from teia.urls import site_of
@@ -48,8 +49,8 @@ class Budgets:
     def spent(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Which budget a host has used up, its own or its site's; empty if none."""
         site = self._sites[site_of(queue.host)]
-        if queue.requests >= limits.pages_per_host:
-            return f"{limits.pages_per_host} requests to one host"
+        if queue.requests >= (budget := budget_of(limits, queue.host)):
+            return f"{budget} requests to one host"
         if site.requests >= limits.pages_per_site:
             return f"{limits.pages_per_site} requests to one registered domain"
         if queue.received_bytes >= limits.bytes_per_host:

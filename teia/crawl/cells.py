@@ -36,12 +36,13 @@ class Cell:
         self.number = folder.number
         self.folder = folder
         self.frontier = FrontierCell(folder.frontier, order, journal=journal)
-        put_in_order(self.frontier)
         self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
         self.archive = self._open_archive()
         self.handover = Handover(folder.handover)
         with self.frontier.transaction():
-            note_position(self.frontier, self.archive.position)
+            put_in_order(self.frontier)
+            if committed_position(self.frontier) != self.archive.position:
+                note_position(self.frontier, self.archive.position)
 
     def _open_archive(self) -> ArchiveWriter:
         return ArchiveWriter(*self._archive_arguments, committed_position(self.frontier))

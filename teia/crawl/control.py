@@ -110,6 +110,18 @@ class Run:
         return True
 
 
+def hold(path: Path) -> sqlite3.Connection:
+    """Keep the file's log in being until what is returned is closed, by any thread.
+
+    Without it the first reader makes the log anew, which on a full disk it cannot.
+    """
+    Control(path).close()
+    with sqlite_errors(path):
+        held = sqlite3.connect(path, check_same_thread=False)
+        held.execute("SELECT count(*) FROM runs").fetchone()
+    return held
+
+
 class Control:
     """The file `control.sqlite` of a root; any number of processes may have it open."""
 

@@ -13,6 +13,7 @@ from teia.clock import from_iso
 from teia.crawl.lookup import Lookup, UrlEntry, VisitEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
+from teia.store.archive import place_of
 from teia.store.audit import matches
 from teia.store.reader import Record, split_head
 
@@ -81,7 +82,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
 
 def member_of(lookup: Lookup, copy: Copy) -> bytes:
     """A copy's record as it lies in its file: a gzip member, and a WARC file by itself."""
-    path = lookup.folders[copy.cell].archive / copy.record.file
+    path = place_of(lookup.folders[copy.cell].archive, copy.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:
         file.seek(copy.record.offset)
         return file.read(copy.record.length)

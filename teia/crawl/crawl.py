@@ -369,7 +369,7 @@ class Crawl:
 
     def _soon_needed(self, queue: HostQueue) -> int:
         """How many URLs a host needs until the next commit but one: what is in memory cannot be overtaken any more."""
-        rest_s = max(queue.server.last_rest_s, self.config.courtesy.delay_s, 0.001)
+        rest_s = max(queue.server.last_rest_s or self.config.courtesy.delay_s, 0.001)
         return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / rest_s)))
 
     def _in_use(self, queue: HostQueue) -> frozenset[int]:
@@ -473,8 +473,7 @@ class Crawl:
         if visit.was_asked:
             counts.requests += 1
             counts.bytes_received += visit.bytes_received
-        if visit.from_cache:
-            self.committer.wishes.announced.note_kept(visit)
+        self.committer.wishes.announced.note(visit)
         if visit.result is not None:
             counts.links += visit.result.links_seen
             counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)

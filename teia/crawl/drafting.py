@@ -22,6 +22,7 @@ from teia.crawl.edits import Edit, Operator, changed_keys
 from teia.crawl.effects import judge_at_rest
 from teia.crawl.meaning import check, is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
+from teia.frontier.hostrules import agreements
 from teia.frontier.scope import compile_scope
 from teia.lib.slowregex import is_slow
 from teia.store.root import Root, checked_name
@@ -180,6 +181,11 @@ def freedoms(config: Config, before: Config | None = None) -> list[Freedom]:
     found = []
     if courtesy.delay_s < LEAST_DELAY_S and courtesy.delay_s < was.delay_s:
         found.append(Freedom("courtesy.delay_s", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+    agreed_before = agreements(was.agreed_delays)
+    for host, agreed in agreements(courtesy.agreed_delays).items():
+        if agreed.delay_s < LEAST_DELAY_S and agreed != agreed_before.get(host):
+            found.append(Freedom("courtesy.agreed_delays", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+            break
     if not courtesy.robots and was.robots:
         found.append(Freedom("courtesy.robots", "robots.txt is not obeyed", True))
     if courtesy.per_host > max(1, was.per_host):

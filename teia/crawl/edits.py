@@ -56,9 +56,9 @@ LIVE = _keys(
     collection="seeds",
     scope="include exclude types queries max_depth",
     courtesy="delay_s response_factor per_host max_hosts retry_wait_s robots robots_max_age_s max_crawl_delay_s"
-    " host_delays paused",
-    limits="pages seconds pages_per_host pages_per_site redirects body_bytes decoded_bytes decoded_ratio robots_bytes"
-    " url_chars url_segments links_per_page disk_free_bytes",
+    " host_delays agreed_delays paused",
+    limits="pages seconds pages_per_host host_budgets pages_per_site redirects body_bytes decoded_bytes decoded_ratio"
+    " robots_bytes url_chars url_segments links_per_page disk_free_bytes",
     parse="text processors waiting_pages waiting_bytes",
     archive="requisites answers",
     commit="every_s every_pages",

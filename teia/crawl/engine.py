@@ -158,10 +158,10 @@ class Crawler:
 
     def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
         """Let one crawl go by other settings; those that crawls have in common are the first one's."""
-        shared = config if crawl.number == 0 else self.crawls[0].config
-        courtesy = InForce(self._clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host)
-        crawl.reconfigure(config, meaning, courtesy, self._schedule)
-        self._schedule.take(courtesy_of_all([each.config for each in self.crawls]))
+        configs = [config if each is crawl else each.config for each in self.crawls]
+        shared, courtesy = configs[0], courtesy_of_all(configs)
+        crawl.reconfigure(config, meaning, InForce.of(self._clock.now_s(), courtesy), self._schedule)
+        self._schedule.take(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
         for queue in crawl.queues.values():

@@ -14,7 +14,7 @@ from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.reports.source import OpenCell, snapshot
 from teia.fetch.robots import parse_robots
-from teia.frontier.hostrules import PAUSED, host_delays, paused_hosts
+from teia.frontier.hostrules import PAUSED, delay_of, host_delays, paused_hosts
 from teia.frontier.ledger import servers_now
 from teia.frontier.schema import (
     LANE_DUE,
@@ -142,7 +142,8 @@ def _lines(
     paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
-        own_s = max(courtesy.delay_s, courtesy.response_factor * response_s) if courtesy.delay_s else 0.0
+        delay_s = delay_of(courtesy, host)
+        own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
         ready_at_s, rest_s = rests.get(host, (None, own_s))
         rest_s = max(rest_s, delays_s.get(host, 0.0))
         why = PAUSED if host in paused else "" if parked == PAUSED else parked

@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 class TakenIn:
     """What came of logs. `hits` are requests for pages in scope, `urls` how many pages these are.
 
-    `skipped` are logs with nothing that was not taken in before.
+    `skipped` are logs with nothing that was not taken in before, `empty` ones without a line.
     """
 
     collection: str
@@ -66,6 +66,7 @@ class TakenIn:
     dropped: int = 0
     torn: int = 0
     skipped: int = 0
+    empty: int = 0
     formats: dict[str, str] = field(default_factory=dict)
 
 
@@ -101,6 +102,9 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
     found = Hits(Counter(), Counter())
     for file in files:
         chosen = form or _recognised(file)
+        if chosen is None:
+            done.empty += 1
+            continue
         known = _taken_in(file, marks)
         with disk_errors(file, "read"), opened(file) as log:
             reading = _Reading(log)
@@ -140,9 +144,13 @@ def _found(url: str) -> Found:
     return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
-def _recognised(path: Path) -> Format:
+def _recognised(path: Path) -> Format | None:
+    """The format of a log; None for one without a line, as it is when it was just begun."""
     with disk_errors(path, "read"), opened(path) as log:
-        form = format_of(islice(lines_of(log, Counter()), LOOKED_AT))
+        lines = [line for line in islice(lines_of(log, Counter()), LOOKED_AT) if line.strip()]
+    if not lines:
+        return None
+    form = format_of(lines)
     if form is None:
         raise UsageError(f"{path}: neither a Squid log nor a combined or common one; --format says which it is")
     return form

@@ -37,7 +37,7 @@ from teia.frontier.schema import LANE_NEW
 from teia.frontier.tails import tail_of
 from teia.store.archive import Stored
 from teia.store.root import Root
-from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
+from teia.urls import cell_of, key_of, site_of, slot_of, split
 
 IMPORTED = "imported"
 """The purpose of a visit that was somebody else's, with a page."""
@@ -182,7 +182,7 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
     try:
         with open_crawls(root, [config], ledger, clock) as (crawl,):
             cells = crawl.committer.cells
-            starts = cell_starts(len(cells))
+            starts = root.collection(name).starts()
             committer = ImportCommitter(cells, starts, ledger, clock)
             committer.deliver(Committed())
             yield Target(config, crawl.reading, committer, cells, starts, clock)

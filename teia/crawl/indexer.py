@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from teia.crawl.lookup import Lookup
+from teia.crawl.pruning import is_due, prune
 from teia.crawl.rereading import Rereader, Wanted
 from teia.frontier.schema import STATE_DONE
 from teia.frontier.tails import url_from
@@ -33,6 +34,7 @@ from teia.index.entry import DIGEST_BYTES, Anchor, Entry, decoded
 from teia.index.handover import Waiting
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors, spooled
+from teia.store.archive import place_of
 from teia.store.root import CellFolder, Root
 
 STEP_CHANGES = 500
@@ -79,9 +81,9 @@ class CellIndexer:
                 self.anchors.add(host, named)
             path.unlink(missing_ok=True)
 
-    def archived(self) -> set[str]:
-        """The names of the archive files that are here."""
-        return {path.name for path in self._folder.archive.iterdir()}
+    def has_file(self, name: str) -> bool:
+        """Whether an archive file is here."""
+        return place_of(self._folder.archive, name).exists()
 
     def look_for_borrowed(self) -> None:
         """Open what was brought anew."""
@@ -177,8 +179,13 @@ class CollectionIndexer:
     def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
         """Those of some pages without an entry that have none because their copies are not here."""
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
-        here = cell.archived() if found else set()
-        return [(key, url) for key, url, known in found if known and known.page and known.page.file not in here]
+        return [(key, url) for key, url, known in found if known and known.page and not cell.has_file(known.page.file)]
+
+    def prune(self) -> int:
+        """Take out pages that went to cells which were split off these; returns how many."""
+        frontiers = ((cell, self._lookup.cells[cell.number]) for cell in self._cells)
+        due = [(cell, frontier) for cell, frontier in frontiers if is_due(cell.index.folder, frontier)]
+        return sum(prune(cell, cell.index.folder, frontier) for cell, frontier in due)
 
     async def try_lacking(self) -> int:
         """Try some pages again whose copies nobody had; returns how many could be taken."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from teia.config import LimitSettings
 from teia.crawl.entries import entry_of
+from teia.crawl.hublinks import hub_of
 from teia.crawl.links import FOUND_BY, MAX_OUTLINKS, outlink_line
 from teia.crawl.messages import FoundLink, Judged, Reading, Result, Task, Told, decode_reading, decode_task, encode
 from teia.frontier.order import NO_KIND, TOP_SCORE, Hint
@@ -29,6 +30,7 @@ from teia.parse.document import Options
 from teia.parse.headers import Headers, parse_head
 from teia.parse.parsing import ParseResult, parse_document
 from teia.parse.processors import Processors, with_users
+from teia.parse.text import normal_octets
 from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
 from teia.signals.trust import Kind
 from teia.store.warc import Members, RevisitOf, page_members
@@ -85,6 +87,11 @@ def _lens_of(reading: Reading) -> Lens | None:
     return lens_of(reading.focus)
 
 
+def prepare() -> None:
+    """Load the tables that every page's text is folded with: once, not in each child."""
+    normal_octets("")
+
+
 def read(payload: bytes) -> bytes:
     """Read one `Task`, return one `Result`; both as bytes, because this is a child's whole conversation."""
     task = decode_task(payload)
@@ -139,7 +146,8 @@ def _told(task: Task, how: Compiled, parsed: ParseResult) -> Told | None:
         if isinstance(place, Place) and each.modified_s is not None:
             dates.append((place.host, place.key, each.modified_s))
     kind = Kind.FEED if "feed" in parsed.page.metadata else Kind.SITEMAP
-    return Told(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign)
+    hub = hub_of(task.url, parsed.head.headers, parsed.page.metadata) if kind is Kind.FEED else ("", "")
+    return Told(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign, *hub)
 
 
 def _read_entry(task: Task, how: Compiled) -> Result:

@@ -21,7 +21,7 @@ from teia.frontier.tails import url_from
 from teia.records import Link
 from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root
-from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of, split
+from teia.urls import key_of, numbering, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.index.reader import CellReader
@@ -91,10 +91,11 @@ class Lookup:
 
     def __init__(self, root: Root, name: str) -> None:
         self.root, self.name = root, name
-        self.folders = root.collection(name).cells()
+        collection = root.collection(name)
+        self.folders = collection.cells()
         self.indexes: dict[Path, CellReader] = {}
         self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
-        self._starts = cell_starts(len(self.folders)) if self.folders else (0,)
+        self.cell_number = numbering(collection.starts())
         with ExitStack() as stack:
             self.cells = [self._opened(folder, stack) for folder in self.folders]
             self._stack = stack.pop_all()
@@ -117,9 +118,6 @@ class Lookup:
         self.close()
 
     # -- URLs ----------------------------------------------------------------------------------------------
-
-    def cell_number(self, host: str) -> int:
-        return cell_of(slot_of(site_of(host)), self._starts)
 
     def find(self, url: str) -> UrlEntry | None:
         """What is known of a canonical URL; None if nothing is."""

@@ -21,13 +21,14 @@ from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides, proxy_of
-from teia.frontier.hostrules import host_delays
+from teia.frontier.hostrules import agreements, budget_of, host_budgets, host_delays
 from teia.frontier.order import focused, order_named
 from teia.frontier.reconsider import Judged
 from teia.frontier.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
 from teia.frontier.scope import COPIED, Lists, Scope, canonical_list, compile_scope, list_of, seeds_scope
 from teia.frontier.sharing import Networks
 from teia.records import Outcome
+from teia.signals.websub import base_of
 from teia.urls import from_user, host_of, resolve
 
 ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
@@ -70,7 +71,7 @@ class Meaning:
 
     def wants(self, judged: Judged) -> bool:
         """Whether a URL that waits, or that was refused, may be asked for."""
-        has_budget = judged.requests < self.config.limits.pages_per_host
+        has_budget = judged.requests < budget_of(self.config.limits, host_of(judged.url))
         may_come_back = has_budget or judged.outcome != Outcome.BUDGET
         return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
 
@@ -94,7 +95,8 @@ def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> st
     other = replace(config.scope, include=(), exclude=())
     limits = config.limits
     budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
-    return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets])])
+    own = [list(limits.host_budgets)] if limits.host_budgets else []
+    return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets, *own])])
 
 
 def _read_lists(rules: Iterable[str]) -> Lists:
@@ -172,12 +174,12 @@ def _encoded(config: Config) -> bytes:
             config.archive.requisites,
             config.courtesy.robots,
             config.courtesy.user_agent,
-            asdict(config.limits),
+            {name: each for name, each in asdict(config.limits).items() if isinstance(each, (int, float))},
             config.parse.text,
             config.archive.answers,
             config.parse.processors,
             index=config.index.enabled,
-            signals=config.refresh.keep and config.refresh.signals,
+            signals=(config.refresh.keep and config.refresh.signals) or bool(config.signals.websub),
         )
     )
 
@@ -204,6 +206,9 @@ def check(config: Config) -> None:
         raise ConfigError("courtesy.contact is empty; say where owners of servers can reach you: a page or an address")
     AddressGuard(config.fetch.allow_nets)
     proxy_of(config.signals.proxy)
+    base_of(config.signals.websub)
     Networks(config.courtesy.cdn_nets)
     host_delays(config.courtesy.host_delays)
+    agreements(config.courtesy.agreed_delays)
+    host_budgets(config.limits.host_budgets)
     Overrides.parse(config.fetch.resolve)

@@ -53,7 +53,7 @@ class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
     requisites: bool
     obey_robots: bool
     agent: str
-    limits: dict[str, int | float]
+    limits: dict[str, int | float | tuple[str, ...]]
     text: bool = True
     archive: bool = True
     processors: tuple[str, ...] = ()
@@ -87,13 +87,16 @@ class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a sitemap or feed says of its site's pages: (host, key, when it changed). `kind` is of signals/trust.py.
 
-    `broken` dates cannot be read; `foreign` pages are of other sites, of which it has nothing to say.
+    `broken` dates cannot be read; `foreign` pages are of other sites, of which it has nothing to say. A feed may name
+    its `hub`, and as its `topic` what it calls itself.
     """
 
     kind: int
     dates: list[tuple[str, int, float]]
     broken: int
     foreign: int
+    hub: str = ""
+    topic: str = ""
 
 
 class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -44,7 +44,6 @@ from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import CollectionFolder, Root
-from teia.urls import cell_starts
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ def open_crawls(
             folder = root.collection(config.collection.name)
             focus = _focus_of(root, config, clock)
             cells = [stack.enter_context(_opened_cell(folder, each.number, config, clock)) for each in folder.cells()]
-            starts = cell_starts(len(cells))
+            starts = folder.starts()
             committer = Committer(cells, starts, ledger, clock)
             if config.collection.order == pagerank.name:
                 from teia.crawl.authority import Authority
@@ -192,7 +191,7 @@ async def open_crawler(
         with opened(root, configs, ledger, clock, since_s) as crawls:
             schedule = Schedule(Politeness(courtesy_of_all(configs)), shared.courtesy.max_hosts)
             recover(crawls, schedule, ledger, clock)
-            ledger.note_courtesy(InForce(clock.now_s(), shared.courtesy.delay_s, shared.courtesy.per_host))
+            ledger.note_courtesy(InForce.of(clock.now_s(), courtesy_of_all(configs)))
             caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
             resolver = CaresResolver(clock, shared.fetch.dns or None)

@@ -11,6 +11,7 @@ from teia.crawl.freshness import freshness_of
 from teia.crawl.graph import links_in, targets
 from teia.crawl.lookup import Lookup, UrlEntry
 from teia.crawl.names import main_url, why_alias
+from teia.crawl.pagesignals import PageSignal, page_signals
 from teia.crawl.soft404 import soft_404_note
 from teia.crawl.waiting import why_unknown, why_waiting
 from teia.errors import StoreError
@@ -54,6 +55,7 @@ class PageView:
     fresh_probability: float | None
     why_waiting: str | None
     note: str = ""
+    signals: tuple[PageSignal, ...] = ()
 
 
 def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageView:
@@ -83,6 +85,7 @@ def page_view(lookup: Lookup, url: str, config: Config, clock: Clock) -> PageVie
         fresh_probability=fresh.fresh_probability if fresh is not None else None,
         why_waiting=why_waiting(lookup, entry, now_s),
         note="; ".join(filter(None, (soft_404_note(lookup.cells[entry.cell], entry), inward.note))),
+        signals=page_signals(lookup, entry),
     )
 
 

@@ -50,6 +50,7 @@ from teia.fetch.robots import parse_robots
 from teia.frontier import histories, revisits, trails
 from teia.frontier.cell import FrontierCell
 from teia.frontier.database import sqlite_errors
+from teia.frontier.hostrules import delay_of
 from teia.frontier.revisits import Held, Move
 from teia.frontier.schedule import HostQueue, Queued
 from teia.frontier.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
@@ -435,7 +436,8 @@ class Refresh:
         took_s = revisits.response_s(frontier.db, host.host_id)
         kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
         asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
-        rests_s = (courtesy.delay_s, courtesy.response_factor * took_s if courtesy.delay_s else 0.0)
+        delay_s = delay_of(courtesy, host.name)
+        rests_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
         return took_s + max(*rests_s, *(each for each in asked if each is not None))
 
     def _carry(self, columns: Columns, found: Gamma, slot_s: float, now_s: float) -> Carried | None:

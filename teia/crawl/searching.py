@@ -28,7 +28,7 @@ from teia.index.entry import Entry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.search.ranking import Keys, Ranking
-from teia.search.results import Facts, Results
+from teia.search.results import Facts, Hit, Results
 from teia.search.searching import Options, Searcher
 from teia.search.semantic import Model, Models, load, save
 from teia.search.shards import LocalShard
@@ -78,6 +78,10 @@ class CollectionSearch:
     def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
         """Answer what was typed; see `teia.search.searching.Searcher`."""
         return self._searcher.search(text, n, offset, options)
+
+    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+        """Those of some pages that a search finds; None where not all of them could be looked at in time."""
+        return self._searcher.among(text, keys)
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Pages that speak of what a page speaks of."""

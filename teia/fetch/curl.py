@@ -69,6 +69,7 @@ class Transfer:
         "head",
         "headers",
         "is_fresh",
+        "is_post",
         "keeps",
         "mark_bytes",
         "mark_s",
@@ -97,6 +98,7 @@ class Transfer:
         self.headers: Headers | None = None
         self.keeps = True
         self.is_fresh = False
+        self.is_post = False
 
     def begin(self) -> None:
         self._checked = 0
@@ -310,9 +312,13 @@ class CurlFetcher:
             setopt(pycurl.FORBID_REUSE, 0 if keeps else 1)
         if transfer.is_fresh:
             setopt(pycurl.FRESH_CONNECT, 0)
+        if request.post is not None:
+            setopt(pycurl.POSTFIELDS, request.post.body)
+        elif transfer.is_post:
+            setopt(pycurl.HTTPGET, 1)
         transfer.pin, transfer.connect_to, transfer.headers = pin, connect_to, headers
-        transfer.keeps, transfer.is_fresh = keeps, False
-        transfer.head = request_head(parts, headers)
+        transfer.keeps, transfer.is_fresh, transfer.is_post = keeps, False, request.post is not None
+        transfer.head = request_head(parts, headers, b"POST" if transfer.is_post else b"GET")
 
     def _to_make_room_for(self, pin: Pin) -> Pin | None:
         """Return the pin that was least lately used, once there are too many; never one that a transfer relies on.

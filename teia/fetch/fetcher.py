@@ -16,8 +16,17 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8
 
 
 @dataclass(frozen=True, slots=True)
+class Post:
+    """What is sent where something is told rather than asked for: webhooks, hubs. `headers` are names and values."""
+
+    body: bytes
+    media_type: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One GET, with everything decided: which URL, and which address it is reached at.
+    """One GET, with everything decided: which URL, and which address it is reached at; with `post`, one POST.
 
     `url` is canonical. `address`, in its shortest spelling, was found and guarded by the caller (`destination.py`); the
     fetcher asks the same guard again and connects there or nowhere. `connect_port` differs from the URL's only where
@@ -36,6 +45,7 @@ class FetchRequest:
     accept: str = ACCEPT
     types: tuple[str, ...] = ()
     cache_only: bool = False
+    post: Post | None = None
 
     @property
     def is_conditional(self) -> bool:

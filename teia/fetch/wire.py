@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from teia.fetch.fetcher import FetchRequest
+from teia.fetch.fetcher import FetchRequest, Post
 from teia.urls import Parts, split
 
 MAX_VALIDATOR_CHARS = 1024
@@ -35,6 +35,9 @@ def common_headers(user_agent: str, accept: str, keep: bool) -> Headers:
 
 def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Headers:
     common = common_headers(user_agent, request.accept, keep)
+    if request.post is not None:
+        headers = _headers((*common.lines, *_post_lines(request.post)))
+        return Headers((*headers.lines, b"Expect:"), headers.block)  # libcurl would wait before a long body
     if not request.is_conditional and not request.cache_only:
         return common
     validators = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
@@ -46,9 +49,16 @@ def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Heade
     return Headers((host, *headers.lines), headers.block)  # libcurl would name the proxy
 
 
-def request_head(parts: Parts, headers: Headers) -> bytes:
+def _post_lines(post: Post) -> tuple[bytes, ...]:
+    """What a POST has beside what all requests have."""
+    lines = (("Content-Type", post.media_type), ("Content-Length", str(len(post.body))), *post.headers)
+    return tuple(f"{name}: {value}".encode("ascii") for name, value in lines)
+
+
+def request_head(parts: Parts, headers: Headers, method: bytes = b"GET") -> bytes:
     """Return the request head as it is on the wire."""
-    return b"GET %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (parts.target.encode(), parts.authority.encode(), headers.block)
+    target, authority = parts.target.encode(), parts.authority.encode()
+    return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, authority, headers.block)
 
 
 def place_asked(request: FetchRequest) -> Parts:

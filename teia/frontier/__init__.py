@@ -5,6 +5,7 @@ What comes in: URLs that somebody found (`Put`). What goes out: URLs whose serve
     cell.py        one cell's database: hosts, URLs, their queue, their history; the truth, on disk (tables: schema.py)
     mail.py        links for other cells: written with their page, delivered afterwards, counted once (A3)
     moving.py      a site that goes to another cell, with everything that is known of it (A4)
+    splitting.py   a cell that is divided in two, by slots
     database.py    the seam to SQLite: versions, and errors in words
     politeness.py  when a server and an address may be asked again; one request at a time (A7, C2)
     ledger.py      the same on disk, shared by all collections, so that death does not shorten a rest

@@ -23,7 +23,9 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
+from teia.config import CourtesySettings
 from teia.frontier.database import open_database, open_to_read, sqlite_errors
+from teia.frontier.hostrules import agreements
 
 VERSION = 1
 LONG_REST_S = 60.0
@@ -61,11 +63,17 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """Our own courtesy from a time on: the delay, and how many requests at once."""
+    """Our own courtesy from a time on: the delay, how many requests at once, and which hosts agreed to what delay."""
 
     since_s: float
     delay_s: float
     per_host: int
+    agreed: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, since_s: float, courtesy: CourtesySettings) -> InForce:
+        agreed = ((host, each.delay_s) for host, each in agreements(courtesy.agreed_delays).items())
+        return cls(since_s, courtesy.delay_s, courtesy.per_host, tuple(sorted(agreed)))
 
 
 class Ledger:
@@ -132,7 +140,7 @@ class Ledger:
         """Remember which delay is in force from a time on."""
         with sqlite_errors(self.path):
             history = _history(self._db)
-            if not history or (history[-1].delay_s, history[-1].per_host) != (now.delay_s, now.per_host):
+            if not history or replace(history[-1], since_s=now.since_s) != now:
                 value = json.dumps([astuple(each) for each in (*history[-MAX_HISTORY:], now)])
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('courtesy', ?)", (value,))
 
@@ -166,7 +174,11 @@ def courtesy_history(path: Path) -> list[InForce]:
 
 def _history(db: sqlite3.Connection) -> list[InForce]:
     row = db.execute("SELECT value FROM meta WHERE name = 'courtesy'").fetchone()
-    return [] if row is None else [InForce(*each) for each in json.loads(row[0])]
+    return [] if row is None else [_in_force(*each) for each in json.loads(row[0])]
+
+
+def _in_force(since_s: float, delay_s: float, per_host: int, agreed: Iterable[tuple[str, float]] = ()) -> InForce:
+    return InForce(since_s, delay_s, per_host, tuple((host, agreed_s) for host, agreed_s in agreed))
 
 
 def servers_now(path: Path) -> dict[str, tuple[float, float]]:

@@ -5,8 +5,9 @@ places that rest: from the last byte of an answer (or from the error) to the nex
 
     max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
 
-seconds, or longer where somebody wants it so of a host (hostrules.py), and one request at a time is under way
-(`per_host` more, only for hosts that are yours). robots.txt, redirect hops and retries are requests like any other.
+seconds, or longer where somebody wants it so of a host, with a shorter delay where its owner agreed (hostrules.py). One
+request at a time is under way (`per_host` more, only for hosts that are yours). robots.txt, redirect hops and retries
+are requests like any other.
 With `delay_s = 0`, which a user sets for hosts of their own, neither delay nor factor apply; what the server itself
 asks for (Crawl-delay, Retry-After) still does.
 
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from teia.config import CourtesySettings
-from teia.frontier.hostrules import host_delays
+from teia.frontier.hostrules import delay_of, host_delays
 from teia.frontier.sharing import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
 from teia.urls import site_of
 
@@ -143,7 +144,7 @@ class Politeness:
         server.last_response_s = ended - started
         server.last_end = address.last_end = ended
         server.last_rest_s = max(self.rest_s(server), retry_after_s)
-        address.last_rest_s = address_rest_s(self.courtesy, self.sites_at(address), server.last_response_s)
+        address.last_rest_s = self._address_rest_s(server, address)
         server.ready_at = max(server.ready_at, ended + server.last_rest_s)
         address.ready_at = max(address.ready_at, ended + address.last_rest_s)
         return server.last_rest_s
@@ -165,9 +166,18 @@ class Politeness:
         return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
     def _own_rest_s(self, server: Place) -> float:
-        if self.courtesy.delay_s == 0:
+        delay_s = delay_of(self.courtesy, server.name)
+        if delay_s == 0:
             return 0.0
-        return max(self.courtesy.delay_s, self.courtesy.response_factor * server.last_response_s)
+        return max(delay_s, self.courtesy.response_factor * server.last_response_s)
+
+    def _address_rest_s(self, server: Place, address: Place) -> float:
+        """How long an address rests after an answer of a server.
+
+        Less than usual where the server's owner agreed to that; not where another site is known to be there too.
+        """
+        rest_s = address_rest_s(self.courtesy, self.sites_at(address), server.last_response_s)
+        return min(rest_s, self._own_rest_s(server)) if address.site_count <= 1 else rest_s
 
     def refused(self, server: Place, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
@@ -193,7 +203,7 @@ class Politeness:
             server = self.server(host)
             self._rest_from(server, now, self.rest_s(server))
             if address:
-                self._rest_from(self.address(address), now, self._own_rest_s(server))
+                self._rest_from(self.address(address), now, max(self._own_rest_s(server), self.courtesy.delay_s))
 
     @staticmethod
     def _rest_from(place: Place, now: float, rest_s: float) -> None:

@@ -8,6 +8,8 @@ first, as always.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from teia.frontier.cell import FrontierCell
 from teia.frontier.order import TOP_SCORE, sequence_of
 from teia.frontier.schema import BY_SEED, LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
@@ -16,12 +18,15 @@ UNJUDGED_SCORE = TOP_SCORE // 2
 
 
 def put_in_order(cell: FrontierCell) -> int:
-    """Rank what waits by the cell's order, if it is ranked by another; returns how many URLs moved."""
+    """Rank what waits by the cell's order, if it is ranked by another; returns how many URLs moved.
+
+    In the transaction that is open, or one of its own.
+    """
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'order'").fetchone()
     if row is not None and row[0] == cell.order.name:
         return 0
     moved = 0
-    with cell.transaction():
+    with nullcontext() if cell.db.in_transaction else cell.transaction():
         if row is not None:
             slots = cell.db.execute("SELECT DISTINCT slot FROM hosts ORDER BY slot").fetchall()
             moved = sum(_rank_slot(cell, slot) for (slot,) in slots)

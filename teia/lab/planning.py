@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,16 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.errors import LabError
-from teia.refresh.bound import carried_out, non_polite, weak_politeness
+from teia.refresh.bound import non_polite, weak_politeness
 from teia.refresh.dispatch import carry_out
+from teia.refresh.formulas import visited_staleness
 from teia.refresh.merge import Timetable
-from teia.refresh.model import World
+from teia.refresh.model import DAY_S, Floats, Numbers, World
 from teia.refresh.policies import policy_named
 from teia.refresh.scenario import Scenario, read_scenario
+
+RATE_GROUPS = 12
+"""Groups of pages, from those that change least to those that change most, of which a plan is told."""
 
 
 def plan_file(
@@ -27,14 +33,17 @@ def plan_file(
     politeness_s: float,
     budget: int | None,
     clock: Clock,
+    say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Plan, write page,count,times (one row for each page, in the order of the file), and tell what to expect.
 
     Times are seconds from the beginning. A policy without a timetable is carried out as if crawlers were always free.
     """
     policy = policy_named(policy_name)
+    say("reading pages")
     scenario = read_scenario(scenario_path)
     world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget)
+    say(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
     began_s = clock.ticks_s()
     table = carry_out(policy.plan(world), world)
     planned_s = clock.ticks_s() - began_s
@@ -42,7 +51,9 @@ def plan_file(
         _write(out, scenario, world, table)
     except OSError as error:
         raise LabError(f"{out}: cannot be written: {error.strerror}") from error
+    say("bounds")
     counts = np.bincount(table.page, minlength=len(world))
+    stale = visited_staleness(world, table.page, table.due_s)
     bounds = {"wp": weak_politeness(world)} | ({} if budget is None else {"non_polite": non_polite(world)})
     return {
         "policy": policy.name,
@@ -50,11 +61,31 @@ def plan_file(
         "servers": world.servers,
         "visits": len(table),
         "visited_pages": int(np.count_nonzero(counts)),
-        "staleness": carried_out(world, table),
+        "staleness": float(world.weight @ stale),
         "bounds": bounds,
+        "by_rate": _by_rate(world, counts, stale),
         "seconds": {"plan": round(planned_s, 4)},
         "out": str(out),
     }
+
+
+def _by_rate(world: World, counts: Numbers, stale: Floats) -> list[dict[str, Any]]:
+    """Pages in groups of nearly the same number, by how often they change: how often each is visited, how stale it is.
+
+    Rates that are infinite are null.
+    """
+    order = np.argsort(world.rate, kind="stable")
+    groups = [group for group in np.array_split(order, RATE_GROUPS) if len(group)]
+    means = [float(world.rate[group].mean()) * DAY_S for group in groups]
+    return [
+        {
+            "rate_per_day": mean if math.isfinite(mean) else None,
+            "pages": len(group),
+            "visits_per_page": float(counts[group].mean()),
+            "staleness": float(stale[group].mean()),
+        }
+        for group, mean in zip(groups, means, strict=True)
+    ]
 
 
 def _write(out: Path, scenario: Scenario, world: World, table: Timetable) -> None:

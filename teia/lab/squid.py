@@ -36,7 +36,7 @@ CONFIG = """\
 http_port 127.0.0.1:{port}
 visible_hostname squid.test
 pid_filename none
-access_log none
+access_log {log}
 cache_store_log none
 cache_log {folder}/cache.log
 coredump_dir {folder}
@@ -65,6 +65,14 @@ url_rewrite_timeout 1 second on_timeout=bypass
 """
 
 
+LOG_CONFIG = """\
+logformat announced %ru - - %rm
+logfile_daemon {program}
+"""
+LOG = "daemon:{socket} announced"
+"""Squid gives a log daemon the path that follows `daemon:`, and a line when a request was answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Squid:
     """A Squid that runs: its port on 127.0.0.1, its folder, and where a helper announces, if it has one."""
@@ -88,16 +96,27 @@ def squid_process(
     hosts: Mapping[str, str],
     *,
     helper: bool = True,
+    logs: bool = False,
     concurrency: int = 1_024,
     words: Sequence[str] = (),
     extra: str = "",
     clock: Clock | None = None,
 ) -> Iterator[Squid]:
-    """Run a Squid that knows these names; with a `helper` that is given these `words` and announces to `socket`."""
+    """Run a Squid that knows these names; with a `helper` that is given these `words` and announces to `socket`.
+
+    With `logs` the same program is its log daemon, and announces what was answered.
+    """
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
-        squid_conf = CONFIG.format(port=port, folder=folder, outgoing=OUTGOING) + extra
+        log = LOG.format(socket=folder / "run" / "teia.sock") if logs else "none"
+        squid_conf = extra
+        if logs:
+            daemon = folder / "teia-announce-log"
+            shutil.copyfile(squid_helper.__file__, daemon)
+            daemon.chmod(0o755)
+            squid_conf += LOG_CONFIG.format(program=daemon)
+        squid_conf += CONFIG.format(port=port, folder=folder, outgoing=OUTGOING, log=log)
         if helper:
             script = folder / "teia-announce"
             shutil.copyfile(squid_helper.__file__, script)

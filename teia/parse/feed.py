@@ -21,6 +21,8 @@ ROOTS = {"rss": "rss", "rdf": "rss", "feed": "atom"}
 _DATES = ("pubdate", "updated", "published", "modified", "issued", "date")
 _FIELDS = frozenset({"title", "link", "guid", *_DATES})
 _MAX_FIELD_CHARS = 4_096
+_ABOUT = frozenset({"hub", "self"})
+"""Relations of a feed to what tells of its changes, and to itself (WebSub)."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class _Reader:
     channel: _Item = field(default_factory=_Item)
     item: _Item | None = None
     items: list[_Item] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
     depth: int = 0
 
     def start(self, event: xmlevents.Start) -> None:
@@ -54,6 +57,10 @@ class _Reader:
             self.item, self.depth = _Item(), 0
             return
         self.depth += 1
+        if event.name == "link" and self.item is None:
+            for word in event.attribute("rel").lower().split():
+                if word in _ABOUT and event.attribute("href"):
+                    self.about.setdefault(word, event.attribute("href")[:_MAX_FIELD_CHARS])
         # dc:date is the only field of another vocabulary that is a field of ours.
         known = event.name in _FIELDS and (not event.prefix or event.prefix == "dc")
         self.collecting = event.name if known and self.depth <= (1 if self.item else 3) else ""
@@ -111,7 +118,7 @@ def _findings(reader: _Reader, document: Document) -> Findings:
     return Findings(
         title=title,
         text="\n".join(text for text in (title, *(entry.title for entry in entries)) if text),
-        metadata={"feed": ROOTS.get(reader.root, "rss")},
+        metadata={"feed": ROOTS.get(reader.root, "rss"), **reader.about},
         links=links.links(),
         entries=tuple(entries),
         truncated=("links",) if links.is_full or len(reader.items) > MAX_ITEMS else (),

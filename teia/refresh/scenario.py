@@ -68,14 +68,22 @@ def read_scenario(path: Path) -> Scenario:
     """Read a file of pages. Its first broken row is the error, with its line and how many more there are."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(path, csv.reader(file))
+            return _read(str(path), csv.reader(file))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path}: not a CSV file in UTF-8: {error}") from error
 
 
-def _read(path: Path, rows: Iterator[list[str]]) -> Scenario:
+def scenario_of(text: str, name: str) -> Scenario:
+    """Read pages from a text; it is called `name` where something is wrong with it."""
+    try:
+        return _read(name, csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise UsageError(f"{name}: not CSV: {error}") from error
+
+
+def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
     header = [name.strip() for name in next(rows, [])]
     missing = [name for name in NEEDED if name not in header]
     unknown = [name for name in header if name not in NEEDED + OPTIONAL]

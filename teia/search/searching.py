@@ -31,7 +31,7 @@ from teia.search.gateway import Gateway, Shards, Turn
 from teia.search.inquiry import DEADLINE_S, Found, Inquiry, Means
 from teia.search.messages import Message, Told
 from teia.search.parser import parse
-from teia.search.plan import Plan
+from teia.search.plan import AnyOf, Plan
 from teia.search.query import RESULT_WINDOW, Query
 from teia.search.ranking import Ranking
 from teia.search.results import Expansion, Hit, PageFacts, Results
@@ -113,6 +113,21 @@ class Searcher:
             return hits
         reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
         return [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+
+    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+        """Those of some pages that a search finds, not grouped, at most the window of results.
+
+        None where a shard did not answer: then nobody knows.
+        """
+        query = parse(text)
+        if not query.is_answerable or not keys:
+            return []
+        inquiry = Inquiry(self._means, query, grouped=False)
+        plan = inquiry.plan()
+        some = msgspec.structs.replace(plan, conditions=(*plan.conditions, AnyOf("key", tuple(keys))))
+        found = inquiry.found(some, len(keys))
+        hits = inquiry.hits(found.rows, [0] * len(found.rows), 1)
+        return None if inquiry.turn.silent else hits
 
     def cached(self, url: str) -> Entry | None:
         """A page as the index has it, its text above all; None where it is not there."""

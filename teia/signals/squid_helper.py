@@ -2,14 +2,17 @@
 """What Squid runs beside itself so that the pages its users ask for are announced to teia (C7).
 
     teia-announce [--queries] SOCKET        as Squid's url_rewrite_program, or store_id_program: they ask alike
+    teia-announce-log SOCKET                as its logfile_daemon; or with --log: what was answered, after it was
 
-Squid writes a line for each request, `[channel] URL client/name user method …`, and waits for one line back. The answer
-is always "leave it as it is" and goes out before anything else is done. Then the URL is put with others into a
-datagram for teia's socket. That never waits: while nobody listens, or teia is slow, the oldest announcements are
-dropped and counted. So neither a user's request nor its answer depends on teia in any way.
+A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back.
+The answer is always "leave it as it is" and goes out before anything else is done; nothing else is done here but to
+pass the line on to a second process, by a pipe that is never waited for. That one puts URLs together into datagrams
+for teia's socket. While nobody listens, or teia is slow, the oldest announcements are dropped and counted. So neither a
+user's request nor its answer depends on teia in any way. A log daemon answers nothing: nobody waits for it at all.
 
-What leaves this process is the URL and some counts: no client, no user, no time. A URL with a query or with credentials
-is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query through.
+What leaves the second process is the URL and some counts: no client, no user, no time. A URL with a query or with
+credentials is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query
+through.
 
 One file of the standard library alone, because Squid runs it as its own user, who need not be able to read teia.
 A datagram is a line `teia-announce 1` with counts since the last one, then a URL a line.
@@ -18,15 +21,19 @@ A datagram is a line `teia-announce 1` with counts since the last one, then a UR
 from __future__ import annotations
 
 import errno
+import fcntl
+import gc
 import os
 import re
 import select
+import signal
 import socket
 import sys
 import time
 from collections import Counter, deque
 from contextlib import suppress
 from math import inf
+from typing import NoReturn
 
 VERSION_LINE = b"teia-announce 1"
 LEFT_ALONE = b"ERR\n"
@@ -42,6 +49,18 @@ SEND_EVERY_S = 0.1
 
 UNHEARD_S = 1.0
 """After so long it is tried again where nobody listened."""
+
+PIPE_BYTES = 1 << 20
+GATHER_S = 0.05
+"""Between the two processes: how much may wait, and for how long the second lets it gather before it reads."""
+
+WHOLE_BYTES = 4_096
+"""A pipe takes so much as a whole or not at all."""
+
+DROPPED = b"\0"
+"""Begins a line by which the first process says how many lines it could not pass on."""
+
+NICENESS = 10
 
 _PAGE = re.compile(
     rb"https?://([^/?#\s\x00-\x1f\x7f]+)([^?#\s\x00-\x1f\x7f]*)(\?[^#\s\x00-\x1f\x7f]*)?(#.*)?", re.IGNORECASE
@@ -83,6 +102,11 @@ class Announcer:
     def wait_s(self, now: float) -> float | None:
         """How long there is nothing to do unless Squid says something; None: until then."""
         return max(0.0, self._send_at - now) if self._waiting else None
+
+    def lost(self, number: int) -> None:
+        """Count lines that never arrived here."""
+        self._counts["seen"] += number
+        self._counts["dropped"] += number
 
     def note(self, line: bytes, now: float) -> None:
         """Take up the URL of a line, if it is one to be announced."""
@@ -145,22 +169,114 @@ class Announcer:
             sys.stderr.flush()
 
 
-def serve(announcer: Announcer, into: int = 0, out: int = 1) -> None:
-    """Answer Squid until it closes the pipe."""
+class Announcing:
+    """The second process, as the first sees it: told of lines, never waited for, started again if it died."""
+
+    def __init__(self, path: str, *, queries: bool) -> None:
+        self._path, self._queries = path, queries
+        self._pipe = -1
+        self._dropped = 0
+        self._not_before = 0.0
+
+    def tell(self, lines: list[bytes]) -> None:
+        """Pass lines on, as far as there is room for them."""
+        if self._pipe < 0 and not self.start():
+            self._dropped += len(lines)
+            return
+        told = b"\n".join(lines) + b"\n"
+        if self._dropped or len(told) > WHOLE_BYTES:
+            self._tell_pieces(lines)
+        else:
+            self._dropped += 0 if self._put(told) else len(lines)
+
+    def _tell_pieces(self, lines: list[bytes]) -> None:
+        """The same for more than a pipe takes at once, and with what was dropped before."""
+        if self._dropped and self._put(DROPPED + b"%d\n" % self._dropped):
+            self._dropped = 0
+        for line in lines:
+            self._dropped += 0 if len(line) < WHOLE_BYTES and self._put(line + b"\n") else 1
+
+    def _put(self, told: bytes) -> bool:
+        try:
+            os.write(self._pipe, told)
+        except BlockingIOError:
+            return False
+        except OSError:  # the second process is gone
+            self.close()
+            return False
+        return True
+
+    def start(self) -> bool:
+        """Start the second process; False where that cannot be, or was tried a moment ago."""
+        if time.monotonic() < self._not_before:
+            return False
+        self._not_before = time.monotonic() + UNHEARD_S
+        try:
+            ours, self._pipe = os.pipe()
+            is_second = os.fork() == 0
+        except OSError as error:
+            sys.stderr.write(f"teia-announce: {error.strerror}; no page is announced meanwhile\n")
+            return False
+        if is_second:
+            os.close(self._pipe)
+            _second(Announcer(self._path, queries=self._queries), ours)
+        os.close(ours)
+        os.set_blocking(self._pipe, False)
+        with suppress(OSError):
+            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        return True
+
+    def close(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        self._pipe = -1
+
+
+def _second(announcer: Announcer, pipe: int) -> NoReturn:
+    """Live as the second process; Squid's own pipes are closed here, so that their end is noticed."""
+    try:
+        os.close(0)
+        os.close(1)
+        with suppress(OSError):
+            os.nice(NICENESS)
+        announce(announcer, pipe, gather_s=GATHER_S)
+    except BaseException as error:  # noqa: BLE001  # nothing may go on as if it were the first one
+        sys.stderr.write(f"teia-announce: {error!r}\n")
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def announce(announcer: Announcer, into: int, *, is_log: bool = False, gather_s: float = 0.0) -> None:
+    """Announce the lines of a pipe until it is closed; of a log daemon's those that are a line of the log."""
     lines = Lines()
     while True:
         ready, _, _ = select.select([into], [], [], announcer.wait_s(time.monotonic()))
         if ready:
-            data = os.read(into, READ_BYTES)
+            if gather_s:
+                time.sleep(gather_s)
+            data = os.read(into, PIPE_BYTES)
             if not data:
                 announcer.send(inf)
                 return
-            whole = lines.take(data)
-            _write(out, b"".join(map(answer, whole)))
             now = time.monotonic()
-            for line in whole:
-                announcer.note(line, now)
+            for line in lines.take(data):
+                if line[:1] == DROPPED:
+                    announcer.lost(int(line[1:]))
+                elif not is_log:
+                    announcer.note(line, now)
+                elif line[:1] == b"L":
+                    announcer.note(line[1:], now)
         announcer.send(time.monotonic())
+
+
+def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
+    """Answer Squid until it closes the pipe."""
+    lines = Lines()
+    while data := os.read(into, READ_BYTES):
+        whole = lines.take(data)
+        if whole:
+            _write(out, answer(whole[0]) if len(whole) == 1 else b"".join(map(answer, whole)))
+            announcing.tell(whole)
 
 
 def _write(out: int, data: bytes) -> None:
@@ -168,18 +284,28 @@ def _write(out: int, data: bytes) -> None:
         data = data[os.write(out, data) :]
 
 
-def main(words: list[str]) -> int:
-    """Run as Squid's program; returns the exit status."""
-    paths = [word for word in words if word != "--queries"]
-    if len(paths) != 1 or paths[0].startswith("-"):
-        sys.stderr.write("usage: teia-announce [--queries] SOCKET\n")
+def main(words: list[str], name: str = "") -> int:
+    """Run as Squid's program; returns the exit status. A log daemon is given no flags, and is known by its name."""
+    flags = {word for word in words if word.startswith("--")}
+    paths = [word for word in words if word not in flags]
+    if len(paths) != 1 or paths[0].startswith("-") or flags - {"--queries", "--log"}:
+        sys.stderr.write("usage: teia-announce [--queries] [--log] SOCKET\n")
         return 2
+    queries, is_log = "--queries" in flags, "--log" in flags or name.endswith("-log")
     with suppress(BrokenPipeError, KeyboardInterrupt):
-        announcer = Announcer(paths[0], queries="--queries" in words)
-        serve(announcer)
-        announcer.close()
+        if is_log:
+            announcer = Announcer(paths[0], queries=queries)
+            announce(announcer, 0, is_log=True)
+            announcer.close()
+            return 0
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the second process
+        gc.disable()
+        announcing = Announcing(paths[0], queries=queries)
+        announcing.start()
+        serve(announcing)
+        announcing.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], sys.argv[0]))

@@ -34,7 +34,7 @@ ASIDE = ".aside"
 WRITE_BYTES = 1 << 20
 """Records wait in memory until there are so many bytes of them, or until the sync."""
 
-_OURS = re.compile(r"teia-[a-z0-9_-]+-\d{2,4}-\d{14}-(\d{5,})\.warc\.gz")
+_OURS = re.compile(r"teia-[a-z0-9_-]+-(?P<cell>\d{2,4})-\d{14}-(?P<serial>\d{5,})\.warc\.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,18 @@ class Stored:
 def serial_of(name: str) -> int | None:
     """Return the serial number in a file name that a writer of ours gave; None for other people's files."""
     match = _OURS.fullmatch(name)
-    return int(match[1]) if match else None
+    return int(match["serial"]) if match else None
+
+
+def place_of(folder: Path, file: str) -> Path:
+    """Where a file lies that a cell names: in its own archive folder, or in that of the cell whose number it bears.
+
+    A cell that was split off another names files of that one; they stay where they are.
+    """
+    here, match = folder / file, _OURS.fullmatch(file)
+    if match is None or here.exists():
+        return here
+    return folder.parent.parent / match["cell"] / folder.name / file
 
 
 def archive_files(folder: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from isal import igzip_lib
 from teia.clock import from_iso
 from teia.durable import disk_errors
 from teia.errors import CorruptFile, StoreError
-from teia.store.archive import Position, committed_files
+from teia.store.archive import Position, committed_files, place_of
 
 MAX_RECORD_BYTES = 64 << 20
 """A record larger than this, decompressed, is reported and passed over; ours are kept below it by the fetch limits."""
@@ -102,8 +102,8 @@ class ArchiveReader:
 
     def read(self, file: str, offset: int) -> Record:
         """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
-        path = self._folder / file
-        if path.parent != self._folder or not path.is_file():
+        path = place_of(self._folder, file)
+        if path.name != file or not path.is_file():
             raise StoreError(f"{file}: there is no such file in {self._folder}")
         with disk_errors(path, "read"), path.open("rb") as stream:
             member = next(read_members(stream, offset, None, self._max_record_bytes), None)

@@ -4,6 +4,7 @@
     DIR/lock                         held (flock) by the crawler while it runs; holds its process id
     DIR/<collection>/teia.toml       the collection's configuration
     DIR/<collection>/cells/07/       archive/ index/ log/ frontier.sqlite
+    DIR/<collection>/cells/starts.json   the first slot of each cell, where a cluster may have split some
 
 A folder is ours when it has a `format` file; an empty or missing one becomes ours, any other is refused. A format that
 is not this one is refused too, with the way out. Reading needs no lock: `teia serve` and reports open a folder that a
@@ -14,17 +15,19 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import iso_utc
 from teia.durable import disk_errors, sync_folder, write_atomically
-from teia.errors import StoreError
+from teia.errors import CorruptFile, StoreError
+from teia.urls import cell_starts
 
 FORMAT = 1
 RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
@@ -36,6 +39,7 @@ EDIT_TRIES, EDIT_PAUSE_S = 200, 0.05
 LOOK_AGAIN_S = 0.05
 """A lock may be taken for an instant by somebody who only asks for its holder."""
 
+STARTS_FILE = "starts.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _FORMAT_LINE = re.compile(r"teia (\d{1,9})\n?")
 _CELL = re.compile(r"\d{2,4}")
@@ -97,6 +101,16 @@ class CollectionFolder:
         return self.path / "signals.sqlite"
 
     @property
+    def subscriptions(self) -> Path:
+        """Pages and searches that are watched for somebody, with their secrets; may be missing."""
+        return self.path / "subscriptions.sqlite"
+
+    @property
+    def hubs(self) -> Path:
+        """Hubs that tell of changed feeds (WebSub), with their secrets; may be missing."""
+        return self.path / "hubs.sqlite"
+
+    @property
     def semantic(self) -> Path:
         """The model of meaning learnt from its pages; may be missing."""
         return self.path / "semantic"
@@ -140,7 +154,28 @@ class CollectionFolder:
         folder = self.path / "cells"
         with disk_errors(folder, "read"):
             names = [path.name for path in folder.iterdir() if _CELL.fullmatch(path.name)] if folder.is_dir() else []
-        return tuple(self._cell(number) for number in sorted(map(int, names)))
+        starts = self._written_starts()
+        numbers = sorted(number for number in map(int, names) if not starts or number < len(starts))
+        return tuple(self._cell(number) for number in numbers)
+
+    def starts(self) -> tuple[int, ...]:
+        """Return the first slot of each cell, by number: equal ranges, but for cells that were split."""
+        return self._written_starts() or cell_starts(max(1, len(self.cells())))
+
+    def _written_starts(self) -> tuple[int, ...]:
+        """What was written down of where cells begin; nothing where none was ever split."""
+        path = self.path / "cells" / STARTS_FILE
+        try:
+            return tuple(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return ()
+        except (ValueError, TypeError, OSError) as error:
+            raise CorruptFile(path, f"it does not say where cells begin ({error})") from error
+
+    def write_starts(self, starts: Sequence[int]) -> None:
+        """Say where cells begin, once their folders are there; a cell that is not named is none yet."""
+        if tuple(starts) != self._written_starts():
+            write_atomically(self.path / "cells" / STARTS_FILE, json.dumps(list(starts)).encode())
 
     def _cell(self, number: int) -> CellFolder:
         return CellFolder(number, self.path / "cells" / f"{number:02d}")

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -107,10 +107,16 @@ class Accounts:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    def _note_seen(self, sql: str, *values: Any) -> None:
+        """Write down that somebody was here; on a full disk people are let in all the same."""
+        with suppress(sqlite3.OperationalError), self._writing() as db:
+            db.execute(sql, values)
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -221,8 +227,7 @@ class Accounts:
             if seen_s < least_seen_s or made_s < least_made_s:
                 return None
             if now_s - seen_s > SEEN_EVERY_S:
-                with self._writing() as db:
-                    db.execute("UPDATE sessions SET seen_s = ? WHERE hash = ?", (now_s, _hash(secret)))
+                self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
             return Session(user, Role(role), csrf)
         return None
 
@@ -251,8 +256,7 @@ class Accounts:
         rows = self._rows("SELECT user, role, seen_s FROM tokens WHERE hash = ?", _hash(secret))
         for user, role, seen_s in rows:
             if self._clock.now_s() - seen_s > SEEN_EVERY_S:
-                with self._writing() as db:
-                    db.execute("UPDATE tokens SET seen_s = ? WHERE hash = ?", (self._clock.now_s(), _hash(secret)))
+                self._note_seen("UPDATE tokens SET seen_s = ? WHERE hash = ?", self._clock.now_s(), _hash(secret))
             return user, Role(role)
         return None
 

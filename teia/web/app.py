@@ -11,7 +11,9 @@ from starlette.staticfiles import StaticFiles
 
 from teia import __version__
 from teia.web import events, problems
+from teia.web.headline import headline_of
 from teia.web.pages import (
+    api,
     bulk,
     cluster,
     collections,
@@ -22,7 +24,9 @@ from teia.web.pages import (
     freshness,
     frontier,
     hosts,
+    hubs,
     lab,
+    lab_forms,
     metrics,
     monitor,
     page,
@@ -32,6 +36,7 @@ from teia.web.pages import (
     search,
     settings,
     signing_in,
+    watches,
 )
 from teia.web.rendering import HERE, Renderer
 from teia.web.roles import Role
@@ -41,6 +46,7 @@ from teia.web.twins import API, Gate, Pages
 
 MODULES = (
     search,
+    api,
     page,
     collections,
     editing,  # before the monitor: /c/new is no collection
@@ -56,9 +62,12 @@ MODULES = (
     diff,
     feeds,
     pings,
+    hubs,
+    watches,
     reports,
     cluster,
     lab,
+    lab_forms,
     metrics,
     events,
 )
@@ -85,7 +94,7 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     )
     app.state.site = site
     app.state.hub = events.Hub()
-    renderer = Renderer(site.clock)
+    renderer = Renderer(site.clock, lambda request: headline_of(request.app.state.site))
     problems.install(app, renderer)
     pages = Pages(renderer)
     for module in MODULES:

@@ -27,6 +27,7 @@ from teia.web.site import Site, site_of
 
 COOKIE = "teia_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -107,7 +108,7 @@ async def _check_csrf(request: Request, visitor: Visitor) -> None:
     if not visitor.csrf:
         return
     sent = request.headers.get(CSRF_HEADER, "")
-    if not sent and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+    if not sent and request.headers.get("content-type", "").startswith(FORMS):
         sent = str((await request.form()).get(CSRF_FIELD, ""))
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
         raise Refused(403, "this form is too old", "load the page again and repeat what you did")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -37,10 +37,13 @@ _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
 
 class Renderer:
-    """Renders records with templates; one environment per language."""
+    """Renders records with templates; one environment per language.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    `headline` tells what stands in the head of every page of an operator.
+    """
+
+    def __init__(self, clock: Clock, headline: Callable[[Request], Any] = lambda _: None) -> None:
+        self._clock, self._headline = clock, headline
         self._environments = {tag: self._environment(locale) for tag, locale in LOCALES.items()}
 
     def _environment(self, locale: Locale) -> Environment:
@@ -80,6 +83,7 @@ class Renderer:
         context = {
             "view": view,
             "visitor": visitor,
+            "headline": self._headline(request) if visitor.may(Role.OPERATOR) else None,
             "path": request.url.path,
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),

@@ -19,6 +19,7 @@ from typing import Any
 import uvicorn
 
 from teia.clock import Clock
+from teia.crawl.courier_keeper import CourierKeeper
 from teia.crawl.removing import remove_trash
 from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
@@ -85,12 +86,21 @@ def serve(
         timeout_graceful_shutdown=5,
         **READING,
     )
-    if supervisor is not None:
+    courier = CourierKeeper(root, clock) if crawls else None
+    if supervisor is not None and courier is not None:
         remove_trash(root)
         supervisor.start()
+        courier.start()
     Thread(target=warm, args=(site,), name="warm", daemon=True).start()
-    server = _Server(config)
-    server.run(sockets=[bound])
+    return _answer(_Server(config), bound, courier)
+
+
+def _answer(server: _Server, bound: socket.socket, courier: CourierKeeper | None) -> signal.Signals | None:
+    try:
+        server.run(sockets=[bound])
+    finally:
+        if courier is not None:
+            courier.stop(is_hurried=True)  # what waits is told by the next one
     return server.ended_by
 
 

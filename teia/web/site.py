@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -18,6 +19,7 @@ from teia.cluster.telling import cluster_of
 from teia.cluster.view import ClusterSource
 from teia.config import Config, PublicSettings
 from teia.crawl.collections import saved
+from teia.crawl.control import hold
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.examples import examples_of
 from teia.crawl.lookup import Lookup
@@ -67,6 +69,7 @@ class Site:
     cluster: ClusterSource = field(init=False)
     hands: Hands = field(init=False)
     lab: Workbench = field(init=False)
+    _held: sqlite3.Connection | None = None
     sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
 
     def __post_init__(self) -> None:
@@ -76,6 +79,8 @@ class Site:
         self.cluster = cluster_of(self.root, self.clock)
         self.hands = Hands(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
+        with suppress(TeiaError):  # a folder that can only be read
+            self._held = hold(self.root.path / "control.sqlite")
 
     def names(self) -> list[str]:
         """The collections there are, in order."""
@@ -193,6 +198,8 @@ class Site:
         if self.supervisor is not None:
             self.supervisor.stop()
         self.lab.close()
+        if self._held is not None:
+            self._held.close()
         with self._lock:
             for opened in self._searches.values():
                 opened.close()

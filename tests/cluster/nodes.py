@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from tests.system.labs import Lab, crawl
 from .conftest import Nats
 
 CELLS = 8
+SETTLED_S = 2.0
 SETTINGS = """
 [collection]
 seeds = ["{seed}"]
@@ -55,7 +57,7 @@ class Cluster:
     urls: dict[str, list[str]] = field(default_factory=dict)
     """Where a node reaches NATS, if not at the servers themselves."""
 
-    def start(self, name: str, *flags: str) -> subprocess.Popen[str]:
+    def start(self, name: str, *flags: str, once: bool = True) -> subprocess.Popen[str]:
         """Start a node, on its own folder if it was there before."""
         settings = self.folder / "web.toml"
         text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
@@ -65,7 +67,7 @@ class Cluster:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "teia", "node", *servers, "--key", str(self.nats.servers.key), "--data",
                  str(self.data(name)), "--name", name, "--session", str(self.session_s), "--config", str(settings),
-                 "--once", "--json", *flags],
+                 *(["--once"] if once else []), "--json", *flags],
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
             )  # fmt: skip
         return self.processes[name]
@@ -146,11 +148,22 @@ def cluster(folder: Path, nats: Nats, lab: Lab, delay_s: float, session_s: float
 
 
 def by_one_machine(lab: Lab, folder: Path, delay_s: float) -> dict[str, dict[str, Any]]:
-    """What one machine learns of the same web."""
+    """What one machine learns of the same web. When this returns, the lab has written down all that was asked."""
+    before = lab.requests()
     flags = ("--delay", str(delay_s), "--cells", str(CELLS), "--no-index")
     summary = crawl(lab, folder / "one", *flags, environ={"TEIA_SITES_ALIASES": "false", "TEIA_PARSE_CHILDREN": "1"})
     assert summary["state"] == "finished"
+    wait_for_log(lab, before + summary["requests"])
     return {url: each for urls in known_by_cell(folder / "one").values() for url, each in urls.items()}
+
+
+def wait_for_log(lab: Lab, requests: int) -> None:
+    """Wait until the lab's log has so many requests; or grows no more, for not every request reaches the lab."""
+    last, since = lab.requests(), time.monotonic()
+    while last < requests and time.monotonic() - since < SETTLED_S:
+        time.sleep(0.05)
+        if lab.requests() > last:
+            last, since = lab.requests(), time.monotonic()
 
 
 def facts(known: dict[str, dict[str, Any]], *, depths: bool = True) -> dict[str, tuple[Any, ...]]:

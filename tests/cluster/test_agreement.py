@@ -9,9 +9,8 @@ import pytest
 
 from teia.cluster.agreement import agree, agree_on_pace, write_down
 from teia.cluster.cells import prepare
-from teia.cluster.crawling import check_fits
 from teia.config import CollectionSettings, Config
-from teia.errors import ClusterError, ConfigError, StoreError
+from teia.errors import ClusterError, StoreError
 from teia.frontier.cell import Found, FrontierCell
 from teia.store.root import open_root
 from teia.urls import key_of
@@ -62,19 +61,6 @@ def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> 
     cell.close()
     with pytest.raises(ClusterError, match="was crawled on one machine"):
         prepare(folder, 2, "one")
-
-
-@pytest.mark.parametrize(
-    "key", ["refresh.keep", "limits.pages", "limits.seconds", "schedule.start", "collection.order"]
-)
-def test_what_a_cluster_cannot_do_yet_is_refused(key: str) -> None:
-    section, _, name = key.partition(".")
-    value = {"schedule.start": "2026-11-21 02:00", "collection.order": "pagerank"}.get(key, 1)
-    config = Config()
-    changed = replace(config, **{section: replace(getattr(config, section), **{name: value})})
-    with pytest.raises(ConfigError, match=f"{key}: a cluster cannot do this yet"):
-        check_fits(changed)
-    check_fits(config)
 
 
 def test_a_folder_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from teia.clock import VirtualClock
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
-from teia.cluster.crawling import NodeCommitter
+from teia.cluster.crawling import HEARD_AT_ONCE, HEARD_WITHIN_S, LATE_S, NodeCommitter, NodeCrawl
 from teia.cluster.journal import CellLost
 from teia.cluster.publishing import LogJournal
+from teia.config import Config
 from teia.crawl.cells import note_position
 from teia.crawl.commit import Committed
 from teia.errors import ClusterError, DiskFull
@@ -74,7 +76,7 @@ class Failing:
     def __init__(self, problem: Exception) -> None:
         self.cell, self._problem = 0, problem
 
-    async def append(self, body: bytes, links: object = ()) -> int:
+    async def append(self, body: bytes, links: object = (), born: object = None) -> int:
         raise self._problem
 
 
@@ -102,30 +104,66 @@ def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, proble
     assert bool(reopened) is not is_behind
 
 
+class Listener:
+    """A committer as far as it hears what others sent; `queued` says in which cells there is something to do."""
+
+    def __init__(self, **queued: int) -> None:
+        self.clock = VirtualClock()
+        self.taken: list[tuple[object, list[int]]] = []
+        self.full = False
+        committer = self.committer = NodeCommitter.__new__(NodeCommitter)
+        frontiers = {int(name[-1]): SimpleNamespace(queued=count) for name, count in queued.items()}
+        cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
+        committer.cells = KeptCells(cells)  # type: ignore[arg-type]
+        committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
+        committer._clock = self.clock
+        committer._take = self._take  # type: ignore[method-assign]
+
+    def _take(self, cell: Any, bulks: Any, done: object) -> None:
+        if self.full and cell.number == 1:
+            raise DiskFull("/data")
+        self.taken.append((cell.number, [seq for _, seq, _ in bulks]))
+
+    def get(self, *numbers: tuple[int, int]) -> None:
+        self.committer.inbox.extend((cell, seq, msgspec.msgpack.encode([])) for cell, seq in numbers)
+
+    def hear(self, *with_pages: int) -> None:
+        self.committer._hear(with_pages, Committed())
+
+
 def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
     """A full disk in one cell must not cost it, or the cells after it, what they have heard."""
-    committer = NodeCommitter.__new__(NodeCommitter)
-    committer.cells, committer.hearing, committer.heard = KeptCells({1: "one", 2: "two"}), {}, {}  # type: ignore[dict-item]
-    bulk = msgspec.msgpack.encode([])
-    committer.inbox = deque([(1, 10, bulk), (2, 11, bulk), (3, 12, bulk), (1, 13, bulk)])
-    taken: list[tuple[object, list[int]]] = []
-    full = [True]
-
-    def take(cell: object, bulks: Any, done: object) -> None:
-        if cell == "one" and full:
-            raise DiskFull(full.pop())  # type: ignore[arg-type]
-        taken.append((cell, [seq for _, seq, _ in bulks]))
-
-    committer._take = take  # type: ignore[method-assign]
+    listener = Listener(cell_1=0, cell_2=0)
+    listener.get((1, 10), (2, 11), (3, 12), (1, 13))
+    listener.full = True
     with pytest.raises(DiskFull):
-        committer._hear(Committed())
-    assert (taken, committer.heard) == ([], {})
-    committer.inbox.append((2, 14, bulk))
-    committer._hear(Committed())
-    assert taken == [("one", [10, 13]), ("two", [11])]
-    assert committer.heard == {1: 13, 2: 11}
-    committer._hear(Committed())
-    assert committer.heard == {1: 13, 2: 14}
+        listener.hear()
+    assert (listener.taken, listener.committer.heard) == ([], {})
+    listener.full = False
+    listener.get((2, 14))
+    listener.hear()
+    assert listener.taken == [(1, [10, 13]), (2, [11, 14])]
+    assert listener.committer.heard == {1: 13, 2: 14}
+
+
+def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_is_to_be_done() -> None:
+    """One record holds both; issue 7: at most 2 messages a page."""
+    listener = Listener(cell_1=5, cell_2=0, cell_3=5)
+    listener.get((1, 10), (2, 11), (3, 12))
+    listener.hear(1)
+    assert listener.taken == [(2, [11])]
+    assert list(listener.committer.hearing) == [1, 3]  # the first goes with the pages of its cell
+    listener.committer._was_heard(1)
+    assert listener.committer.heard == {2: 11, 1: 10}
+    assert not listener.committer.must_hear
+    asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
+    assert listener.committer.must_hear
+    listener.hear()
+    assert listener.taken == [(2, [11]), (3, [12])]
+    listener.get(*((1, seq) for seq in range(20, 20 + HEARD_AT_ONCE + 1)))
+    listener.hear()
+    assert len(listener.taken[-1][1]) == HEARD_AT_ONCE
+    assert len(listener.committer.inbox) == 1
 
 
 def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
@@ -146,3 +184,15 @@ def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
         assert done
 
     asyncio.run(main())
+
+
+def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
+    """RELIABILITY figure 9: while NATS elects, no pages are gathered that another node might have to ask for again."""
+    crawl, clock = NodeCrawl.__new__(NodeCrawl), VirtualClock()
+    crawl._clock, crawl._last_group, crawl.config = clock, 0.0, Config()
+    crawl.committing = True
+    assert not crawl._is_commit_late()
+    asyncio.run(clock.advance(crawl.config.courtesy.delay_s + LATE_S))
+    assert crawl._is_commit_late()
+    crawl.committing = False
+    assert not crawl._is_commit_late()

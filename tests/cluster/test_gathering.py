@@ -16,8 +16,8 @@ import pytest
 from teia.clock import WallClock
 from teia.cluster.answering import Answerer
 from teia.cluster.gathering import Gatherer, lacking, not_here
-from teia.cluster.lending import PIECE_BYTES, AskAnchors, Lender, LentAnchors, encode
-from teia.cluster.searchwire import ANCHORS, VERSION, Asked, Kept
+from teia.cluster.lending import PIECE_BYTES, AskAnchors, AskPages, Lender, LentAnchors, LentPages, encode
+from teia.cluster.searchwire import ANCHORS, PAGES, VERSION, Asked, Kept
 from teia.cluster.thread import LoopThread
 from teia.cluster.wire import connect
 from teia.crawl.ranking import Ranker, link_copy, link_file, rank_file
@@ -232,3 +232,16 @@ def test_pages_whose_copies_are_elsewhere_are_brought_from_whoever_indexed_them(
         assert all(borrowed.get(each.key) == each for each in pages)
     finally:
         borrowed.remove()
+
+
+def test_pages_of_a_cell_that_was_split_off_are_lent_from_the_index_of_the_whole(unique: str, tmp_path: Path) -> None:
+    """Its new keeper has the rows and not the copies; what was indexed before the split is under the old number."""
+    pages = [page(f"http://a.test/{number}", f"words {number}") for number in range(3)]
+    root = root_with(tmp_path, unique, {0: pages[:2], 4: pages[2:]}, 5)
+    root.collection(unique).write_starts((0, 256, 512, 768, 128))
+    lender = Lender(root, unique, WallClock())
+    keys = tuple(entry.key for entry in pages)
+    for cell, lent in ((4, keys), (0, keys[:2]), (1, ())):
+        body = encode(AskPages(cell, keys))
+        answer = msgspec.msgpack.decode(lender(Asked(VERSION, PAGES, (), 1000, body)), type=LentPages)
+        assert set(answer.entries) == set(lent)

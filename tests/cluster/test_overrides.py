@@ -126,7 +126,7 @@ def test_one_node_decides_for_all_and_only_when_nothing_is_on_its_way(nats: Nats
         overrides = Overrides(await nats.wire(), nats.clock, unique, 1)
         order = CircleOrder(STARTS, lambda: overrides.ring)
         rules = BalanceSettings(every_s=0.1)
-        deciders = [Balancer(each, overrides, order, CELLS, rules, "hash", nats.clock) for each in sessions]
+        deciders = [Balancer(each, overrides, order, rules, "hash", nats.clock) for each in sessions]
         await until(lambda: len(first.alive()) == len(second.alive()) == 2 and first.has_watched and second.has_watched)
 
         def tell() -> None:

@@ -142,6 +142,7 @@ def test_three_servers_survive_the_death_of_one(three_nats: Nats) -> None:
 def test_a_server_that_says_it_is_not_well_is_restarted(three_nats: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/cluster.md: `/healthz` answers 503 and stays so; here because nobody is left to elect a leader with."""
     monkeypatch.setattr("teia.cluster.servers.STARTING_S", 1.0)
+    monkeypatch.setattr("teia.cluster.servers.SICK_S", 2.0)
     servers = three_nats.servers
     sick, *others = (servers.process_of(at) for at in range(3))
     for process in others:

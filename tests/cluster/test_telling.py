@@ -14,6 +14,7 @@ from teia.cluster.session import NodeState
 from teia.cluster.telling import FILE, STALE_S, Teller, cluster_of
 from teia.cluster.view import ClusterView
 from teia.store.root import Root, open_root
+from teia.urls import cell_starts
 
 START_S = 1_790_000_000.0
 BEAT_S, SILENCE_S = 3.0, 15.0
@@ -29,7 +30,7 @@ class Sessions:
 
     def __init__(self, root: Root) -> None:
         self.clock = VirtualClock(START_S)
-        self.teller = Teller(root, "main", 4, self.clock)
+        self.teller = Teller(root, "main", cell_starts(4), self.clock)
         self.nodes = {
             "a": NodeState("a", "1", region="sp", load={"pages": 0.0, "load": 0.5}, cells={"0": 10, "1": 20}),
             "b": NodeState("b", "2", capacity=2.0, load={"pages": 0.0, "idle": 1.0}, cells={"2": 5, "3": 7}),

@@ -51,6 +51,16 @@ def test_another_name_of_the_address_owes_it_our_own_delay(tmp_path: Path) -> No
     assert violations(tmp_path, other) == 1
 
 
+def test_after_an_answer_of_a_host_that_agreed_to_less_that_is_owed(tmp_path: Path) -> None:
+    agreed = InForce(START_S - 1000, 5.0, 1, (("a.test", 1.0),))
+    assert violations(tmp_path, [row(0, None), row(1.2, 1.0)], agreed) == 0
+    assert violations(tmp_path, [row(0, None), row(0.8, 1.0)], agreed) == 2
+    robots = row(-50, None, "b.test", "robots")
+    assert violations(tmp_path, [robots, row(0, None, "b.test"), row(1.2, 1.0)], agreed) == 1, "b.test did not agree"
+    ended = InForce(START_S + 60, 5.0, 1)
+    assert violations(tmp_path, [row(70, None), row(71.2, 1.0)], agreed, ended) == 1, "it holds no more"
+
+
 @pytest.mark.parametrize(("second_at_s", "expected"), [(0.6, 0), (0.3, 2)])
 def test_requests_of_a_time_with_a_shorter_delay_owe_that(tmp_path: Path, second_at_s: float, expected: int) -> None:
     """The delay was half a second until it was made five: what came before is judged by the half."""

@@ -8,11 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from teia.clock import WallClock
+from teia.crawl.audit import audit_politeness
 from teia.crawl.changing import change
 from teia.crawl.control import Control
 from teia.crawl.edits import Edit, Operator
 from teia.crawl.lookup import Lookup
+from teia.crawl.reports.source import looking
 from teia.errors import StoreError
+from teia.frontier.ledger import courtesy_history
 from teia.store.root import Root
 
 from .webs import ScriptedWeb, crawl_web, html, robots, text_of
@@ -86,3 +89,25 @@ def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: 
     rests = [later.start_s - earlier.end_s for earlier, later in pairwise(own)]
     assert min(rests) >= 0.09
     assert min(rests[-2:]) >= 0.55, "from then on it rests as long as was said"
+
+
+def test_a_host_whose_owner_agreed_is_asked_sooner_and_one_with_a_budget_no_more_than_that(tmp_path: Path) -> None:
+    """UX 2.7: both hold in the crawl that runs, and the audit of its requests finds nothing."""
+
+    def meanwhile(root: Root) -> None:
+        wait_for(lambda: visited(root, A) >= 2 and visited(root, B) >= 2)
+        set_to(root, "limits.host_budgets", f"{B}=5")
+        set_to(root, "courtesy.agreed_delays", f"{A}=0.1 Ana Souza")
+
+    web = ScriptedWeb({A: PAGES, B: PAGES})
+    done = crawl_web(web, tmp_path, f"{A}/", f"{B}/", meanwhile=meanwhile, courtesy__delay_s=0.8, sites__aliases=False)
+    own = {host: sorted((each.start_s, each.end_s) for each in done.entries if each.host == host) for host in (A, B)}
+    rests = [later[0] - earlier[1] for earlier, later in pairwise(own[A])]
+    assert min(rests[:2]) >= 0.79
+    assert min(rests[-3:]) < 0.7, "as was agreed"
+    assert min(rests) >= 0.09
+    assert len(own[B]) <= 6, "one request may have been under way"
+    assert len(own[A]) == 1 + len(PAGES)
+    with looking(Root(done.data), "main") as source:
+        audit = audit_politeness(source.log, source.config.courtesy, courtesy_history(done.data / "ledger.sqlite"))
+    assert (audit.violations, audit.details) == (0, ())

@@ -96,3 +96,11 @@ def test_a_file_that_is_no_log_is_refused_in_one_line(root: Root, tmp_path: Path
     path.write_bytes(b"\xff\xd8\xff" * 500)
     with pytest.raises(UsageError, match="neither a Squid log"):
         taken(root, path)
+
+
+def test_a_log_without_a_line_is_counted_and_nothing_is_asked_of_its_format(root: Root, tmp_path: Path) -> None:
+    blank, packed = tmp_path / "blank.log", tmp_path / "packed.log.gz"
+    blank.write_text("\n\n", "utf-8")
+    packed.write_bytes(gzip.compress(b""))
+    done = taken(root, log(tmp_path / "empty.log"), blank, packed, log(tmp_path / "one.log", "/a"))
+    assert (done.empty, done.files, done.hits) == (3, 1, 1)

@@ -23,6 +23,7 @@ from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import StaticResolver
+from teia.fetch.fetcher import Post
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import Stop
 from teia.fetch.wire import Pin
@@ -39,6 +40,7 @@ from tests.fetch.hostile_server import (
     sends,
     sends_then_resets,
 )
+from tests.fetch.receiver import ADDRESS, Receiver
 
 HELLO: dict[str, Behaviour] = {"/": sends(page(b"hello"), keep=True)}
 
@@ -52,6 +54,22 @@ def test_request_head_is_known_byte_for_byte() -> None:
         fetched += get(server.url("/"), options={"keep_alive": 0})
         assert [seen.head for seen in server.log] == [each.request_head for each in fetched]
     assert b"Connection: close" in fetched[1].request_head
+
+
+def test_what_is_posted_arrives_and_the_next_request_of_the_handle_is_a_get_again() -> None:
+    async def run(url: str) -> list[Fetched]:
+        long = Post(b"x" * 100_000, "application/json", (("X-Id", "7"),))
+        async with Fetching() as fetching:
+            return [await fetching.get(url, ADDRESS, post=long), await fetching.get(url, ADDRESS)]
+
+    with Receiver() as receiver:
+        fetched = uvloop.run(run(receiver.url))
+    posted, got = receiver.received
+    assert [each.outcome for each in fetched] == ["204", "204"]
+    assert (posted.method, posted.body, posted.headers["x-id"]) == ("POST", b"x" * 100_000, "7")
+    assert posted.headers["expect"] is None
+    assert (got.method, got.body, got.headers["content-length"]) == ("GET", b"", None)
+    assert [each.head for each in receiver.received] == [each.request_head for each in fetched]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from teia.config import Config, CourtesySettings
+from teia.config import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
-from teia.frontier.hostrules import courtesy_of_all, host_delays, paused_hosts, with_delay
+from teia.frontier.hostrules import (
+    Agreed,
+    agreements,
+    budget_of,
+    courtesy_of_all,
+    host_budgets,
+    host_delays,
+    paused_hosts,
+    with_agreement,
+    with_budget,
+    with_delay,
+)
 from teia.frontier.politeness import Politeness
 
 
@@ -35,3 +46,49 @@ def test_collections_that_run_together_keep_every_longer_rest() -> None:
         Config(courtesy=CourtesySettings(host_delays=("a.test=7", "b.test=8"))),
     ]
     assert host_delays(courtesy_of_all(configs).host_delays) == {"a.test": 9.0, "b.test": 8.0}
+
+
+# ---- agreed, and budgets --------------------------------------------------------------------------------------------
+
+
+def asked_once(politeness: Politeness, host: str, address: str) -> tuple[float, float]:
+    """How long a server and its address rest after an answer that took no time."""
+    server, place = politeness.server(host), politeness.address(address)
+    politeness.started(server, place)
+    return politeness.finished(server, place, 0.0, 0.0), place.last_rest_s
+
+
+def test_a_rest_is_shorter_only_where_somebody_agreed_and_is_named() -> None:
+    """C2, T5: a Crawl-delay still wins, and another site at the address is not asked sooner for it."""
+    courtesy = CourtesySettings(delay_s=5.0, agreed_delays=("quick.test=1 Ana Souza", "late.test=9 Rui"))
+    politeness = Politeness(courtesy)
+    assert asked_once(politeness, "quick.test", "1.1.1.1") == (1.0, 1.0)
+    assert asked_once(politeness, "late.test", "2.2.2.2") == (5.0, 5.0), "what was agreed never makes a rest longer"
+    assert asked_once(politeness, "other.test", "1.1.1.1") == (5.0, 5.0)
+    assert asked_once(politeness, "quick.test", "1.1.1.1") == (1.0, 5.0), "now two sites are known to be there"
+    politeness.asked_for(politeness.server("quick.test"), 7.0)
+    assert politeness.rest_s(politeness.server("quick.test")) == 7.0
+
+
+@pytest.mark.parametrize(
+    "text", ["a.test=1", "a.test=1 ab", "a.test=0 Ana", "=1 Ana", "a.test=x Ana", "a.test=nan Ana"]
+)
+def test_an_agreement_without_a_person_or_a_rest_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^courtesy\.agreed_delays = .*must be HOST=SECONDS WHO"):
+        agreements((text,))
+
+
+def test_of_two_collections_that_agreed_the_longer_rest_holds() -> None:
+    configs = [Config(courtesy=CourtesySettings(agreed_delays=(f"a.test={rest} Ana",))) for rest in (1, 3)]
+    assert agreements(courtesy_of_all(configs).agreed_delays) == {"a.test": Agreed(3.0, "Ana")}
+    assert with_agreement(("a.test=1 Ana",), "a.test", Agreed(2.0, "Rui")) == ["a.test=2 Rui"]
+    assert with_agreement(("a.test=1 Ana",), "a.test", None) == []
+
+
+def test_a_host_may_have_a_budget_of_its_own() -> None:
+    limits = LimitSettings(pages_per_host=100, host_budgets=("a.test=7",))
+    assert (budget_of(limits, "a.test"), budget_of(limits, "b.test")) == (7, 100)
+    assert with_budget(["a.test=7", "b.test=3"], "a.test", 9) == ["b.test=3", "a.test=9"]
+    for text in ("a.test", "a.test=0", "a.test=-1", "a.test=x", "=5", "a.test=1.5", "a.test=99999999999"):
+        with pytest.raises(ConfigError, match=r"^limits\.host_budgets = .*must be HOST=NUMBER"):
+            host_budgets((text,))

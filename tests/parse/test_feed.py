@@ -31,7 +31,7 @@ def test_rss_items_have_address_time_and_title() -> None:
         Entry("http://a.test/2", None, "Two"),
     )
     assert result.page.title == "News & more"
-    assert result.page.metadata == {"feed": "rss"}
+    assert result.page.metadata == {"feed": "rss", "self": "http://a.test/feed"}
     kinds = {link.url: link.kind for link in result.page.links}
     assert kinds["http://a.test/1"] is LinkKind.FEED
     assert kinds["http://a.test/"] is LinkKind.ANCHOR

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teia.errors import MissingComponent
+from teia.lab.squid import program, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import Ear, Heard, decode
 from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Lines, answer
@@ -170,3 +177,77 @@ def test_any_datagram_can_be_read(datagram: bytes) -> None:
 def test_wrong_words_are_told() -> None:
     for words in ([], ["--wrong"], ["a", "b"]):
         assert squid_helper.main(words) == 2
+
+
+def test_what_a_log_daemon_is_told_is_announced_and_answered_with_nothing(path: Path) -> None:
+    ear = Ear(path)
+    lines = [
+        "Lhttp://a.test/one - - GET",
+        "F",
+        "Lhttp://a.test/two - - POST",
+        "R",
+        "Lhttp://a.test/s?q=x - - GET",
+        "b0",
+    ]
+    out, _ = told(path, "".join(f"{line}\n" for line in lines), "--log")
+    assert (out, hear(ear)) == (b"", ({"seen": 3, "skipped": 1, "private": 1}, ["http://a.test/one"]))
+    ear.close()
+
+
+def test_a_log_daemon_is_known_by_its_name(path: Path) -> None:
+    ear = Ear(path)
+    daemon = path.parent / "teia-announce-log"
+    daemon.write_bytes(Path(squid_helper.__file__).read_bytes())
+    command = [sys.executable, "-IS", str(daemon), str(path)]
+    done = subprocess.run(command, input=b"Lhttp://a.test/ - - GET\n", capture_output=True, timeout=30, check=True)
+    assert (done.stdout, hear(ear)[1]) == (b"", ["http://a.test/"])
+    ear.close()
+
+
+def test_answers_go_on_when_the_second_process_dies_and_another_is_started(path: Path) -> None:
+    ear = Ear(path)
+    with helper(path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(number: int) -> bytes:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"%d http://a.test/%d - - GET\n" % (number, number))
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        assert ask(0) == b"0 ERR\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        (second,) = children.read_text().split()
+        os.kill(int(second), signal.SIGKILL)
+        number, until = 1, time.monotonic() + 20
+        while not [url for url in hear(ear)[1] if not url.endswith("/0")] and time.monotonic() < until:
+            assert ask(number) == b"%d ERR\n" % number
+            number += 1
+            time.sleep(0.05)
+        assert children.read_text().split() not in ([], [second])
+    ear.close()
+
+
+def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
+    """C7, off the way of requests: the log daemon. The address leads nowhere, which is an answer too."""
+    try:
+        program()
+    except MissingComponent:
+        pytest.skip("squid is not installed")
+    with squid_process({"a.test": "127.0.0.1"}, helper=False, logs=True) as squid:
+        ear = Ear(squid.socket)
+        squid.socket.chmod(0o666)
+        urls: list[str] = []
+        paths = cycle((b"page?secret", b"page"))
+        until = time.monotonic() + 15
+        while not urls and time.monotonic() < until:
+            with socket.create_connection(("127.0.0.1", squid.port), 10) as user:
+                user.sendall(b"GET http://a.test:1/%b HTTP/1.0\r\n\r\n" % next(paths))
+                while user.recv(65_536):
+                    pass
+            time.sleep(0.2)
+            urls = hear(ear)[1]
+        ear.close()
+    assert set(urls) == {"http://a.test:1/page"}

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from teia.clock import WallClock
+from teia.lab.planning import plan_file
 from teia.lab.simulate.command import Asked, compare, crawlers_of
 from teia.refresh.scenario import draw_world
-from teia.web.laboratory.asking import SimulateFields, simulate_question
+from teia.web.laboratory.asking import MADE, PlanFields, SimulateFields, simulate_question
 from teia.web.laboratory.findings import digest_of, finding_of
 from teia.web.laboratory.runs import KeptRuns, LabRun
+from teia.web.laboratory.scenarios import SCENARIO, TIMETABLE, plan_question
 
 from .conftest import Web
 
@@ -52,3 +54,27 @@ def some_run(web: Web) -> int:
     """The number of a run that is kept; made if there is none."""
     found = web.site.lab.kept.all()
     return found[0].number if found else keep(web.site.lab.kept).number
+
+
+def keep_plan(kept: KeptRuns) -> LabRun:
+    """Keep a run of `teia lab plan` for the pages of the example, with its files."""
+    question, wrong = plan_question(PlanFields(pages_of="example"), kept)
+    assert question is not None, wrong
+    run = kept.add(
+        kind="plan",
+        asked=question.asked,
+        words=list(question.words),
+        command=question.command,
+        seed=question.seed,
+        by="ana",
+        like=question.like,
+        work=question.work,
+    )
+    kept.give(run.number, question.files)
+    made = kept.folder(run.number) / MADE
+    how: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 900.0, "budget": None, "clock": WallClock()}
+    report = plan_file(made / SCENARIO, made / TIMETABLE, "psp", **how)
+    kept.keep_report(run.number, report)
+    said: dict[str, Any] = {"digest": digest_of("plan", report), "finding": finding_of("plan", report)}
+    files = kept.tidy(run.number, made)
+    return kept.save(replace(run, state="done", began_s=run.queued_s, ended_s=run.queued_s + 1.0, files=files, **said))

@@ -165,3 +165,14 @@ def test_secrets_are_kept_as_hashes_in_a_file_of_the_owners(web: Web) -> None:
     stored = path.read_bytes() + path.with_name("web.sqlite-wal").read_bytes()
     for secret in (token, client.cookies["teia_session"], PASSWORD):
         assert secret.encode() not in stored
+
+
+def test_where_nothing_can_be_written_people_are_let_in_all_the_same(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the operator has to see that it is full; only when somebody was last here is not known."""
+    monkeypatch.setattr("teia.web.accounts.SEEN_EVERY_S", -1.0)
+    viewer, token = web.client(Role.VIEWER), web.token(Role.VIEWER)
+    web.site.accounts._db.execute("PRAGMA query_only = ON")
+    for _ in range(2):
+        assert viewer.get("/c/main").status_code == 200
+        assert web.client().get("/c/main", headers=token).status_code == 200
+    web.site.accounts._db.execute("PRAGMA query_only = OFF")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import pytest
 
@@ -102,13 +103,57 @@ def test_an_operator_treats_a_host_and_it_is_written_down(web: Web) -> None:
     assert noted[:7] == [f"treat host: {deed}" for deed in deeds]
 
 
-@pytest.mark.parametrize("delay_s", ["x", "-1", "1e9", "nan", "0.01"])
-def test_a_rest_that_cannot_be_is_refused_with_its_field(web: Web, delay_s: str) -> None:
+def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(web: Web) -> None:
+    """UX 2.7: who agreed is shown and written down; below a second an admin decides; each can be taken back."""
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
-    sent = {"deed": "delay", "delay_s": delay_s}
+    client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
+
+    def do(**sent: str) -> dict[str, Any]:
+        answer = client.post(to, data={"csrf": web.csrf(client), **sent})
+        assert (answer.status_code, answer.headers.get("location")) == (303, to), answer.text
+        twin: dict[str, Any] = client.get(f"/api/v1{to}").json()
+        return twin
+
+    twin = do(deed="delay", delay_s="2,5", agreed_by="Ana Souza <b>,  e-mail of 12 Nov")
+    assert (twin["own_delay_s"], twin["agreed_by"]) == (2.5, "Ana Souza <b>, e-mail of 12 Nov")
+    assert twin["now"]["delay_s"] == 2.5, "a pass is sooner done"
+    assert web.site.config("main").courtesy.agreed_delays == ("x.test=2.5 Ana Souza <b>, e-mail of 12 Nov",)
+    page = client.get(to).text
+    assert "agreed with <bdi>Ana Souza &lt;b&gt;, e-mail of 12 Nov</bdi>" in page
+    noted = web.site.accounts.noted(1)[0][1]
+    assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", "2,5")
+    assert noted.detail["agreed_by"].startswith("Ana Souza")
+    assert do(deed="delay", delay_s="20")["agreed_by"] == "", "a longer rest ends what was agreed"
+    assert do(deed="delay", delay_s="")["own_delay_s"] is None
+    assert do(deed="budget", requests="1,000")["own_budget"] == 1_000
+    assert web.site.config("main").limits.host_budgets == ("x.test=1000",)
+    assert "A budget of its own: 1,000 requests in all." in client.get(to).text
+    assert do(deed="budget", requests="")["own_budget"] is None
+
+
+WRONG = [("delay", "delay_s", delay_s) for delay_s in ("x", "-1", "1e9", "nan", "0", "0.01")]
+WRONG += [("budget", "requests", number) for number in ("x", "0", "-1", "9999999999", "1e3")]
+
+
+@pytest.mark.parametrize(("deed", "field", "text"), WRONG)
+def test_what_a_host_cannot_be_given_is_refused_with_its_field(web: Web, deed: str, field: str, text: str) -> None:
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    sent = {"deed": deed, field: text, "agreed_by": "Ana Souza"}
     answer = web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
-    assert (answer.status_code, answer.json()["field"]) == (400, "delay_s")
-    assert web.site.config("main").courtesy.host_delays == ()
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    courtesy = web.site.config("main").courtesy
+    assert (courtesy.host_delays, courtesy.agreed_delays) == ((), ())
+
+
+def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web: Web) -> None:
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    to, sent = "/api/v1/c/main/hosts/x.test", {"deed": "delay", "delay_s": "0.5", "agreed_by": "Ana Souza"}
+    by_operator = web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).json()
+    assert (by_operator["field"], "an admin has to decide" in by_operator["message"]) == ("delay_s", True)
+    nobody = web.client().post(to, json={**sent, "agreed_by": " "}, headers=web.token(Role.ADMIN)).json()
+    assert (nobody["field"], "say who agreed" in nobody["message"]) == ("agreed_by", True)
+    assert web.client().post(to, json=sent, headers=web.token(Role.ADMIN)).status_code == 200
+    assert web.site.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
 
 
 def test_a_viewer_sees_no_buttons(web: Web) -> None:

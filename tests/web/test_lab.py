@@ -384,7 +384,7 @@ def test_runs_are_kept_up_to_a_number_and_an_age(root: Root, monkeypatch: pytest
 def test_viewers_read_and_operators_start_and_cancel(web: Web) -> None:
     number = some_run(web)
     viewer, operator = web.client(Role.VIEWER), web.client(Role.OPERATOR)
-    for kind in ("simulate", "whatif", "reproduce"):
+    for kind in ("plan", "simulate", "whatif", "reproduce"):
         assert 'method="post" action="/lab/' not in viewer.get(f"/lab/{kind}").text
         assert f'method="post" action="/lab/{kind}"' in operator.get(f"/lab/{kind}").text
         assert viewer.post(f"/lab/{kind}", data={"csrf": web.csrf(viewer)}).status_code == 403

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from teia.web import limits
+
 POLICIES = (
     "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
     "uniform", "proportional", "rate-update", "round-robin", "sampling",
@@ -41,6 +43,11 @@ RATE_UNITS = ("day", "hour")
 PROCESSES = ("poisson", "mix")
 MOST_VISITS = 1e9
 """That a simulation may make, over all its policies: about as many as are made in an hour."""
+MOST_PLANNED = 400_000
+"""Visits of a plan: the file that lists them all is bounded as every file of a run."""
+
+MADE = "lab-report"
+"""The folder of a run's files: what it was given, and what it leaves."""
 
 _LAW = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}|\d{1,3}([.,\u00a0\u202f ]\d{3}){1,5}", re.ASCII)
@@ -98,7 +105,17 @@ WHAT_IF = {
     "seed": SEED,
 }
 REPRODUCE = {"seed": SEED}
-LIMITS: dict[str, dict[str, Limits]] = {"simulate": SIMULATE, "whatif": WHAT_IF, "reproduce": REPRODUCE}
+PLAN = {
+    "horizon_h": Limits(0.1, 8_760, default="24"),
+    "politeness_s": Limits(0, 604_800, default="15"),
+    "budget": Limits(0, MOST_PLANNED, whole=True),
+}
+LIMITS: dict[str, dict[str, Limits]] = {
+    "plan": PLAN,
+    "simulate": SIMULATE,
+    "whatif": WHAT_IF,
+    "reproduce": REPRODUCE,
+}
 
 
 class _Fields(BaseModel):
@@ -146,12 +163,32 @@ class ReproduceFields(_Fields):
     seed: Text = SEED.default
 
 
-FIELDS: dict[str, type[_Fields]] = {"simulate": SimulateFields, "whatif": WhatIfFields, "reproduce": ReproduceFields}
+class PlanFields(_Fields):
+    """Pages to plan visits for, and how.
+
+    `pages_of` is `example`, or the number of a run whose pages to take; empty: those of `scenario`, the CSV that
+    `teia lab plan` reads.
+    """
+
+    pages_of: Text = ""
+    scenario: Annotated[str, Field(max_length=limits.BODY_BYTES)] = ""
+    policy: Text = "psp"
+    horizon_h: Text = PLAN["horizon_h"].default
+    politeness_s: Text = PLAN["politeness_s"].default
+    budget: Text = ""
+
+
+FIELDS: dict[str, type[_Fields]] = {
+    "plan": PlanFields,
+    "simulate": SimulateFields,
+    "whatif": WhatIfFields,
+    "reproduce": ReproduceFields,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A run to carry out. `like` and `work` are what its time is estimated by."""
+    """A run to carry out. `like` and `work` are what its time is estimated by; `files` are given to it, by name."""
 
     kind: str
     asked: dict[str, Any]
@@ -159,15 +196,16 @@ class Question:
     seed: int
     like: str
     work: float
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
-        """What somebody would type for the same."""
-        return shlex.join(["teia", *self.words])
+        """What somebody would type for the same, where its files are."""
+        return shlex.join(["teia", *(word.removeprefix(f"{MADE}/") for word in self.words)])
 
 
 @dataclass(slots=True)
-class _Reading:
+class Reading:
     """Fields being read: the words they become, and what is wrong."""
 
     asked: Mapping[str, Any]
@@ -219,7 +257,7 @@ def _number(text: str, *, whole: bool) -> float | None:
 def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mistake]]:
     """What a form of simulations asks, or what is wrong with it."""
     asked = fields.model_dump()
-    read = _Reading(asked, SIMULATE)
+    read = Reading(asked, SIMULATE)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
     read.law("rates", "--rates")
     read.law("weights", "--weights")
@@ -243,7 +281,7 @@ def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mis
     return Question("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
 
 
-def _check_size(read: _Reading, found: Mapping[str, float | None], policies: int) -> float:
+def _check_size(read: Reading, found: Mapping[str, float | None], policies: int) -> float:
     """The visits and pages that are looked at; a problem where that is too much, or makes no sense."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
@@ -267,7 +305,7 @@ def whatif_question(
 ) -> tuple[Question | None, list[Mistake]]:
     """What a form of what-ifs asks, or what is wrong with it."""
     asked = fields.model_dump()
-    read = _Reading(asked, WHAT_IF)
+    read = Reading(asked, WHAT_IF)
     name = read.choice("collection", "--collection", collections)
     if not name:
         read.wrong("collection", "choose one")
@@ -283,7 +321,7 @@ def whatif_question(
 def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[Mistake]]:
     """What a form of experiments asks, or what is wrong with it."""
     asked = fields.model_dump()
-    read = _Reading(asked, REPRODUCE)
+    read = Reading(asked, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
         read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")

@@ -28,7 +28,7 @@ from teia.durable import disk_errors
 from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
-from teia.web.laboratory.asking import Question
+from teia.web.laboratory.asking import MADE, Question
 from teia.web.laboratory.estimates import left_s, wait_s
 from teia.web.laboratory.findings import digest_of, finding_of
 from teia.web.laboratory.runs import FOLDER, GOING, KeptRuns, LabRun
@@ -42,9 +42,6 @@ WEIGH_S = 1.0
 
 GRACE_S = 2.0
 NICE = 15
-MADE = "lab-report"
-"""The folder in which an experiment leaves its files."""
-
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -131,6 +128,7 @@ class Workbench:
                 like=question.like,
                 work=question.work,
             )
+            self.kept.give(run.number, question.files)
             self._queue.append(run)
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="lab", daemon=True)
@@ -263,7 +261,7 @@ class Workbench:
         files = self.kept.tidy(run.number, folder / MADE)
         state, message = _verdict(going, result, self.kept.tail(run.number))
         if state != "done" or result is None:
-            self._end(run, state, message)
+            self._end(run, state, message, files=files)
             return
         self.kept.keep_report(run.number, result)
         more: dict[str, Any] = {

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VARYING = frozenset({"seconds", "report", "date", "files"})
+VARYING = frozenset({"seconds", "report", "date", "files", "out"})
 """What differs between two runs of the same command."""
 
 MEASURES = ("staleness", "staleness_second_half", "staleness_sampled", "visits", "late_p99_s", "age_s")
@@ -21,6 +21,7 @@ SIDES = (
     "fresh", "fresh_low", "fresh_high", "bound", "visits_per_day", "requests_per_day", "full_pass_s", "late_pages",
     "unvisited",
 )  # fmt: skip
+PLANNED = ("pages", "servers", "visits", "visited_pages", "staleness")
 ENOUGH_AGAIN = 200
 LOOSE = 0.05
 """A bound that is so far from the best policy says little of how good that is."""
@@ -63,6 +64,9 @@ def finding_of(kind: str, report: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "whatif":
         gain, side = report.get("gain") or {}, report.get("what_if") or report.get("as_is") or {}
         return {"gain": gain.get("mean"), "fresh": (side.get("fresh") or {}).get("mean")}
+    if kind == "plan":
+        bounds = report.get("bounds") or {}
+        return {"staleness": report.get("staleness"), "visits": report.get("visits"), "bound": bounds.get("wp")}
     near, beside = agreement(report)
     return {"near": near, "beside": beside, "id": " ".join(str(each.get("id", "")) for each in experiments(report))}
 
@@ -142,6 +146,15 @@ def applicable(report: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a what-if would change and a collection has: its delay and its policy."""
     before, after = (((report.get(name) or {}).get("terms") or {}) for name in ("as_is", "what_if"))
     return {key: after[key] for key in ("delay_s", "policy") if key in after and after[key] != before.get(key)}
+
+
+# ---- plans ----------------------------------------------------------------------------------------------------------
+
+
+def rate_groups(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Pages of a plan in groups, from those that change least to those that change most."""
+    keys = ("rate_per_day", "pages", "visits_per_page", "staleness")
+    return [{key: each.get(key) for key in keys} for each in report.get("by_rate") or [] if isinstance(each, dict)]
 
 
 # ---- experiments ----------------------------------------------------------------------------------------------------
@@ -236,6 +249,9 @@ def rows_of(kind: str, report: Mapping[str, Any]) -> list[tuple[str, float | Non
         found = [(f"{name} {key}", each.get(key)) for name, each in sides if each for key in SIDES]
         gain = report.get("gain") or {}
         return found + [(f"gain {key}", gain[key]) for key in ("mean", "low", "high") if key in gain]
+    if kind == "plan":
+        found = [(key, report.get(key)) for key in PLANNED]
+        return found + [(f"bound {name}", value) for name, value in (report.get("bounds") or {}).items()]
     return [
         (" ".join([str(each.get("id", "")), table.name, *map(str, row["labels"])]), row["ours"])
         for each in experiments(report)

@@ -3,7 +3,7 @@
     run.json      what was asked, by whom, its state, times and digest; replaced whole
     report.json   what the command printed
     log           the end of what it said meanwhile
-    *.csv *.svg   tables and figures of an experiment, and its REPORT.md
+    *.csv *.svg   tables and figures of an experiment, and its REPORT.md; a plan, and the pages it is for
 
 States: queued -> running -> done, failed, cancelled; interrupted is one whose server ended before it did.
 """
@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -25,6 +25,7 @@ from teia.clock import Clock
 from teia.durable import disk_errors, sync_folder, write_atomically
 from teia.errors import UsageError
 from teia.web import limits
+from teia.web.laboratory.asking import MADE
 
 FOLDER = "lab.runs"
 GOING = frozenset({"queued", "running"})
@@ -103,6 +104,15 @@ class KeptRuns:
     def save(self, run: LabRun) -> LabRun:
         write_atomically(self.folder(run.number) / "run.json", json.dumps(asdict(run)).encode())
         return run
+
+    def give(self, number: int, files: Mapping[str, str]) -> None:
+        """Put files where a run looks for them."""
+        if files:
+            made = self.folder(number) / MADE
+            with disk_errors(made, "written"):
+                made.mkdir(exist_ok=True)
+            for name, text in files.items():
+                write_atomically(made / name, text.encode())
 
     def prune(self) -> None:
         """Forget runs that are too many or too old; the newest stays, for its number."""

@@ -18,14 +18,29 @@ from teia.clock import iso_utc
 from teia.config import Config, CourtesySettings
 from teia.crawl.changing import change
 from teia.crawl.control import Control
+from teia.crawl.drafting import LEAST_DELAY_S
 from teia.crawl.edits import Edit, Operator, form_of
 from teia.crawl.feasibility import Feasibility, feasibility_of
 from teia.crawl.hosttable import HostLine, HostTable
 from teia.crawl.hostview import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at, state_of
 from teia.crawl.standing import WEEK_S
 from teia.errors import StoreError, UsageError
-from teia.frontier.hostrules import MAX_DELAY_S, host_delays, paused_hosts, with_delay
+from teia.frontier.hostrules import (
+    LEAST_AGREED_S,
+    MAX_BUDGET,
+    MAX_DELAY_S,
+    WHO_CHARS,
+    Agreed,
+    agreements,
+    host_budgets,
+    host_delays,
+    paused_hosts,
+    with_agreement,
+    with_budget,
+    with_delay,
+)
 from teia.urls import split
+from teia.web.gate import Visitor
 from teia.web.pages.freshness import by_host
 from teia.web.pages.monitor import table_of
 from teia.web.rendering import link
@@ -79,8 +94,9 @@ class HostsView:
 class HostPage:
     """One host at a time, and how fresh it is and could be: as it is treated now, and as was asked.
 
-    `is_paused`, `is_blocked` and `own_delay_s` are what somebody decided about it; `rereads` are those whose robots.txt
-    is to be read anew.
+    `is_paused`, `is_blocked`, `own_delay_s` and `own_budget` are what somebody decided about it; `rereads` are those
+    whose robots.txt is to be read anew. `usual_delay_s` and `usual_budget` are everybody's; `agreed_by` is who agreed
+    to a shorter rest.
     """
 
     time: str
@@ -92,6 +108,10 @@ class HostPage:
     is_paused: bool
     is_blocked: bool
     own_delay_s: float | None
+    agreed_by: str
+    usual_delay_s: float
+    own_budget: int | None
+    usual_budget: int
     rereads: list[str]
 
     def ticks(self) -> list[tuple[float, str]]:
@@ -244,10 +264,16 @@ def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
     config = site.config(collection)
     with closing(Control(site.root.path / "control.sqlite")) as control:
         wanted = [origin for origin, _ in control.rereads(collection)]
+    agreed = agreements(config.courtesy.agreed_delays).get(host)
+    longer_s = host_delays(config.courtesy.host_delays).get(host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
         "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
-        "own_delay_s": host_delays(config.courtesy.host_delays).get(host),
+        "own_delay_s": longer_s if agreed is None else max(agreed.delay_s, longer_s or 0.0),
+        "agreed_by": "" if agreed is None else agreed.who,
+        "usual_delay_s": config.courtesy.delay_s,
+        "own_budget": host_budgets(config.limits.host_budgets).get(host),
+        "usual_budget": config.limits.pages_per_host,
         "rereads": [origin for origin in wanted if split(f"{origin}/").host == host],
     }
 
@@ -278,13 +304,20 @@ def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
 # ---- changes --------------------------------------------------------------------------------------------------------
 
 EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.host_delays"
+AGREED, BUDGETS = "courtesy.agreed_delays", "limits.host_budgets"
 
 
 class Treatment(BaseModel):
-    """What is to be done with a host; `delay_s` is for `delay`: its own rest in seconds, empty for everybody's."""
+    """What is to be done with a host.
 
-    deed: Literal["pause", "resume", "block", "unblock", "delay", "robots"]
+    `delay_s` is for `delay`: its own rest in seconds, empty for everybody's; a shorter one needs `agreed_by`, who of
+    its owners agreed to it. `requests` is for `budget`: how many may be made of it in all, empty for everybody's.
+    """
+
+    deed: Literal["pause", "resume", "block", "unblock", "delay", "budget", "robots"]
     delay_s: str = Field(default="", max_length=12)
+    agreed_by: str = Field(default="", max_length=WHO_CHARS[1])
+    requests: str = Field(default="", max_length=12)
 
 
 def rule_of(host: str) -> str:
@@ -293,56 +326,90 @@ def rule_of(host: str) -> str:
 
 
 def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: Treatment) -> Done:
-    """Pause, resume, block or unblock a host, give it a longer rest, or have its robots.txt read anew."""
+    """Pause, resume, block or unblock a host, set its rest or its budget, or have its robots.txt read anew."""
     line = line_of(_table(site, collection), host)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if asked.deed == "robots":
         said = _reread(site, collection, line)
     else:
-        edit, said = _edit(site.config(collection), line.host, asked)
-        changed = change(site.root, collection, [edit], site.clock)
+        edits, said = _edits(site.config(collection), visitor, line.host, asked)
+        changed = change(site.root, collection, edits, site.clock)
         said += " at once" if changed.running and changed.now else ""
-    detail = {"delay_s": asked.delay_s} if asked.deed == "delay" else {}
+    detail = {name: text for name in DETAILS.get(asked.deed, ()) if (text := getattr(asked, name))}
     site.accounts.note(visitor.name, f"treat host: {asked.deed}", collection=collection, host=line.host, **detail)
     site.kept.forget(("hosts", collection))
     return Done(said, to)
 
 
-def _edit(config: Config, host: str, asked: Treatment) -> tuple[Edit, str]:
-    courtesy = config.courtesy
+DETAILS = {"delay": ("delay_s", "agreed_by"), "budget": ("requests",)}
+"""What is written down of a deed."""
+
+
+def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
     match asked.deed:
         case "pause":
-            return Edit(PAUSED_KEY, Operator.ADD, host), f"{host} is not asked for anything"
+            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"{host} is not asked for anything"
         case "resume":
-            left = [text for text in courtesy.paused if text.strip().lower() != host]
-            return Edit(PAUSED_KEY, Operator.SET, left), f"{host} is asked again"
+            left = [text for text in config.courtesy.paused if text.strip().lower() != host]
+            return [Edit(PAUSED_KEY, Operator.SET, left)], f"{host} is asked again"
         case "block":
-            return Edit(EXCLUDE, Operator.ADD, rule_of(host)), f"{host} is left out"
+            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is left out"
         case "unblock":
-            return Edit(EXCLUDE, Operator.REMOVE, rule_of(host)), f"{host} is let in again"
+            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is let in again"
+        case "budget":
+            budget = _budget(asked.requests)
+            edit = Edit(BUDGETS, Operator.SET, with_budget(config.limits.host_budgets, host, budget))
+            return [edit], f"{host} may be asked {'as often as all others' if budget is None else f'{budget:,} times'}"
         case _:
-            delay_s = _delay(asked.delay_s, courtesy)
-            edit = Edit(DELAYS, Operator.SET, with_delay(courtesy.host_delays, host, delay_s))
-            return edit, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+            return _rest(config.courtesy, visitor, host, asked)
 
 
-class WrongDelay(UsageError):
-    """A rest that a host cannot be given."""
+class WrongTreatment(UsageError):
+    """Something that a host cannot be given; `field` is what was typed."""
 
-    field = "delay_s"
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
 
 
-def _delay(text: str, courtesy: CourtesySettings) -> float | None:
+def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
+    """A rest of its own: longer by anybody's wish, shorter if its owner agreed; below a second an admin decides."""
+    delay_s, who = _delay(asked.delay_s), asked.agreed_by.strip()
+    longer_s, agreed = delay_s, None
+    if delay_s is not None and delay_s < courtesy.delay_s:
+        if delay_s < LEAST_DELAY_S and not visitor.may(Role.ADMIN):
+            raise WrongTreatment("delay_s", f"an admin has to decide this: servers rest less than {LEAST_DELAY_S:g} s")
+        if len(who) < WHO_CHARS[0]:
+            usual = f"all hosts rest {courtesy.delay_s:g} s"
+            raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
+        longer_s, agreed = None, Agreed(delay_s, " ".join(who.split()))
+    edits = [
+        Edit(DELAYS, Operator.SET, with_delay(courtesy.host_delays, host, longer_s)),
+        Edit(AGREED, Operator.SET, with_agreement(courtesy.agreed_delays, host, agreed)),
+    ]
+    return edits, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+
+
+def _delay(text: str) -> float | None:
     if not text.strip():
         return None
     try:
         delay_s = float(text.strip().replace(",", "."))
     except ValueError:
         delay_s = -1.0
-    if not courtesy.delay_s <= delay_s <= MAX_DELAY_S:
-        least = f"{courtesy.delay_s:g} (what all hosts rest; less is a setting of the whole collection)"
-        raise WrongDelay(f"delay_s: {text!r} must be a number of seconds from {least} to {MAX_DELAY_S:,.0f}")
+    if not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S:
+        allowed = f"must be a number of seconds from {LEAST_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
+        raise WrongTreatment("delay_s", f"{text!r} {allowed}")
     return delay_s
+
+
+def _budget(text: str) -> int | None:
+    plain = text.strip().replace(",", "").replace(".", "")
+    if not plain:
+        return None
+    if not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
+        raise WrongTreatment("requests", f"{text!r} must be a whole number from 1 to {MAX_BUDGET:,}")
+    return int(plain)
 
 
 def _reread(site: Site, collection: str, line: HostLine) -> str:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from teia.web.pages.cluster_metrics import ClusterCounts
 from teia.web.pages.monitor import account_of
 from teia.web.roles import Role
 from teia.web.twins import OfSite, Pages
@@ -90,4 +91,5 @@ def metrics(site: OfSite) -> PlainTextResponse:
     found = {name: account_of(site, name) for name in site.names()}
     registry = CollectorRegistry()
     registry.register(Accounts({name: (account, run is not None) for name, (account, run) in found.items()}))
+    registry.register(ClusterCounts(site.cluster.view()))
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

@@ -9,6 +9,9 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   if (time.title) time.title = shown;
   else time.textContent = shown;
 }
+for (const zone of document.querySelectorAll("[data-zone]")) {
+  zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
+}
 
 // An invitation's code comes behind the # of its address, so that no server ever logs it.
 const field = document.querySelector("input[data-from-address]");

@@ -25,6 +25,7 @@ from teia.web.app import gates_of
 from teia.web.laboratory.asking import POLICIES
 from teia.web.roles import Role
 from teia.web.words import ENGLISH
+from tests.web.labs import keep_plan
 from tests.web.messages import current
 from tests.web.test_browser import NOT_PAGES, Live, watched
 from tests.web.test_gate import address_of
@@ -97,6 +98,7 @@ def addresses(demo: Live) -> list[str]:
     found += [f"/c/{NAME}/reports/{name}" for name in ("types", "links", "coverage")]
     found += [f"/c/{NAME}/copy?url={quote(url, safe='')}&tab={tab}" for tab in ("text", "record")]
     found += [f"/search?q={query}" for query in ("%22casa", "qwertyzxcv")]
+    found.append(f"/lab/runs/{keep_plan(demo.web.site.lab.kept).number}")
     assert len(found) >= 30
     return found
 

@@ -1,0 +1,116 @@
+"""Schedules on many machines (T1, T3): what is to be done now is the same for all, when a run begins is said once.
+
+A schedule is arithmetic on the calendar (crawl/schedule.py), and what it asks for follows from it and from the last run
+(crawl/duties.py). So nodes need no coordinator to know whether to crawl, to keep pages fresh or to wait; they need to
+agree on the runs. Those are in the agreement. Begun and ended they are by the node whose name comes first, on condition
+that nobody else did: two that believe to be the first for a moment write one run.
+
+Between runs nodes keep their cells and ask for nothing. A run visits all known pages again since it began
+(crawl/rounds.py), whoever keeps their cell by then; it ends when nothing is left to do anywhere (quiet.py), or at its
+deadline, by each node's own clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.agreement import Agreement, Run
+from teia.cluster.desk import Desk
+from teia.cluster.keeper import Keeper
+from teia.cluster.quiet import Quiet
+from teia.cluster.session import Session
+from teia.cluster.thread import LoopThread
+from teia.config import Config
+from teia.crawl.charges import schedule_in
+from teia.crawl.duties import Duty, Task, duty_of
+from teia.crawl.runs import ScheduledRun, Why
+
+KEPT_RUNS = 20
+"""So many runs are remembered."""
+
+_log = logging.getLogger(__name__)
+
+
+class Work(NamedTuple):
+    """What nodes do now: a task, and of a run since when all known pages are visited again."""
+
+    task: Task
+    since_s: float | None = None
+
+
+def duty_now(config: Config, runs: list[Run], now_s: float) -> Duty:
+    """What a collection's schedule asks for; one without is crawled."""
+    schedule = schedule_in(config)
+    if schedule is None:
+        return Duty(Task.CRAWL)
+    last = None
+    if runs:
+        run = runs[-1]
+        last = ScheduledRun("", len(runs), run.due_s, run.began_s, run.began_s, None, run.ended_s, run.why)
+    return duty_of(schedule, last, now_s)
+
+
+def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
+    """What is agreed on, with a run that begins now; unchanged if it did already."""
+    if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
+        return agreement
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs, Run(due_s, now_s)][-KEPT_RUNS:])
+
+
+def ended(agreement: Agreement, run: Run, why: str, now_s: float) -> Agreement:
+    """What is agreed on, with a run that has ended; unchanged if it is none that is under way."""
+    if not agreement.runs or agreement.runs[-1] != run or run.ended_s is not None:
+        return agreement
+    over = msgspec.structs.replace(run, ended_s=now_s, why=why)
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs[:-1], over])
+
+
+class Timekeeper:
+    """One node's eye on the schedule; lives in the loop of the crawl."""
+
+    def __init__(self, desk: Desk, thread: LoopThread, clock: Clock) -> None:
+        self._desk, self._thread, self._clock = desk, thread, clock
+        self._quiet = Quiet(clock)
+
+    def work(self) -> Work:
+        """What is to be done now."""
+        runs = self._desk.agreement.runs
+        duty = duty_now(self._desk.config, runs, self._clock.now_s())
+        if duty.task is not Task.RUN:
+            return Work(duty.task)
+        is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
+        return Work(Task.RUN, runs[-1].began_s) if is_on else Work(Task.WAIT)
+
+    def config(self) -> Config:
+        """The settings of a shift."""
+        config, task = self._desk.config, self.work().task
+        if task is Task.CRAWL:
+            return config
+        return replace(config, refresh=replace(config.refresh, keep=task is Task.KEEP_FRESH))
+
+    async def look(self, session: Session, keeper: Keeper) -> None:
+        """Begin a run that is due, end one that is over, if that is ours to do."""
+        now_s, runs = self._clock.now_s(), self._desk.agreement.runs
+        duty = duty_now(self._desk.config, runs, now_s)
+        is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
+        if duty.task is Task.CRAWL or not is_ours:
+            return
+        last = runs[-1] if runs and runs[-1].ended_s is None else None
+        due_s = duty.due_s
+        if last is not None and (duty.task is not Task.RUN or due_s != last.due_s):
+            await self._end(last, Why.DEADLINE, now_s)
+        elif last is None and duty.task is Task.RUN and due_s is not None:
+            _log.warning("run begins")
+            await self._desk.amend(lambda now: begun(now, due_s, now_s))
+        elif last is not None and not self._quiet.has_looked(session):
+            if await self._thread.call(self._quiet.is_quiet(session, keeper)):
+                await self._end(last, Why.FINISHED, now_s)
+
+    async def _end(self, run: Run, why: Why, now_s: float) -> None:
+        _log.warning("run ends: %s", why)
+        await self._desk.amend(lambda now: ended(now, run, why, now_s))

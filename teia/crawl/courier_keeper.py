@@ -1,0 +1,95 @@
+"""The courier beside a crawl or a server, as they see it: started when there is something to tell, and ended with them.
+
+A thread of its own looks now and then whether a root has subscriptions. The courier is started from it, because it dies
+with the thread that started it, and started again, not at once, if it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Event, Thread
+
+from teia.clock import Clock
+from teia.errors import TeiaError
+from teia.store.root import Root
+
+MODULE = "teia.crawl.courier"
+LOOK_S = 2.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
+GRACE_S = 25.0
+"""To end by itself: the courier posts for a while when it is told to end."""
+
+
+def is_needed(root: Root) -> bool:
+    """Whether a root has anything for a courier to do, now or later."""
+    folders = [root.collection(name) for name in root.collections()]
+    return any(folder.subscriptions.exists() or folder.hubs.exists() for folder in folders)
+
+
+class CourierKeeper:
+    """Looks after the courier of a root."""
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = Event()
+        self._is_hurried = False
+        self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+        self._thread = Thread(target=self._watch, name="courier", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, *, is_hurried: bool = False) -> None:
+        """End the courier and wait for that; unless somebody is in a hurry it first tells what it can."""
+        self._is_hurried = is_hurried
+        self._ending.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        try:
+            while not self._ending.is_set():
+                self._look()
+                self._ending.wait(LOOK_S)
+            if not self._is_hurried:
+                self._look()  # a short crawl, too, tells what it found
+        finally:
+            self._end()
+
+    def _look(self) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            self._forget()
+            self._not_before = self._clock.ticks_s() + self._wait_s
+            self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
+        with suppress(TeiaError, OSError):
+            if self._clock.ticks_s() >= self._not_before and is_needed(self._root):
+                self._process = subprocess.Popen(  # noqa: S603  # our own command
+                    [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path)],
+                    stdin=subprocess.PIPE,
+                    process_group=0,
+                )
+
+    def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if self._is_hurried:
+            process.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._process = None
+
+    def _forget(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process = None

@@ -1,0 +1,282 @@
+"""What there is to tell subscribers of one collection: found in what was committed, and written down to be told.
+
+    a page     it was visited again and had changed meaningfully: the judge of F3 said so, with the mask that was learnt
+               of parts that come and go. The notice has the difference from the version before
+    a search   pages were indexed, new or changed, that the search finds. Each is looked at once, by the number that the
+               frontier gives changes, as far as the index has come
+
+Only committed data is read, by its own connections, beside a crawl or after it. What is found and how far was looked
+are one transaction of the collection's `subscriptions.sqlite`; so it does not matter when this process dies.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from teia.clock import Clock, iso_utc
+from teia.crawl.comparing import Part, compare
+from teia.crawl.copies import copy_of
+from teia.crawl.copyreader import CopyReader
+from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.searching import CollectionSearch
+from teia.crawl.subscribing import told_by
+from teia.errors import IndexFailure, ParseError, StoreError
+from teia.frontier.database import sqlite_errors
+from teia.frontier.tails import url_from
+from teia.index.cell import read_position
+from teia.records import Outcome
+from teia.search.results import Hit
+from teia.signals.announce import transaction
+from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
+from teia.signals.webhook import message
+from teia.store.root import Root
+from teia.urls import site_of, slot_of
+
+PAGE_CHANGED, SEARCH_RESULTS = "page.changed", "search.results"
+CHANGES_AT_ONCE = 50
+"""Pages that are compared with a search at a time: also how many results one message has at most."""
+
+VISITS_AT_ONCE = 20
+MAX_DIFFERENCE_CHARS = 8_000
+"""Of both versions, in one message; the page's own page shows more."""
+
+_GONE = frozenset({"404", "410", str(Outcome.SOFT_404)})
+
+
+class Changed(NamedTuple):
+    """A page that the frontier numbered: what it became with this change. `changes` is 0 for a new one."""
+
+    change: int
+    key: int
+    visits: int
+    changes: int
+    changed_s: float
+    url: str
+
+    def is_news(self, told_s: float | None, since_s: float) -> bool:
+        """Whether somebody who was told of the version of `told_s`, or of none since a time, does not know this one.
+
+        A number is given for other bytes, too, which need not read otherwise.
+        """
+        if told_s is None:
+            return self.visits == 1 or self.changed_s > since_s
+        return self.changed_s > told_s
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a page changed: words that went and came, and where; `not_shown` parts had no room."""
+
+    before: str
+    removed: int
+    added: int
+    parts: tuple[Part, ...]
+    not_shown: int
+
+
+class Lookout:
+    """Looks for what to tell, for the subscriptions of one collection; one thread at a time."""
+
+    def __init__(self, root: Root, name: str, store: Subscriptions, copies: CopyReader, clock: Clock) -> None:
+        self._root, self._name, self._store, self._copies, self._clock = root, name, store, copies, clock
+        self._path = root.collection(name).subscriptions
+        self._lookup: Lookup | None = None
+        self._search: CollectionSearch | None = None
+        self._seen: object = None
+        self._is_whole = True
+
+    def close(self) -> None:
+        if self._lookup is not None:
+            self._lookup.close()
+        if self._search is not None:
+            self._search.close()
+        self._lookup = self._search = None
+
+    def look(self) -> int:
+        """Look at everything that was committed since; returns how many notices that made.
+
+        A collection that was never crawled has nothing to tell of. Its cells may be others after a while: then they
+        are opened anew.
+        """
+        try:
+            with sqlite_errors(self._path):
+                return self._look()
+        except StoreError:
+            self.close()
+            raise
+
+    def _look(self) -> int:
+        wanted = self._store.all()
+        lookup = self._opened() if wanted else None
+        if lookup is None:
+            return 0
+        state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
+        if state == self._seen:
+            return 0
+        made, self._is_whole = 0, True
+        for each in wanted:
+            made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
+        self._seen = state if self._is_whole and not made else None
+        return made
+
+    def _opened(self) -> Lookup | None:
+        folders = self._root.collection(self._name).cells()
+        if self._lookup is not None and self._lookup.folders != folders:
+            self.close()
+        if self._lookup is None:
+            if not folders or not all(folder.frontier.exists() for folder in folders):
+                return None
+            self._lookup = Lookup(self._root, self._name)
+        return self._lookup
+
+    @staticmethod
+    def _indexed(lookup: Lookup) -> tuple[int, ...]:
+        """How far the index of each cell has come."""
+        return tuple(read_position(folder.index) or 0 for folder in lookup.folders)
+
+    # -- pages ---------------------------------------------------------------------------------------------
+
+    def _look_at_page(self, lookup: Lookup, watched: Subscription) -> int:
+        entry = lookup.find(watched.what)
+        if entry is None:
+            return 0
+        sql = """
+            SELECT time_s, outcome FROM visits
+            WHERE slot = ? AND host_id = ? AND key = ? AND time_s > ? AND changed ORDER BY time_s LIMIT ?
+        """
+        place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+        found = lookup.cells[entry.cell].db.execute(sql, (*place, watched.seen_s, VISITS_AT_ONCE)).fetchall()
+        for time_s, outcome in found:
+            item = self._item(lookup, entry, time_s, outcome)
+            identity = _identity(watched.id, entry.url, repr(time_s))
+            with transaction(self._store.db):
+                self._tell(watched, identity, PAGE_CHANGED, [item])
+                self._store.seen(watched.id, time_s)
+        return len(found)
+
+    def _item(self, lookup: Lookup, entry: UrlEntry, time_s: float, outcome: str) -> dict[str, Any]:
+        is_gone = outcome in _GONE
+        how = None if is_gone else self._difference(lookup, entry, time_s)
+        return {
+            "url": entry.url,
+            "title": entry.page.title if entry.page is not None else "",
+            "what": "gone" if is_gone else "changed",
+            "seen": iso_utc(time_s),
+            "outcome": outcome,
+            "difference": None if how is None else asdict(how),
+        }
+
+    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float) -> Difference | None:
+        """How the version of a visit differs from the one before it; None where there are not two copies to compare."""
+        visits = [visit for visit in lookup.visits(entry) if visit.file and visit.time_s <= time_s]
+        if not visits or visits[-1].time_s != time_s:
+            return None
+        after = visits[-1]
+        before = next((each for each in reversed(visits) if each.digest != after.digest), None)
+        if before is None:
+            return None
+        try:
+            found = compare(self._copies, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
+        except (StoreError, ParseError):  # a copy that is not here or cannot be read: it changed all the same
+            return None
+        parts, left_out = _bounded(found.parts)
+        return Difference(iso_utc(before.time_s), found.removed, found.added, parts, found.not_shown + left_out)
+
+    # -- searches ------------------------------------------------------------------------------------------
+
+    def _look_at_search(self, lookup: Lookup, watched: Subscription) -> int:
+        if self._search is None:
+            try:
+                self._search = CollectionSearch(self._root, [self._name], self._clock)
+            except IndexFailure:  # nothing is indexed yet
+                return 0
+        made, positions = 0, self._store.positions(watched.id)
+        for number, upto in enumerate(self._indexed(lookup)):
+            at = positions.get(number, 0)
+            while at < upto:
+                changed = _changed(lookup.cells[number].db, at, upto)
+                hits = self._search.among(watched.what, [each.key for each in changed]) if changed else []
+                if hits is None:  # not all could be searched in time; the next look tries again
+                    self._is_whole = False
+                    break
+                to = changed[-1].change if changed else upto
+                made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
+                at = to
+        return made
+
+    def _tell_results(
+        self,
+        lookup: Lookup,
+        watched: Subscription,
+        stretch: tuple[int, int, int],
+        changed: Sequence[Changed],
+        hits: Sequence[Hit],
+    ) -> int:
+        """Tell of results among pages that changed, each version once, and note how far was looked."""
+        cell, at, to = stretch
+        told = self._store.told_of(watched.id, [hit.key for hit in hits])
+        pages = {each.key: each for each in changed}
+        new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_news(told.get(hit.key), watched.made_s)]
+        items = [self._result(lookup, hit, page) for hit, page in new]
+        with transaction(self._store.db):
+            if items:
+                identity = _identity(watched.id, str(cell), str(at), str(to))
+                self._tell(watched, identity, SEARCH_RESULTS, items)
+                self._store.note_told(watched.id, {page.key: page.changed_s for _, page in new})
+            self._store.look_on(watched.id, {cell: to})
+        return bool(items)
+
+    def _result(self, lookup: Lookup, hit: Hit, page: Changed) -> dict[str, Any]:
+        entry = lookup.find(page.url) if page.changes else None
+        how = self._difference(lookup, entry, page.changed_s) if entry is not None else None
+        return {
+            "url": hit.url,
+            "title": hit.title.plain(),
+            "what": "changed" if page.changes else "new",
+            "seen": iso_utc(page.changed_s),
+            "snippet": hit.snippet.plain(),
+            "difference": None if how is None else asdict(how),
+        }
+
+    def _tell(self, watched: Subscription, identity: str, kind: str, items: Sequence[dict[str, Any]]) -> None:
+        now_s = self._clock.now_s()
+        body = message(kind, iso_utc(now_s), {**told_by(self._name, watched), "items": list(items)})
+        self._store.tell(watched, identity, now_s, body)
+
+
+def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[Changed]:
+    sql = """
+        SELECT p.change, p.key, p.visits, p.changes, p.last_change_s, h.name, u.tail FROM pages AS p
+        JOIN hosts AS h ON h.host_id = p.host_id
+        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+        WHERE p.change > ? AND p.change <= ? ORDER BY p.change LIMIT ?
+    """
+    rows = db.execute(sql, (after, upto, CHANGES_AT_ONCE))
+    return [
+        Changed(number, key, visits, changes, at_s, url_from(host, tail))
+        for number, key, visits, changes, at_s, host, tail in rows
+    ]
+
+
+def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
+    """Something that is another when somebody else has written to one of these."""
+    return tuple(int(db.execute("PRAGMA data_version").fetchone()[0]) for db in databases)
+
+
+def _bounded(parts: Sequence[Part]) -> tuple[tuple[Part, ...], int]:
+    """As many parts as a message has room for, and how many differences are not among them."""
+    room, kept = MAX_DIFFERENCE_CHARS, list[Part]()
+    for part in parts:
+        room -= len(part.before) + len(part.after)
+        if room < 0:
+            break
+        kept.append(part)
+    return tuple(kept), sum(part.kind == "changed" for part in parts[len(kept) :])
+
+
+def _identity(*parts: str) -> str:
+    return sha256("\0".join(parts).encode()).hexdigest()[:32]

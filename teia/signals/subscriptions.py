@@ -1,0 +1,275 @@
+"""Subscriptions: a page or a search that is watched for somebody, and what they are told of it.
+
+    subscription   what is watched, and where it is told: a webhook (URL, secret), a feed (the key in its address)
+    notice         one message: kept for the feed, and on its way to the webhook until that took it
+
+A notice and how far its subscription has been looked at are one transaction: after a death nothing was forgotten, and
+nothing is told again that was. A notice leaves for its webhook after that, and is taken off when an answer said that it
+arrived; whoever dies in between tells it once more, under the same id. The messages of one subscription go one after
+the other. While its receiver fails, each try is twice as far from the last; after TRIES of one message, or PATIENCE_S,
+that one is given up, which is kept and shown.
+
+Everything is bounded. Of a subscription so many notices wait, and the oldest make room; so many are kept for the feed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from teia.errors import UsageError
+from teia.signals.announce import transaction
+
+PAGE, SEARCH = "page", "search"
+
+MOST, MOST_SEARCHES = 1_000, 100
+"""Subscriptions of a collection; searches cost more."""
+
+WAITING = 1_000
+KEPT = 100
+TOLD = 10_000
+"""Of one subscription: notices that wait for its webhook, notices in its feed, results that it was told of."""
+
+TRIES = 12
+PATIENCE_S = 3 * 86_400.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 30.0, 6 * 3_600.0
+
+VERSION = 1
+PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+DDL = """
+CREATE TABLE subscriptions (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, what TEXT NOT NULL, webhook TEXT NOT NULL, secret TEXT NOT NULL,
+    feed TEXT NOT NULL UNIQUE, made_s REAL NOT NULL, made_by TEXT NOT NULL, seen_s REAL NOT NULL,
+    failures INTEGER NOT NULL DEFAULT 0, again_s REAL NOT NULL DEFAULT 0, outcome TEXT NOT NULL DEFAULT '',
+    delivered INTEGER NOT NULL DEFAULT 0, given_up INTEGER NOT NULL DEFAULT 0, dropped INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE positions (
+    subscription TEXT NOT NULL, cell INTEGER NOT NULL, change INTEGER NOT NULL, PRIMARY KEY (subscription, cell)
+) WITHOUT ROWID;
+CREATE TABLE told (
+    subscription TEXT NOT NULL, key INTEGER NOT NULL, changed_s REAL NOT NULL, PRIMARY KEY (subscription, key)
+) WITHOUT ROWID;
+CREATE TABLE notices (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, subscription TEXT NOT NULL, time_s REAL NOT NULL,
+    message BLOB NOT NULL, is_waiting INTEGER NOT NULL, tries INTEGER NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX notices_of ON notices (subscription, number);
+CREATE INDEX notices_waiting ON notices (subscription, number) WHERE is_waiting;
+"""
+
+DELIVERED, GIVEN_UP, DROPPED = "delivered", "given up", "dropped"
+"""What became of a notice that does not wait any more; empty where there was no webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Something that is watched. `what` is a URL or a query; `webhook` is empty where there is a feed alone.
+
+    `seen_s` is the last visit that was looked at, of a page. `failures` in a row, the last with this `outcome`, keep
+    its webhook from being tried before `again_s`. The last three count notices.
+    """
+
+    id: str
+    kind: str
+    what: str
+    webhook: str
+    secret: str
+    feed: str
+    made_s: float
+    made_by: str
+    seen_s: float
+    failures: int = 0
+    again_s: float = 0.0
+    outcome: str = ""
+    delivered: int = 0
+    given_up: int = 0
+    dropped: int = 0
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.id})"  # secrets stay out of logs
+
+
+_COLUMNS = (
+    "id, kind, what, webhook, secret, feed, made_s, made_by, seen_s, failures, again_s, outcome,"
+    " delivered, given_up, dropped"
+)
+
+
+class Notice(NamedTuple):
+    """One message to tell; `state` is what became of it, and empty while it waits or where there is no webhook."""
+
+    number: int
+    id: str
+    subscription: str
+    time_s: float
+    message: bytes
+    is_waiting: bool
+    tries: int
+    state: str
+
+
+_NOTICE = "number, id, subscription, time_s, message, is_waiting, tries, state"
+
+
+def wait_s(failures: int) -> float:
+    """How long a receiver is left alone after so many failures in a row."""
+    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures - 1, 20)) if failures else 0.0
+
+
+class Subscriptions:
+    """The subscriptions of a collection; `db` was opened with this module's tables."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- what is watched -----------------------------------------------------------------------------------
+
+    def add(self, made: Subscription, positions: Mapping[int, int]) -> None:
+        """Begin to watch something; of a search, changes after these positions. UsageError where there are too many."""
+        with transaction(self.db):
+            total, searches = self.db.execute(
+                "SELECT count(*), coalesce(sum(kind = ?), 0) FROM subscriptions", (SEARCH,)
+            ).fetchone()
+            if total >= MOST or (made.kind == SEARCH and searches >= MOST_SEARCHES):
+                raise UsageError(
+                    f"there are {total:,} subscriptions, {searches:,} to searches; remove some first"
+                    f" (at most {MOST:,} and {MOST_SEARCHES:,})"
+                )
+            marks = ", ".join("?" * len(made_row := _row(made)))
+            self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", made_row)  # noqa: S608
+            self.look_on(made.id, positions)
+
+    def remove(self, identity: str) -> bool:
+        """Forget a subscription with all its notices; False if there is none."""
+        with transaction(self.db):
+            found = self.db.execute("DELETE FROM subscriptions WHERE id = ?", (identity,)).rowcount
+            for table in ("positions", "told", "notices"):
+                self.db.execute(f"DELETE FROM {table} WHERE subscription = ?", (identity,))  # noqa: S608  # our own
+        return bool(found)
+
+    def all(self) -> list[Subscription]:
+        """All of them, oldest first."""
+        rows = self.db.execute(f"SELECT {_COLUMNS} FROM subscriptions ORDER BY made_s, id")  # noqa: S608  # our own
+        return [Subscription(*row) for row in rows]
+
+    def get(self, identity: str) -> Subscription | None:
+        return self._one("id", identity)
+
+    def with_feed(self, key: str) -> Subscription | None:
+        """The subscription whose feed has this key in its address."""
+        return self._one("feed", key) if key else None
+
+    def _one(self, column: str, value: str) -> Subscription | None:
+        row = self.db.execute(f"SELECT {_COLUMNS} FROM subscriptions WHERE {column} = ?", (value,)).fetchone()  # noqa: S608
+        return None if row is None else Subscription(*row)
+
+    # -- how far it was looked at; inside a transaction with what was found ---------------------------------
+
+    def seen(self, identity: str, seen_s: float) -> None:
+        """Note the last visit of a page that was looked at."""
+        self.db.execute("UPDATE subscriptions SET seen_s = ? WHERE id = ?", (seen_s, identity))
+
+    def positions(self, identity: str) -> dict[int, int]:
+        """By cell: the last change that was looked at for a search."""
+        return dict(self.db.execute("SELECT cell, change FROM positions WHERE subscription = ?", (identity,)))
+
+    def look_on(self, identity: str, positions: Mapping[int, int]) -> None:
+        rows = [(identity, cell, change) for cell, change in positions.items()]
+        self.db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
+
+    def told_of(self, identity: str, keys: Iterable[int]) -> dict[int, float]:
+        """By key: which version of a result somebody was told of last, by when it changed."""
+        sql = "SELECT changed_s FROM told WHERE subscription = ? AND key = ?"
+        found = {key: self.db.execute(sql, (identity, key)).fetchone() for key in keys}
+        return {key: row[0] for key, row in found.items() if row is not None}
+
+    def note_told(self, identity: str, versions: Mapping[int, float]) -> None:
+        """Remember versions of results; the oldest make room."""
+        rows = [(identity, key, changed_s) for key, changed_s in versions.items()]
+        self.db.executemany("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", rows)
+        sql = """
+            DELETE FROM told WHERE subscription = ?1 AND key IN
+                (SELECT key FROM told WHERE subscription = ?1 ORDER BY changed_s DESC LIMIT -1 OFFSET ?2)
+        """
+        self.db.execute(sql, (identity, TOLD))
+
+    def tell(self, subscription: Subscription, identity: str, time_s: float, message: bytes) -> bool:
+        """Let a notice wait to be told; False if it was told before. Inside a transaction."""
+        sql = "INSERT OR IGNORE INTO notices (id, subscription, time_s, message, is_waiting) VALUES (?, ?, ?, ?, ?)"
+        row = (identity, subscription.id, time_s, message, bool(subscription.webhook))
+        if not self.db.execute(sql, row).rowcount:
+            return False
+        sql = """
+            UPDATE notices SET is_waiting = 0, state = ?3 WHERE is_waiting AND number IN
+                (SELECT number FROM notices WHERE subscription = ?1 AND is_waiting
+                 ORDER BY number DESC LIMIT -1 OFFSET ?2)
+        """
+        dropped = self.db.execute(sql, (subscription.id, WAITING, DROPPED)).rowcount
+        sql = "UPDATE subscriptions SET dropped = dropped + ? WHERE id = ?"
+        self.db.execute(sql, (dropped, subscription.id))
+        sql = """
+            DELETE FROM notices WHERE NOT is_waiting AND number IN
+                (SELECT number FROM notices WHERE subscription = ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)
+        """
+        self.db.execute(sql, (subscription.id, KEPT))
+        return True
+
+    # -- what is told --------------------------------------------------------------------------------------
+
+    def notices(self, identity: str, limit: int = KEPT) -> list[Notice]:
+        """The last notices of a subscription, newest first."""
+        sql = f"SELECT {_NOTICE} FROM notices WHERE subscription = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
+        return [Notice(*row) for row in self.db.execute(sql, (identity, limit))]
+
+    def waiting(self, identity: str) -> int:
+        """How many notices wait for a webhook."""
+        sql = "SELECT count(*) FROM notices WHERE subscription = ? AND is_waiting"
+        return int(self.db.execute(sql, (identity,)).fetchone()[0])
+
+    def due(self, now_s: float) -> list[tuple[Subscription, Notice]]:
+        """The next notice of every subscription whose webhook may be tried now."""
+        sql = f"""
+            SELECT {_NOTICE} FROM notices WHERE number IN (
+                SELECT (SELECT min(number) FROM notices AS n WHERE n.subscription = s.id AND n.is_waiting)
+                FROM subscriptions AS s WHERE s.webhook <> '' AND s.again_s <= ?
+            ) ORDER BY number
+        """  # noqa: S608  # our own names
+        found = [Notice(*row) for row in self.db.execute(sql, (now_s,))]
+        return [(of, each) for each in found if (of := self.get(each.subscription)) is not None]
+
+    def arrived(self, notice: Notice) -> None:
+        """A webhook took a notice."""
+        with transaction(self.db):
+            self._settle(notice, DELIVERED)
+            sql = """
+                UPDATE subscriptions SET failures = 0, again_s = 0, outcome = '', delivered = delivered + 1
+                WHERE id = ?
+            """
+            self.db.execute(sql, (notice.subscription,))
+
+    def failed(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
+        """A webhook did not take a notice; it asks to be left alone for `least_s`."""
+        with transaction(self.db):
+            of = self.get(notice.subscription)
+            if of is None:
+                return
+            failures = of.failures + 1
+            sql = "UPDATE subscriptions SET failures = ?, again_s = ?, outcome = ? WHERE id = ?"
+            again_s = now_s + max(wait_s(failures), least_s)
+            self.db.execute(sql, (failures, again_s, outcome[:200], of.id))
+            self.db.execute("UPDATE notices SET tries = tries + 1 WHERE number = ?", (notice.number,))
+            if is_final or notice.tries + 1 >= TRIES or now_s > notice.time_s + PATIENCE_S:
+                self._settle(notice, GIVEN_UP)
+                self.db.execute("UPDATE subscriptions SET given_up = given_up + 1 WHERE id = ?", (of.id,))
+
+    def _settle(self, notice: Notice, state: str) -> None:
+        self.db.execute("UPDATE notices SET is_waiting = 0, state = ? WHERE number = ?", (state, notice.number))
+
+
+def _row(made: Subscription) -> tuple[object, ...]:
+    return tuple(getattr(made, name.strip()) for name in _COLUMNS.split(","))

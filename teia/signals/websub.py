@@ -1,0 +1,228 @@
+"""WebSub (W3C Recommendation): hubs that tell us when a feed has changed, if we ask them to.
+
+A feed names its hub and its own address (`rel="hub"`, `rel="self"`). We ask the hub (POST, `hub.mode=subscribe`), it
+asks back at our callback whether that was us (GET with `hub.challenge`), and from then on, for the length of a lease,
+it posts what is new, signed with a secret that we gave it.
+
+    wanted    to be asked for, or asked again at `again_s`
+    asked     the hub was asked, and may ask back for ANSWER_S
+    active    it asked back; asked for again before the lease ends
+    refused   it said no, or too many tries failed; asked again after a week
+
+Anybody can send anything to a callback. So only what was asked for is confirmed, once it was asked and not later; a
+push without the right signature is a forgery, which is ignored and counted. A push says that the feed changed and,
+where it brings entries, which pages; it is believed as far as such pushes of the site proved true (trust.py).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import sqlite3
+from dataclasses import dataclass
+from secrets import token_hex, token_urlsafe
+from urllib.parse import urlencode
+
+from teia.errors import ConfigError
+from teia.signals.announce import transaction
+from teia.urls import canonicalize
+
+WEBSUB = "websub"
+"""The kind of signal."""
+
+SUBSCRIBE, UNSUBSCRIBE, DENIED = "subscribe", "unsubscribe", "denied"
+WANTED, ASKED, ACTIVE, REFUSED = "wanted", "asked", "active", "refused"
+
+MOST = 10_000
+LEASE_S = 10 * 86_400
+SHORTEST_LEASE_S, LONGEST_LEASE_S = 300.0, 30 * 86_400.0
+"""What we ask for, and what of a hub's own wish is heeded."""
+
+RENEWED = 0.8
+"""Of a lease; then it is asked for again."""
+
+ANSWER_S = 600.0
+TRIES = 8
+FIRST_WAIT_S, LONGEST_WAIT_S = 60.0, 86_400.0
+REFUSED_S = 7 * 86_400.0
+
+NEVER_S = -1.0
+"""When a hub was asked that has not been, or has asked back since."""
+
+MAX_PUSH_BYTES = 512 << 10
+MAX_CHALLENGE_CHARS = 2_000
+MEDIA_TYPE = "application/x-www-form-urlencoded"
+_SIGNATURE = re.compile(r"(sha1|sha256|sha384|sha512)=([0-9A-Fa-f]{40,128})")
+
+VERSION = 1
+PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+DDL = """
+CREATE TABLE hubs (
+    feed TEXT PRIMARY KEY, topic TEXT NOT NULL, hub TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
+    key TEXT NOT NULL UNIQUE, callback TEXT NOT NULL, secret TEXT NOT NULL, asked_s REAL NOT NULL,
+    until_s REAL NOT NULL, again_s REAL NOT NULL, tries INTEGER NOT NULL, outcome TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX hubs_due ON hubs (again_s);
+"""
+_COLUMNS = "feed, topic, hub, mode, state, key, callback, secret, asked_s, until_s, again_s, tries, outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A feed that a hub speaks for. `feed` is its URL as we know it, `topic` what it calls itself."""
+
+    feed: str
+    topic: str
+    hub: str
+    mode: str
+    state: str
+    key: str
+    callback: str
+    secret: str
+    asked_s: float
+    until_s: float
+    again_s: float
+    tries: int
+    outcome: str
+
+    def __repr__(self) -> str:
+        return f"Topic({self.feed})"  # secrets stay out of logs
+
+
+def base_of(text: str) -> str:
+    """The public address of the web interface, as `signals.websub` has it; empty where there is none."""
+    if not text:
+        return ""
+    url = canonicalize(text, ())
+    if url is None or "?" in url or "@" in text:
+        raise ConfigError(f"signals.websub: {text!r} is not an address like https://crawl.example.org")
+    return url.rstrip("/")
+
+
+def is_signed(secret: str, header: str, body: bytes) -> bool:
+    """Whether a push has the signature of whoever knows the secret (`X-Hub-Signature`)."""
+    match = _SIGNATURE.fullmatch(header.strip())
+    if match is None:
+        return False
+    expected = hmac.new(secret.encode(), body, match[1]).hexdigest()
+    return hmac.compare_digest(expected, match[2].lower())
+
+
+def question(topic: Topic) -> bytes:
+    """What a hub is asked, as a form."""
+    asked = {"hub.callback": topic.callback, "hub.mode": topic.mode, "hub.topic": topic.topic}
+    if topic.mode == SUBSCRIBE:
+        asked |= {"hub.lease_seconds": str(LEASE_S), "hub.secret": topic.secret}
+    return urlencode(asked).encode()
+
+
+def _wait_s(tries: int) -> float:
+    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(tries, 20))
+
+
+class Hubs:
+    """The feeds of a collection that have a hub; `db` was opened with this module's tables."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+
+    def close(self) -> None:
+        self.db.close()
+
+    def found(self, feed: str, topic: str, hub: str, base: str, now_s: float) -> None:
+        """A feed named its hub. One that is known stays as it is, unless its hub, its name or our address changed."""
+        with transaction(self.db):
+            known = self._one("feed", feed)
+            same = known is not None and (known.topic, known.hub, known.mode) == (topic, hub, SUBSCRIBE)
+            if known is not None and same and known.callback.startswith(f"{base}/"):
+                return
+            if known is None and self.number >= MOST:
+                return
+            key = token_urlsafe(24)
+            row = (feed, topic, hub, SUBSCRIBE, WANTED, key, f"{base}/{key}", token_hex(24), NEVER_S, 0.0, now_s, 0, "")
+            marks = ", ".join("?" * len(row))
+            self.db.execute(f"INSERT OR REPLACE INTO hubs ({_COLUMNS}) VALUES ({marks})", row)  # noqa: S608
+
+    def unwant_all(self, now_s: float) -> None:
+        """Nobody wants to be told any more: hubs that tell us are asked to stop, the others are forgotten."""
+        with transaction(self.db):
+            self.db.execute("DELETE FROM hubs WHERE mode = ? AND state IN (?, ?)", (SUBSCRIBE, WANTED, REFUSED))
+            sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE mode = ?"
+            self.db.execute(sql, (UNSUBSCRIBE, WANTED, now_s, SUBSCRIBE))
+
+    @property
+    def number(self) -> int:
+        return int(self.db.execute("SELECT count(*) FROM hubs").fetchone()[0])
+
+    def all(self) -> list[Topic]:
+        rows = self.db.execute(f"SELECT {_COLUMNS} FROM hubs ORDER BY feed")  # noqa: S608  # our own names
+        return [Topic(*row) for row in rows]
+
+    def with_key(self, key: str) -> Topic | None:
+        """The feed whose callback has this key."""
+        return self._one("key", key) if key else None
+
+    def _one(self, column: str, value: str) -> Topic | None:
+        row = self.db.execute(f"SELECT {_COLUMNS} FROM hubs WHERE {column} = ?", (value,)).fetchone()  # noqa: S608
+        return None if row is None else Topic(*row)
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def due(self, now_s: float, limit: int) -> list[Topic]:
+        sql = f"SELECT {_COLUMNS} FROM hubs WHERE again_s <= ? ORDER BY again_s LIMIT ?"  # noqa: S608  # our own
+        return [Topic(*row) for row in self.db.execute(sql, (now_s, limit))]
+
+    def ask(self, topic: Topic, now_s: float) -> None:
+        """Note that a hub is about to be asked: it may ask back before it answers. Silence counts as a failure."""
+        state = ACTIVE if topic.state == ACTIVE and topic.mode == SUBSCRIBE else ASKED
+        self._try(topic, state, now_s + max(ANSWER_S, _wait_s(topic.tries)), "no answer", asked_s=now_s)
+
+    def refused(self, topic: Topic, outcome: str, now_s: float) -> None:
+        """A hub could not be asked, or said no."""
+        known = self._one("feed", topic.feed)
+        if known is None or known.key != topic.key:
+            return
+        if known.mode == UNSUBSCRIBE and known.tries >= TRIES:
+            self._forget(known)  # it ends by itself, with its lease
+        elif known.tries >= TRIES:
+            self._set(known, REFUSED, now_s + REFUSED_S, outcome)
+        else:
+            self._set(known, known.state, now_s + _wait_s(known.tries), outcome)
+
+    # -- being asked back ----------------------------------------------------------------------------------
+
+    def confirm(self, topic: Topic, mode: str, name: str, lease_s: float, now_s: float) -> bool:
+        """A hub asks whether we asked for this; False if we did not, or too long ago."""
+        is_ours = name == topic.topic and mode == topic.mode and topic.asked_s != NEVER_S
+        if not is_ours or now_s > topic.asked_s + ANSWER_S:
+            return False
+        if mode == UNSUBSCRIBE:
+            self._forget(topic)
+            return True
+        lease_s = min(max(lease_s, SHORTEST_LEASE_S), LONGEST_LEASE_S)
+        sql = "UPDATE hubs SET state = ?, asked_s = ?, until_s = ?, again_s = ?, tries = 0, outcome = '' WHERE feed = ?"
+        self.db.execute(sql, (ACTIVE, NEVER_S, now_s + lease_s, now_s + RENEWED * lease_s, topic.feed))
+        return True
+
+    def deny(self, topic: Topic, name: str, why: str, now_s: float) -> bool:
+        """A hub says that it will not, or no longer, tell us."""
+        if name != topic.topic:
+            return False
+        self._set(topic, REFUSED, now_s + REFUSED_S, f"denied: {why}"[:200])
+        return True
+
+    def is_heard(self, topic: Topic, now_s: float) -> bool:
+        """Whether a push of a hub is expected: it asked back, and the lease is not over for long."""
+        return topic.state == ACTIVE and now_s <= topic.until_s + ANSWER_S
+
+    def _try(self, topic: Topic, state: str, again_s: float, outcome: str, *, asked_s: float) -> None:
+        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = ? WHERE feed = ?"
+        tries = 1 if topic.state == REFUSED else topic.tries + 1
+        self.db.execute(sql, (state, again_s, outcome, asked_s, tries, topic.feed))
+
+    def _set(self, topic: Topic, state: str, again_s: float, outcome: str) -> None:
+        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ? WHERE feed = ?"
+        self.db.execute(sql, (state, again_s, outcome[:200], topic.feed))
+
+    def _forget(self, topic: Topic) -> None:
+        self.db.execute("DELETE FROM hubs WHERE feed = ?", (topic.feed,))

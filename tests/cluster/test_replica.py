@@ -1,0 +1,93 @@
+"""`teia cluster copy`: what all nodes know in one folder, from their logs alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from teia.cluster.agreement import agree, write_down
+from teia.cluster.cells import prepare
+from teia.cluster.journal import CellLog, make_stream
+from teia.cluster.publishing import LogJournal
+from teia.cluster.thread import LoopThread
+from teia.config import Config
+from teia.frontier.cell import FrontierCell
+from teia.store.root import Root, open_root
+from tests.conftest import ROOT
+
+from .conftest import Nats
+from .kept import found
+
+CELLS = 2
+
+
+class Writers:
+    """Nodes that keep a cell each and find URLs, without crawling."""
+
+    def __init__(self, nats: Nats, thread: LoopThread, folder: Path, collection: str) -> None:
+        config = replace(Config(), collection=replace(Config().collection, name=collection, cells=CELLS))
+        self._do, self._thread = thread.wait_for, thread
+        wire = self.wire = self._do(nats.wire())
+        agreement = self._do(agree(wire, nats.clock, collection, config, nats.count))
+        self._do(make_stream(wire, nats.clock, collection, nats.count))
+        root = open_root(folder, create=True)
+        write_down(root, agreement)
+        prepare(root.collection(collection), CELLS, agreement.identity)
+        self.folders = root.collection(collection).cells()
+        self.logs = [CellLog(wire, nats.clock, collection, cell, f"n{cell}", "x") for cell in range(CELLS)]
+        for log in self.logs:
+            self._do(log.take(None))
+
+    def find(self, begin: int, urls: int) -> None:
+        for log, folder in zip(self.logs, self.folders, strict=True):
+            with closing(FrontierCell(folder.frontier, journal=LogJournal(log, self._thread))) as cell:
+                for at in range(begin, begin + urls):
+                    with cell.transaction():
+                        cell.absorb([found(at * CELLS + log.cell)], 1.0)
+
+
+@pytest.fixture
+def writers(nats: Nats, tmp_path: Path, unique: str) -> Iterator[Writers]:
+    with ExitStack() as stack:
+        thread = stack.enter_context(LoopThread())
+        made = Writers(nats, thread, tmp_path / "nodes", unique)
+        yield made
+        thread.wait_for(made.wire.end())
+        nats.wires.clear()
+
+
+def teia(*words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "teia", *words], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tails(root: Root, collection: str) -> list[set[str]]:
+    known = []
+    for folder in root.collection(collection).cells():
+        with closing(FrontierCell(folder.frontier, read_only=True)) as cell:
+            known.append({tail for (tail,) in cell.db.execute("SELECT tail FROM urls")})
+    return known
+
+
+def test_reports_over_all_nodes_are_those_of_a_copy(writers: Writers, nats: Nats, tmp_path: Path, unique: str) -> None:
+    """Issue 7, item 8: no node is asked; copied again, only what is new is read."""
+    how = ("--nats", nats.servers.urls[0], "--key", str(nats.servers.key), "--collection", unique)
+    writers.find(0, 5)
+    assert "10 commits were read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
+    writers.find(5, 1)
+    assert "2 commits were read" in teia("cluster", "copy", "--to", str(tmp_path / "all"), *how)
+    root = open_root(tmp_path / "all")
+    assert tails(root, unique) == tails(open_root(tmp_path / "nodes"), unique)
+    assert sum(map(len, tails(root, unique))) == 12
+    rows = json.loads(teia("report", "hosts", "--data", str(tmp_path / "all"), "--json"))
+    assert sum(row["urls"] for row in rows["rows"]) == 12
+    cells = json.loads(teia("cluster", "status", *how, "--json"))["cells"]
+    assert [cell["keeper"] for cell in cells] == ["n0", "n1"]

@@ -1,0 +1,218 @@
+"""Notices on their way to webhooks, over real sockets: signed, at least once, never to the inside (T10)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from teia.clock import VirtualClock, WallClock
+from teia.crawl.courier import Courier, courier_lock
+from teia.crawl.courier_keeper import CourierKeeper, is_needed
+from teia.crawl.subscribing import Made, Watched, open_subscriptions, subscribe, subscriptions_of, try_webhook
+from teia.signals.announce import transaction
+from teia.store.root import Root, open_root
+from tests.fetch.receiver import Received, Receiver, Said
+
+from .offline import offline_crawl
+from .test_observing import URL, WEB, Revisited
+
+NETS = ["127.77.0.0/16"]
+
+
+@dataclass
+class Post:
+    """A collection whose front page is visited by hand, and its courier."""
+
+    root: Root
+    clock: VirtualClock
+    revisited: Revisited
+
+    def subscribe(self, webhook: str) -> Made:
+        return subscribe(self.root, "main", self.clock, url=URL, webhook=webhook)
+
+    def turns(self, number: int = 1, every_s: float = 1.0) -> None:
+        async def go() -> None:
+            courier = Courier(self.root, self.clock)
+            try:
+                for _ in range(number):
+                    await courier.turn()
+                    await self.clock.advance(every_s)
+            finally:
+                await courier.close()
+
+        asyncio.run(go())
+
+    def state(self) -> Watched:
+        (watched,) = subscriptions_of(self.root.collection("main"))
+        return watched
+
+
+@contextmanager
+def posting(folder: Path, **settings: object) -> Iterator[Post]:
+    with offline_crawl(WEB, folder, *WEB, fetch__allow_nets=NETS, **settings) as offline:
+        offline.run()
+        yield Post(open_root(folder / "data"), offline.clock, Revisited(offline))
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> Iterator[Post]:
+    with posting(tmp_path) as post:
+        yield post
+
+
+def is_signed(received: Received, secret: str) -> bool:
+    """Check a message as a receiver does, without anything of ours."""
+    signed = f"{received.headers['webhook-id']}.{received.headers['webhook-timestamp']}.".encode() + received.body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    expected = "v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode()
+    return hmac.compare_digest(expected, received.headers["webhook-signature"])
+
+
+def test_a_change_is_posted_signed_and_once(post: Post) -> None:
+    with Receiver() as receiver:
+        made = post.subscribe(receiver.url)
+        post.revisited.visit("<p>first and last</p>")
+        post.turns(3)
+    (message,) = receiver.received
+    assert (message.method, message.path, message.headers["content-type"]) == ("POST", "/hook", "application/json")
+    assert message.headers["user-agent"].startswith("teia/")
+    assert is_signed(message, made.secret)
+    told = json.loads(message.body)
+    assert (told["type"], told["data"]["page"], told["data"]["subscription"]) == (
+        "page.changed",
+        URL,
+        made.subscription.id,
+    )
+    assert told["data"]["items"][0]["difference"]["added"] == 2
+    assert made.secret.encode() not in message.body
+    assert (post.state().delivered, post.state().waiting, post.state().problem) == (1, 0, None)
+
+
+def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_in_order(post: Post) -> None:
+    with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
+        post.subscribe(receiver.url)
+        post.revisited.visit("<p>second</p>")
+        post.turns(3, every_s=10.0)
+        assert len(receiver.received) == 1, "it is left alone"
+        assert (post.state().problem, post.state().failures, post.state().waiting) == ("503", 1, 1)
+        post.revisited.visit("<p>third</p>", after_days=1 / 86_400)
+        receiver.behave = lambda _: Said()
+        post.turns(1, every_s=100.0)
+        post.turns(2)
+    ids = [each.headers["webhook-id"] for each in receiver.received]
+    assert (ids[0] == ids[1], len(set(ids)), len(ids)) == (True, 2, 3), "the same message has the same id"
+    added = [
+        part["after"]
+        for each in receiver.received[1:]
+        for part in json.loads(each.body)["data"]["items"][0]["difference"]["parts"]
+    ]
+    assert added == ["second", "third"]
+
+
+@pytest.mark.parametrize("status", [302, 308])
+def test_a_redirect_is_not_followed_and_is_no_arrival(post: Post, status: int) -> None:
+    with Receiver() as other, Receiver(lambda _: Said(status, {"location": other.url})) as receiver:
+        post.subscribe(receiver.url)
+        post.revisited.visit("<p>second</p>")
+        post.turns(2)
+        assert (len(receiver.received), other.received) == (1, [])
+    assert (post.state().problem, post.state().waiting) == (f"{status}: redirects are not followed", 1)
+
+
+def test_a_name_that_leads_inside_is_not_connected_to(tmp_path: Path) -> None:
+    """The one address guard, when a message is sent: a name may lead elsewhere than when it was given (rebinding)."""
+    with Receiver(address="127.66.0.9") as inside:
+        port = int(inside.url.rpartition(":")[2].partition("/")[0])
+        with posting(tmp_path) as post:
+            post.subscribe("http://127.77.0.8:9000/hook")
+            store = open_subscriptions(post.root.collection("main").subscriptions)
+            with transaction(store.db):
+                store.db.execute("UPDATE subscriptions SET webhook = ?", (f"http://127.66.0.9:{port}/hook",))
+            store.close()
+            post.revisited.visit("<p>second</p>")
+            post.turns(2)
+            assert inside.received == []
+            assert post.state().problem == "blocked_address: 127.66.0.9 is loopback"
+
+
+def test_a_message_can_be_tried_and_one_that_is_not_wanted_is_given_up(post: Post) -> None:
+    with Receiver(lambda _: Said(410)) as receiver:
+        made = post.subscribe(receiver.url)
+        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        post.turns(2)
+    assert json.loads(receiver.received[0].body)["type"] == "test"
+    assert (post.state().given_up, post.state().waiting, post.state().problem) == (1, 0, "410")
+
+
+def started(root: Root) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "teia.crawl.courier", str(os.getpid()), str(root.path)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE)
+
+
+def test_a_courier_that_is_killed_while_it_tells_loses_nothing_and_repeats_only_what_was_under_way(post: Post) -> None:
+    """kill -9 between the message and its answer; the real process on real sockets."""
+    running: list[subprocess.Popen[bytes]] = []
+    kills = iter((True,))
+
+    def kill_first(_: Received) -> Said:
+        if next(kills, False):
+            os.kill(running[-1].pid, signal.SIGKILL)
+            running[-1].wait()
+        return Said()
+
+    with Receiver(kill_first) as receiver:
+        post.subscribe(receiver.url)
+        for text in ("second", "third"):
+            post.revisited.visit(f"<p>{text}</p>")
+        for _ in range(2):
+            running.append(started(post.root))
+            process_input = running[-1].stdin
+            assert process_input is not None
+            process_input.close()
+            running[-1].wait(60)
+    assert [process.returncode for process in running] == [-9, 0], "when its input ends it tells what is left"
+    ids = [each.headers["webhook-id"] for each in receiver.received]
+    assert (len(ids), len(set(ids)), ids[0] == ids[1]) == (3, 2, True)
+    assert (post.state().delivered, post.state().waiting) == (2, 0)
+
+
+def test_one_courier_of_a_root_works_at_a_time(post: Post) -> None:
+    with courier_lock(post.root) as first, courier_lock(post.root) as second:
+        assert (first, second) == (True, False)
+
+
+def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
+    assert not is_needed(post.root)
+    with Receiver() as receiver:
+        post.subscribe(receiver.url)
+        assert is_needed(post.root)
+        post.revisited.visit("<p>second</p>")
+        keeper = CourierKeeper(post.root, WallClock())
+        keeper.start()
+        keeper.stop()
+    assert len(receiver.received) == 1
+
+
+def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
+    with Receiver() as receiver:
+        post.subscribe(receiver.url)
+        keeper = CourierKeeper(post.root, WallClock())
+        keeper.start()
+        began = time.monotonic()
+        keeper.stop(is_hurried=True)
+        assert time.monotonic() - began < 10
+        assert receiver.received == []

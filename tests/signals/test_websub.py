@@ -1,0 +1,149 @@
+"""WebSub: only what was asked for is confirmed, only what is signed is heard, and leases are renewed by the clock."""
+
+from __future__ import annotations
+
+import hmac
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from teia.errors import ConfigError
+from teia.signals import websub
+from teia.signals.websub import ACTIVE, ANSWER_S, REFUSED, SHORTEST_LEASE_S, TRIES, Hubs, Topic, base_of, is_signed
+
+FEED, HUB, BASE = "http://a.test/feed", "http://hub.test/", "https://us.test/websub/main"
+
+
+@pytest.fixture
+def hubs(tmp_path: Path) -> Iterator[Hubs]:
+    db = sqlite3.connect(tmp_path / "h.sqlite", isolation_level=None)
+    db.executescript(websub.DDL)
+    hubs = Hubs(db)
+    hubs.found(FEED, FEED, HUB, BASE, 0.0)
+    yield hubs
+    hubs.close()
+
+
+def only(hubs: Hubs) -> Topic:
+    (topic,) = hubs.all()
+    return topic
+
+
+def activate(hubs: Hubs, now_s: float = 0.0, lease_s: float = 1_000.0) -> Topic:
+    hubs.ask(only(hubs), now_s)
+    assert hubs.confirm(only(hubs), "subscribe", FEED, lease_s, now_s + 1.0)
+    return only(hubs)
+
+
+def test_a_hub_is_asked_with_a_callback_and_a_secret_of_its_own(hubs: Hubs) -> None:
+    hubs.found("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
+    one, other = hubs.due(0.0, 10)
+    assert len({one.secret, other.secret, one.key, other.key}) == 4
+    asked = parse_qs(websub.question(one).decode())
+    assert asked == {
+        "hub.callback": [f"{BASE}/{one.key}"],
+        "hub.mode": ["subscribe"],
+        "hub.topic": [FEED],
+        "hub.lease_seconds": ["864000"],
+        "hub.secret": [one.secret],
+    }
+    assert one.secret not in f"{one}"
+
+
+def test_only_what_was_asked_for_is_confirmed_and_not_much_later(hubs: Hubs) -> None:
+    assert not hubs.confirm(only(hubs), "subscribe", FEED, 1_000, 0.0), "nobody was asked yet"
+    hubs.ask(only(hubs), 0.0)
+    assert not hubs.confirm(only(hubs), "unsubscribe", FEED, 1_000, 1.0)
+    assert not hubs.confirm(only(hubs), "subscribe", "http://a.test/other", 1_000, 1.0)
+    assert not hubs.confirm(only(hubs), "subscribe", FEED, 1_000, ANSWER_S + 1)
+    assert only(hubs).state != ACTIVE
+    assert hubs.confirm(only(hubs), "subscribe", FEED, 1_000, 1.0)
+    assert not hubs.confirm(only(hubs), "subscribe", FEED, 1_000, 2.0), "once is enough"
+    assert hubs.is_heard(only(hubs), 900.0)
+    assert not hubs.is_heard(only(hubs), 1_001.0 + ANSWER_S + 1.0), "its lease is over"
+
+
+def test_a_lease_is_renewed_before_it_ends(hubs: Hubs) -> None:
+    activate(hubs)
+    assert hubs.due(799.0, 10) == []
+    (topic,) = hubs.due(802.0, 10)
+    hubs.ask(topic, 802.0)
+    assert only(hubs).state == ACTIVE, "meanwhile it is heard"
+    assert hubs.confirm(only(hubs), "subscribe", FEED, 1.0, 803.0)
+    assert only(hubs).until_s == 803.0 + SHORTEST_LEASE_S, "nobody makes us ask every second"
+
+
+def test_a_hub_that_does_not_answer_is_asked_less_and_less_often_and_then_left_for_a_week(hubs: Hubs) -> None:
+    now_s, waits = 0.0, []
+    while only(hubs).state != REFUSED:
+        hubs.ask(only(hubs), now_s)
+        hubs.refused(only(hubs), "503", now_s)
+        waits.append(only(hubs).again_s - now_s)
+        now_s = only(hubs).again_s
+    assert (len(waits), waits[:2], waits[-1]) == (TRIES, [120.0, 240.0], websub.REFUSED_S)
+    assert waits == sorted(waits)
+    hubs.ask(only(hubs), now_s)
+    assert only(hubs).tries == 1
+
+
+def test_a_hub_can_say_no(hubs: Hubs) -> None:
+    topic = activate(hubs)
+    assert not hubs.deny(topic, "http://a.test/other", "x", 2.0)
+    assert hubs.deny(topic, FEED, "over", 2.0)
+    assert (only(hubs).state, hubs.is_heard(only(hubs), 3.0)) == (REFUSED, False)
+
+
+def test_a_feed_that_is_read_again_changes_nothing_and_one_with_another_hub_begins_anew(hubs: Hubs) -> None:
+    before = activate(hubs)
+    hubs.found(FEED, FEED, HUB, BASE, 5.0)
+    assert only(hubs) == before
+    hubs.found(FEED, FEED, "http://other.test/", BASE, 5.0)
+    assert (only(hubs).state, only(hubs).secret == before.secret) == ("wanted", False)
+
+
+def test_nobody_wants_to_be_told_any_more(hubs: Hubs) -> None:
+    activate(hubs)
+    hubs.found("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
+    hubs.unwant_all(10.0)
+    topic = only(hubs)
+    assert (topic.feed, topic.mode, hubs.due(10.0, 10)) == (FEED, "unsubscribe", [topic])
+    assert b"secret" not in websub.question(topic)
+    hubs.ask(topic, 10.0)
+    assert hubs.confirm(only(hubs), "unsubscribe", FEED, 0, 11.0)
+    assert hubs.all() == []
+
+
+def test_there_is_a_bound(hubs: Hubs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websub, "MOST", 1)
+    hubs.found("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
+    assert len(hubs.all()) == 1
+
+
+@pytest.mark.parametrize("method", ["sha1", "sha256", "sha384", "sha512"])
+def test_every_method_of_the_recommendation_is_checked(method: str) -> None:
+    right = hmac.new(b"secret", b"body", method).hexdigest()
+    assert is_signed("secret", f"{method}={right}", b"body")
+    assert not is_signed("secret", f"{method}={right}", b"body ")
+    assert not is_signed("other", f"{method}={right}", b"body")
+
+
+@pytest.mark.parametrize("header", ["", "sha256=", "md5=" + "0" * 32, "sha256=zz", "sha256", "sha1=" + "é" * 40])
+def test_what_is_no_signature_is_none(header: str) -> None:
+    assert not is_signed("secret", header, b"body")
+
+
+@pytest.mark.parametrize("text", ["us.test", "ftp://us.test", "https://us.test/?x", "https://a:b@us.test"])
+def test_a_callback_that_nobody_reaches_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"signals\.websub"):
+        base_of(text)
+
+
+def test_the_address_is_written_with_or_without_a_slash() -> None:
+    assert (base_of(""), base_of("https://us.test/"), base_of("https://us.test/teia")) == (
+        "",
+        "https://us.test",
+        "https://us.test/teia",
+    )

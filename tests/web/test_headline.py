@@ -1,0 +1,55 @@
+"""The head of every page of an operator: how much runs, how much needs a person (UX 2.0)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from teia.crawl.control import Control
+from teia.crawl.needs import Disk
+from teia.web import headline
+from teia.web.roles import Role
+
+from .conftest import Web
+from .test_monitor import running
+
+__all__ = ["running"]
+
+
+def shown(page: str) -> list[tuple[str, str]]:
+    """The links of the headline: where to, and what they say."""
+    found = re.search(r'<div class="headline"[^>]*>(.*?)</div>', page, re.DOTALL)
+    links = re.findall(r'href="([^"]+)">([^<]+)</a>', found[1]) if found else []
+    return [(to, said) for to, said in links]
+
+
+def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.5, 0.05))
+    assert shown(web.client(Role.OPERATOR).get("/").text) == []
+
+
+def test_operators_see_on_every_page_what_runs_and_what_needs_them(
+    web: Web, running: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
+    monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
+    operator = web.client(Role.OPERATOR)
+    for address in ("/", "/c", "/c/main", "/lab", "/search?q=renda", "/nothing-here"):
+        assert shown(operator.get(address).text) == [("/c", "1 running"), ("/c/main#needs", "1 needs you")], address
+    assert 'id="needs"' in operator.get("/c/main").text, "where it leads to"
+    portuguese = operator.get("/", headers={"accept-language": "pt-BR"}).text
+    assert [said for _, said in shown(portuguese)] == ["1 em execução", "1 precisa de você"]
+    for role in (Role.PUBLIC, Role.VIEWER):
+        assert shown(web.client(role).get("/").text) == []
+
+
+def test_it_is_not_asked_anew_for_every_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pages are looked at, and however long it takes, nobody waits for it."""
+    made = []
+    monkeypatch.setattr(headline, "_made", lambda site: made.append(site) or headline.Headline(1, 0, "/c"))
+    monkeypatch.setattr(headline, "FRESH_S", 3_600.0)
+    operator = web.client(Role.OPERATOR)
+    for _ in range(5):
+        assert operator.get("/c").status_code == 200
+    assert len(made) == 1
