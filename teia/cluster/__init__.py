@@ -13,6 +13,7 @@ saving.py          when snapshots are made, and what happens when a stream runs 
 splitting.py       a cell that has grown too large becomes two
 upkeep.py          all of that for one session of a node
 crawling.py        the crawl of one machine over those cells; links from others
+runs.py            schedules on many machines
 keeping.py         pages kept fresh by nodes; limiting.py: limits of a collection; fitting.py: what a cluster refuses
 placement.py       which node should have a site (A4); countries.py: where an address is
 analyzer.py        accepts sites or passes them on; homes.py: where those live that were sent to another cell

@@ -54,13 +54,19 @@ class Copies:
             return behind
 
     async def open_all(self, logs: Mapping[int, CellLog]) -> dict[int, int]:
-        """Bring the cells of a shift up to their logs for good; from now on they are the crawler's."""
+        """Bring the cells of a shift up to their logs for good; from now on they are the crawler's. All or none."""
         behind = {}
-        for cell, log in logs.items():
-            async with self._locks[cell]:
-                self._have.pop(cell, None)
-                behind[cell] = await self._bring_up(log, None)
-                self.open.add(cell)
+        try:
+            for cell, log in logs.items():
+                async with self._locks[cell]:
+                    self._have.pop(cell, None)
+                    behind[cell] = await self._bring_up(log, None)
+                    self.open.add(cell)
+        except BaseException as error:
+            self.close_all()
+            if isinstance(error, CannotRestore):
+                error.cell = next(cell for cell in logs if cell not in behind)
+            raise
         return behind
 
     @asynccontextmanager

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from teia.clock import Clock
 from teia.cluster.addresses import AddressTurns
 from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCells, opened_cell
-from teia.cluster.homes import REST, REST_END, Departure, Homes, Said, said_in
-from teia.cluster.journal import CellLog, CellLost
+from teia.cluster.homes import REST, Departure, Homes, Said, long_rests, said_in
+from teia.cluster.journal import CellLog, CellLost, TooLarge
 from teia.cluster.keeping import NodeRefresh
 from teia.cluster.limiting import STORED, Shares
 from teia.cluster.publishing import LogJournal
@@ -31,7 +31,6 @@ from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
 from teia.crawl.rounds import RevisitAll
 from teia.crawl.visits import Visit
 from teia.crawl.weights import weigher
-from teia.errors import DiskFull
 from teia.frontier import mail
 from teia.frontier.ledger import Ledger, Rest
 from teia.frontier.moving import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
@@ -104,11 +103,25 @@ class NodeCommitter(Committer):
                 done = super().commit(group)
                 self._send_sites()
                 return done
+            except TooLarge:
+                if len(group.visits) <= 1:
+                    raise
+                self._commit_half(group)
             except CellLost as error:
                 self.cells.drop(error.cell)
                 self.lost.add(error.cell)
                 if isinstance(self.refresh, NodeRefresh):
                     self.refresh.drop_cell(error.cell)
+
+    def _commit_half(self, group: Group) -> None:
+        """Commit some of a group's pages, whose links lead to more cells than one batch reaches, before the others."""
+        half = len(group.visits) // 2
+        part = Group(group.visits[:half], group.settled, rests=group.rests, done=group.done)
+        others = group.visits[half:]
+        try:
+            self.commit(part)
+        finally:
+            group.visits = part.visits + others
 
     def _leave_out_lost(self, group: Group) -> None:
         self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
@@ -239,20 +252,6 @@ def stored_in(cell: Cell) -> int:
     return 0 if row is None else int(row[0])
 
 
-def long_rests(cell: Cell, now_s: float) -> dict[str, float]:
-    """Until when hosts of a cell rest by what earlier keepers wrote; those that are over are forgotten.
-
-    Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
-    """
-    written = cell.frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
-    rests = {name: float(until_s) for name, until_s in written}
-    if any(until_s < now_s for until_s in rests.values()):
-        with suppress(DiskFull), cell.frontier.transaction() as frontier:
-            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
-    latest_s = now_s + Ledger.MAX_REST_S
-    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
-
-
 class NodeCrawl(Crawl):
     """A collection under way on a node. It never ends by itself: links may come from others."""
 
@@ -277,7 +276,7 @@ class NodeCrawl(Crawl):
         self._taken_at = taken_at
         self._turns = turns
         turns.usual_s = config.courtesy.delay_s
-        rests = [long_rests(cell, clock.now_s()) for cell in committer.cells]
+        rests = [long_rests(cell.frontier, clock.now_s()) for cell in committer.cells]
         self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
         self.shares: Shares | None = None
         """Who knows what other nodes have stored, where the collection may only have so many pages."""

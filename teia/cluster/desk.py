@@ -222,6 +222,8 @@ class Desk:
         self._mind_the_pause(crawler, crawl)
         config = self.config
         keys = set(changed_keys(crawl.config, config)) - OWN
+        if config.schedule.start:  # then its runs say whether pages are kept fresh (runs.py)
+            keys.discard("refresh.keep")
         if not keys:
             return True
         if not keys <= LIVE:

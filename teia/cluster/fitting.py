@@ -5,6 +5,7 @@ A setting that is neither here nor in the table of docs/cluster.md means what it
 
 from __future__ import annotations
 
+from teia.cluster.journal import MOST_CELLS
 from teia.config import Config
 from teia.errors import ConfigError
 from teia.frontier.order import focused
@@ -27,6 +28,7 @@ def _refused(config: Config) -> dict[str, str]:
     rules = (*config.scope.include, *config.scope.exclude)
     wrong = {
         "collection.order": config.collection.order == focused.name and "what is on topic is learnt on one machine",
+        "collection.cells": config.collection.cells > MOST_CELLS and f"it has {MOST_CELLS} cells at the most",
         "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
         "signals.socket": signals.socket and "a node does not listen to a cache",
         "signals.proxy": signals.proxy and "a node does not ask a cache",

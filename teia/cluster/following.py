@@ -27,6 +27,9 @@ from teia.cluster.wire import NoAnswer
 from teia.errors import DiskFull, TeiaError
 
 LOOK_S = 0.2
+IDLE_LOOK_S = 1.0
+"""How often is looked where nothing is to come and everything is ready."""
+
 NEAR_COMMITS = 50
 """A copy that was so few commits behind is ready."""
 
@@ -56,7 +59,8 @@ class Follower:
                 except Exception as error:  # noqa: BLE001  # a node that follows no more would never be given a cell
                     _log.warning("cells to come not looked after: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
-                await self._clock.sleep(LOOK_S)
+                is_idle = not self._under_way and self.ready == set(self._keeper.kept)
+                await self._clock.sleep(IDLE_LOOK_S if is_idle else LOOK_S)
         finally:
             for task in self._under_way.values():
                 task.cancel()
@@ -107,10 +111,14 @@ class Follower:
             _log.warning("cell=%d not brought up, tried again: %s", cell, error)
             await self._clock.sleep(TRY_AGAIN_S)
         except CannotRestore as error:
-            _log.error("cell=%d left to others: %s", cell, error)
-            self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
-            self.ready.discard(cell)
-            if cell in self._keeper.kept:
-                await self._keeper.release([cell])
+            await self.leave_to_others(cell, error)
         except TeiaError as error:
             self.failure = error
+
+    async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
+        """Give up a cell whose snapshot cannot be read here, for a while; the other cells go on."""
+        _log.error("cell=%d left to others: %s", cell, why)
+        self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
+        self.ready.discard(cell)
+        if cell in self._keeper.kept:
+            await self._keeper.release([cell])

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
-from teia.errors import ClusterError
+from teia.errors import ClusterError, DiskFull
 from teia.frontier import mail, moving
 from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.ledger import Ledger
 from teia.frontier.splitting import split_off
 from teia.urls import cell_table, site_of, slot_of
 
@@ -62,6 +64,20 @@ class Departure(NamedTuple):
     to_cell: int
     rests: Mapping[str, float]
     note: str = ""
+
+
+def long_rests(frontier: FrontierCell, now_s: float) -> dict[str, float]:
+    """Until when hosts of a cell rest by what earlier keepers wrote; those that are over are forgotten.
+
+    Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
+    """
+    written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
+    rests = {name: float(until_s) for name, until_s in written}
+    if any(until_s < now_s for until_s in rests.values()):
+        with suppress(DiskFull), frontier.transaction():
+            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
+    latest_s = now_s + Ledger.MAX_REST_S
+    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
 
 
 class Homes:

@@ -40,10 +40,18 @@ VERSION = 1
 MAX_BODY_BYTES = 512 * 1024
 """What one message holds; NATS takes a megabyte."""
 
-MAX_MESSAGES = 500
+MAX_MESSAGES = 1_000
+"""What NATS takes in one batch, the record included."""
+
+MOST_CELLS = 900
+"""So the links of one page fit into a batch, whichever cells they lead to."""
+
 MAX_BATCH_BYTES = 64 << 20
 RETRY_S = 0.05
 LONG_RETRY_S = 0.5
+LISTEN_S = 2.0
+"""How soon whoever listens notices that nobody wants to hear any more."""
+
 QUIET_S = 2.0
 """An ordered consumer notices after twice this that its server is gone."""
 
@@ -60,6 +68,10 @@ class CellLost(ClusterError):
     def __init__(self, cell: int, why: str) -> None:
         super().__init__(f"cell {cell} is not ours any more: {why}")
         self.cell = cell
+
+
+class TooLarge(ClusterError):
+    """A commit is more than NATS takes at once. Nothing was stored; the same in parts may fit."""
 
 
 class LogGone(ClusterError):
@@ -247,7 +259,7 @@ class CellLog:
         try:
             while not self._is_over() and not is_over():
                 try:
-                    message: Msg = await subscription.next_msg(timeout=LONG_RETRY_S)
+                    message: Msg = await subscription.next_msg(timeout=LISTEN_S)
                 except (errors.TimeoutError, TimeoutError):
                     continue
                 kind = message.subject.split(".")[-2]
@@ -285,7 +297,7 @@ class CellLog:
         before += self._birth(born) if born is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
-            raise ClusterError(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
+            raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
         if not self.has_room():
             raise StreamFull(f"the stream {self._stream} is almost full; it goes on when snapshots have made room")
         seq = await self._store("commit", before, parts=len(pieces) - 1, body=pieces[-1])

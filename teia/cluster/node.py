@@ -43,7 +43,7 @@ from teia.cluster.quiet import Quiet
 from teia.cluster.runs import Timekeeper, Work
 from teia.cluster.searchwire import Post
 from teia.cluster.session import Pace, Session, join
-from teia.cluster.snapshots import Snapshots
+from teia.cluster.snapshots import CannotRestore, Snapshots
 from teia.cluster.splitting import Splitter, check_whole
 from teia.cluster.telling import Teller
 from teia.cluster.thread import LoopThread
@@ -293,6 +293,8 @@ class Node:
             except CellLost as error:
                 _log.warning("%s", error)
                 keeper.kept.pop(error.cell, None)
+            except CannotRestore as error:  # of one cell: the others go on
+                await self._thread.call(upkeep.leave_to_others(error))
             except NoAnswer as error:  # the session goes on, and so do we when NATS is back
                 _log.warning("shift ended: %s", error)
                 await self._clock.sleep(AWAY_S)

@@ -107,9 +107,11 @@ class Timekeeper:
         elif last is None and duty.task is Task.RUN and due_s is not None:
             _log.warning("run begins")
             await self._desk.amend(lambda now: begun(now, due_s, now_s))
-        elif last is not None and not self._quiet.has_looked(session):
-            if await self._thread.call(self._quiet.is_quiet(session, keeper)):
-                await self._end(last, Why.FINISHED, now_s)
+        elif last is not None and await self._is_quiet(session, keeper):
+            await self._end(last, Why.FINISHED, now_s)
+
+    async def _is_quiet(self, session: Session, keeper: Keeper) -> bool:
+        return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, keeper))
 
     async def _end(self, run: Run, why: Why, now_s: float) -> None:
         _log.warning("run ends: %s", why)

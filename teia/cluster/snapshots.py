@@ -53,6 +53,9 @@ _log = logging.getLogger(__name__)
 class CannotRestore(ClusterError):
     """No snapshot of a cell can be read; another node may have a copy of its own, or the place comes back."""
 
+    cell: int | None = None
+    """Which, where it was one of many."""
+
 
 class Snapshot(msgspec.Struct, frozen=True):
     """One snapshot, as the pointer tells of it."""

@@ -15,6 +15,7 @@ from teia.cluster.objects import Objects
 from teia.cluster.saving import Room, Saver
 from teia.cluster.session import Session
 from teia.cluster.shipping import Shipping
+from teia.cluster.snapshots import CannotRestore
 from teia.clustersettings import ClusterSettings
 
 GATHER_S = 5.0
@@ -89,6 +90,11 @@ class Upkeep:
         if self._waiting_since is None:
             self._waiting_since = now
         return ready if now - self._waiting_since >= GATHER_S else {}
+
+    async def leave_to_others(self, error: CannotRestore) -> None:
+        """Go on without a cell that could not be opened for a shift. In the cluster's own loop."""
+        assert error.cell is not None
+        await self._follower.leave_to_others(error.cell, error)
 
     def has_other_cells(self, opened: set[int]) -> bool:
         """Whether a shift should end: a cell was lost, some can be handed over, or all that were taken are ready."""

@@ -42,6 +42,9 @@ TURN_S = 1.0
 LAST_S = 15.0
 """For the last posts, when there is nobody left to wait for."""
 
+LOOKING = 0.05
+"""Share of the time that may be spent looking: with many subscriptions and a busy crawl looks are further apart."""
+
 NICENESS = 10
 LOCK = "courier.lock"
 
@@ -55,6 +58,7 @@ class Round:
         self._store = open_subscriptions(self._folder.subscriptions) if self._folder.subscriptions.exists() else None
         self._poster = Poster(self._config, clock)
         self._lookout = None if self._store is None else Lookout(root, name, self._store, copies, clock)
+        self._look_at = 0.0
         has_hubs = self._folder.hubs.exists()
         self._hubs = HubRound(self._folder.hubs, self._config, self._poster, clock) if has_hubs else None
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
@@ -64,12 +68,16 @@ class Round:
         """Whether its settings and files are those it was begun with."""
         return self._stamp == _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
 
-    async def turn(self) -> int:
-        """Look and post once; returns how much there was to do."""
+    async def turn(self, *, is_last: bool = False) -> int:
+        """Look, if it is time or the last time, and post once; returns how much there was to do."""
         asked = 0 if self._hubs is None else await self._hubs.turn()
         if self._store is None or self._lookout is None:
             return asked
-        made = await asyncio.to_thread(self._lookout.look)
+        made, began = 0, self._clock.ticks_s()
+        if is_last or began >= self._look_at:
+            made = await asyncio.to_thread(self._lookout.look)
+            now = self._clock.ticks_s()
+            self._look_at = now + (now - began) * (1 / LOOKING - 1)
         with sqlite_errors(self._folder.subscriptions):
             return asked + made + await deliver(self._store, self._poster, self._clock)
 
@@ -102,7 +110,7 @@ class Courier:
         self._rounds: dict[str, Round] = {}
         self._told: dict[str, str] = {}
 
-    async def turn(self) -> int:
+    async def turn(self, *, is_last: bool = False) -> int:
         """One round; a collection in which something is wrong is left for the next, and said once."""
         done = 0
         names = [name for name in self._root.collections() if self._has_files(name)]
@@ -112,7 +120,7 @@ class Courier:
             try:
                 if name not in self._rounds:
                     self._rounds[name] = Round(self._root, name, self._copies, self._clock)
-                done += await self._rounds[name].turn()
+                done += await self._rounds[name].turn(is_last=is_last)
                 self._told.pop(name, None)
             except TeiaError as error:
                 if self._told.get(name) != str(error):
@@ -141,7 +149,7 @@ async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
                 await asyncio.wait_for(until.wait(), TURN_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_S):
-                while await courier.turn():
+                while await courier.turn(is_last=True):
                     pass
     finally:
         await courier.close()

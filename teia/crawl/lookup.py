@@ -119,10 +119,20 @@ class Lookup:
 
     # -- URLs ----------------------------------------------------------------------------------------------
 
+    def lives_in(self, host: str) -> int:
+        """The cell that knows a host: that of its name, or the one into which a cluster has sent its site (A4)."""
+        home = self.cell_number(host)
+        others = (number for number in range(len(self.cells)) if number != home)
+        return next((number for number in (home, *others) if self._knows(number, host)), home)
+
+    def _knows(self, number: int, host: str) -> bool:
+        found = self.cells[number].db.execute("SELECT 1 FROM hosts WHERE name = ?", (host,)).fetchone()
+        return found is not None
+
     def find(self, url: str) -> UrlEntry | None:
         """What is known of a canonical URL; None if nothing is."""
         host = split(url).host
-        number = self.cell_number(host)
+        number = self.lives_in(host)
         db = self.cells[number].db
         row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
         if row is None:
@@ -162,7 +172,7 @@ class Lookup:
             SELECT u.tail FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
             WHERE h.name = ? LIMIT ?
         """
-        rows = self.cells[self.cell_number(host)].db.execute(sql, (host, limit))
+        rows = self.cells[self.lives_in(host)].db.execute(sql, (host, limit))
         return [url_from(host, tail) for (tail,) in rows]
 
     def hosts(self, limit: int) -> list[str]:

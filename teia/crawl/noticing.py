@@ -15,34 +15,36 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from teia.clock import Clock, iso_utc
 from teia.crawl.comparing import Part, compare
 from teia.crawl.copies import copy_of
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.lookup import Lookup, UrlEntry
-from teia.crawl.searching import CollectionSearch
 from teia.crawl.subscribing import told_by
 from teia.errors import IndexFailure, ParseError, StoreError
 from teia.frontier.database import sqlite_errors
 from teia.frontier.tails import url_from
 from teia.index.cell import read_position
 from teia.records import Outcome
-from teia.search.results import Hit
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
 from teia.signals.webhook import message
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
 
+if TYPE_CHECKING:
+    from teia.crawl.searching import CollectionSearch
+    from teia.search.results import Hit
+
 PAGE_CHANGED, SEARCH_RESULTS = "page.changed", "search.results"
 CHANGES_AT_ONCE = 50
 """Pages that are compared with a search at a time: also how many results one message has at most."""
 
 VISITS_AT_ONCE = 20
-MAX_DIFFERENCE_CHARS = 8_000
-"""Of both versions, in one message; the page's own page shows more."""
+MAX_DIFFERENCE_CHARS, MAX_RESULT_CHARS = 8_000, 1_000
+"""Of both versions, of a page in a message and of a result among others; the page's own page shows more."""
 
 _GONE = frozenset({"404", "410", str(Outcome.SOFT_404)})
 
@@ -160,7 +162,7 @@ class Lookout:
 
     def _item(self, lookup: Lookup, entry: UrlEntry, time_s: float, outcome: str) -> dict[str, Any]:
         is_gone = outcome in _GONE
-        how = None if is_gone else self._difference(lookup, entry, time_s)
+        how = None if is_gone else self._difference(lookup, entry, time_s, MAX_DIFFERENCE_CHARS)
         return {
             "url": entry.url,
             "title": entry.page.title if entry.page is not None else "",
@@ -170,7 +172,7 @@ class Lookout:
             "difference": None if how is None else asdict(how),
         }
 
-    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float) -> Difference | None:
+    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float, chars: int) -> Difference | None:
         """How the version of a visit differs from the one before it; None where there are not two copies to compare."""
         visits = [visit for visit in lookup.visits(entry) if visit.file and visit.time_s <= time_s]
         if not visits or visits[-1].time_s != time_s:
@@ -183,13 +185,15 @@ class Lookout:
             found = compare(self._copies, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
         except (StoreError, ParseError):  # a copy that is not here or cannot be read: it changed all the same
             return None
-        parts, left_out = _bounded(found.parts)
+        parts, left_out = _bounded(found.parts, chars)
         return Difference(iso_utc(before.time_s), found.removed, found.added, parts, found.not_shown + left_out)
 
     # -- searches ------------------------------------------------------------------------------------------
 
     def _look_at_search(self, lookup: Lookup, watched: Subscription) -> int:
         if self._search is None:
+            from teia.crawl.searching import CollectionSearch  # takes a second to import, for who watches searches
+
             try:
                 self._search = CollectionSearch(self._root, [self._name], self._clock)
             except IndexFailure:  # nothing is indexed yet
@@ -232,7 +236,7 @@ class Lookout:
 
     def _result(self, lookup: Lookup, hit: Hit, page: Changed) -> dict[str, Any]:
         entry = lookup.find(page.url) if page.changes else None
-        how = self._difference(lookup, entry, page.changed_s) if entry is not None else None
+        how = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
         return {
             "url": hit.url,
             "title": hit.title.plain(),
@@ -267,9 +271,9 @@ def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
     return tuple(int(db.execute("PRAGMA data_version").fetchone()[0]) for db in databases)
 
 
-def _bounded(parts: Sequence[Part]) -> tuple[tuple[Part, ...], int]:
+def _bounded(parts: Sequence[Part], room: int) -> tuple[tuple[Part, ...], int]:
     """As many parts as a message has room for, and how many differences are not among them."""
-    room, kept = MAX_DIFFERENCE_CHARS, list[Part]()
+    kept = list[Part]()
     for part in parts:
         room -= len(part.before) + len(part.after)
         if room < 0:

@@ -13,14 +13,12 @@ from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.lookup import Lookup
-from teia.crawl.pageview import entry_of
 from teia.durable import disk_errors
 from teia.errors import UsageError
 from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
 from teia.frontier.database import open_database, sqlite_errors
-from teia.search.parser import parse
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
@@ -85,6 +83,8 @@ def subscribe(
     root: Root, name: str, clock: Clock, *, url: str = "", query: str = "", webhook: str = "", who: str = ""
 ) -> Made:
     """Watch a page, or a search, from now on; UsageError or StoreError says why that cannot be."""
+    from teia.crawl.pageview import entry_of  # brings what rates are estimated with
+
     if bool(url) == bool(query):
         raise UsageError("watch either a page, by its URL, or a search, by its query")
     config = saved(root, name).config
@@ -183,6 +183,8 @@ def _watched(store: Subscriptions, each: Subscription) -> Watched:
 
 def checked_query(query: str, config: Config) -> str:
     """A query that can be answered."""
+    from teia.search.parser import parse
+
     if not config.index.enabled:
         raise UsageError(f"{config.collection.name} has no search index (index.enabled), so no search can be watched")
     if len(query) > MAX_QUERY_CHARS:

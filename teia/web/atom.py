@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 from uuid import UUID
 from xml.sax.saxutils import escape, quoteattr
@@ -24,7 +25,7 @@ ENTRIES = 200
 def atom(subscription: Subscription, notices: Sequence[Notice], address: str, page: str) -> str:
     """The feed at an address; `page` is where a person sees what is watched."""
     updated_s = notices[0].time_s if notices else subscription.made_s
-    entries = "".join(each for notice in notices for each in _entries(notice))
+    entries = "".join(islice((each for notice in notices for each in _entries(notice)), ENTRIES))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
 <id>{_identity(subscription.id)}</id>

@@ -16,11 +16,11 @@ import pytest
 from teia.clock import VirtualClock
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
 from teia.cluster.crawling import HEARD_AT_ONCE, HEARD_WITHIN_S, LATE_S, NodeCommitter, NodeCrawl
-from teia.cluster.journal import CellLost
+from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.publishing import LogJournal
 from teia.config import Config
 from teia.crawl.cells import note_position
-from teia.crawl.commit import Committed
+from teia.crawl.commit import Committed, Committer, Group
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import FrontierCell
 from teia.store.archive import Position
@@ -184,6 +184,36 @@ def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
         assert done
 
     asyncio.run(main())
+
+
+def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And if the disk is full meanwhile, no page is committed twice and none forgotten."""
+    committed: list[int] = []
+    full = [True]
+
+    def commit(_: Committer, group: Group) -> Committed:
+        visits: list[Any] = group.visits
+        if sum(visit.cells for visit in visits) > 1_000:
+            raise TooLarge("a commit is too large for NATS")
+        if visits and visits[0].number == 4 and full:
+            raise DiskFull(str(full.pop()))
+        committed.extend(visit.number for visit in visits)
+        group.settled, group.visits = group.settled + visits, []
+        return group.done
+
+    monkeypatch.setattr(Committer, "commit", commit)
+    committer = Listener(cell_1=0).committer
+    committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
+    queue = SimpleNamespace(cell=1)
+    group = Group([SimpleNamespace(number=number, cells=400, queue=queue) for number in range(8)])  # type: ignore[misc]
+    with pytest.raises(DiskFull):
+        committer.commit(group)
+    assert [visit.number for visit in group.visits] == [4, 5, 6, 7]  # type: ignore[attr-defined]
+    committer.commit(group)
+    assert committed == list(range(8))
+    group.visits = [SimpleNamespace(number=8, cells=1_200, queue=queue)]  # type: ignore[list-item]
+    with pytest.raises(TooLarge):
+        committer.commit(group)
 
 
 def test_nothing_is_asked_for_while_a_commit_is_late() -> None:

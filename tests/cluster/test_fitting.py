@@ -22,6 +22,7 @@ def config_with(key: str, value: Any) -> Config:
     ("key", "value"),
     [
         ("collection.order", "focused"),
+        ("collection.cells", 901),
         ("refresh.weights", "file"),
         ("signals.socket", "/run/teia/hits"),
         ("signals.proxy", "10.0.0.1:3128"),

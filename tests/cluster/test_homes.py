@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +16,13 @@ import pytest
 from teia.cluster.cells import KeptCells
 from teia.cluster.crawling import NodeCommitter
 from teia.cluster.homes import Departure, Homes, said_in
+from teia.config import Config, to_toml
+from teia.crawl.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier import mail, moving
 from teia.frontier.cell import Found, FrontierCell, PageRow, Settled
 from teia.frontier.schema import STATE_DONE
+from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, slot_of
 
 CELLS = 4
@@ -224,6 +228,23 @@ def test_a_site_that_fits_into_no_message_stays_where_it_is(cells: Cells) -> Non
     assert cells.homes[HOME].lives_here(SITE)
     cells.say(HOME, f"http://{SITE}/later")
     assert cells.deliver() == 0
+
+
+def test_a_url_of_a_site_that_moved_is_looked_up_where_it_is(cells: Cells, tmp_path: Path) -> None:
+    """`teia lookup`, `trace` and what results say of a page, in a folder that keeps the cell it was sent to."""
+    fill(cells, pages=3)
+    cells.send(SITE, HOME, THERE)
+    cells.deliver()
+    root = open_root(tmp_path / "data", create=True)
+    for each in root.create_collection("main", to_toml(Config()), CELLS).cells():
+        with closing(sqlite3.connect(each.frontier)) as copy:
+            cells.cells[each.number].db.backup(copy)
+    with Lookup(root, "main") as lookup:
+        found = lookup.find(f"http://{SITE}/p1")
+        assert found is not None
+        assert found.cell == THERE != lookup.cell_number(SITE)
+        assert len(lookup.urls_of_host(f"blog.{SITE}", 100)) == 3
+        assert lookup.find("http://nobody.test/") is None
 
 
 @pytest.mark.parametrize("bulk", [b"site", b"siterubbish", b"told\xff", b"\xc1"])

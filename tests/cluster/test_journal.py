@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from teia.cluster.journal import MAX_BODY_BYTES, Bulk, CellLog, CellLost, Entry
+from teia.cluster.journal import MAX_BODY_BYTES, MAX_MESSAGES, MOST_CELLS, Bulk, CellLog, CellLost, Entry, TooLarge
 from teia.cluster.wire import Wire
 from teia.errors import ClusterError
 
@@ -114,6 +114,21 @@ def test_links_go_with_their_record_to_the_cells_they_are_for(nats: Nats) -> Non
     nats.run(main())
 
 
+def test_a_commit_reaches_every_cell_of_a_large_collection(nats: Nats) -> None:
+    async def main() -> None:
+        wire = await nats.wire()
+        name = await nats.stream(wire)
+        log = log_of(nats, wire, name, "a")
+        await log.take(None)
+        await log.append(b"a page", [(cell, b"links") for cell in range(MOST_CELLS)])
+        assert log.messages == 1 + MOST_CELLS + 1
+        with pytest.raises(TooLarge):
+            await log.append(b"pages", [(cell, b"links") for cell in range(MAX_MESSAGES)])
+        assert [entry.body for entry in await read(log, log.epoch, log.last)] == [b"a page"]
+
+    nats.run(main())
+
+
 def test_a_body_larger_than_a_message_comes_back_whole(nats: Nats) -> None:
     async def main() -> None:
         wire = await nats.wire()
@@ -125,7 +140,7 @@ def test_a_body_larger_than_a_message_comes_back_whole(nats: Nats) -> None:
             await log.append(body)
         assert [entry.body for entry in await read(log, log.epoch, log.last)] == bodies
         with pytest.raises(ClusterError, match="too large for NATS"):
-            await log.append(b"", [(n, b"") for n in range(600)])
+            await log.append(b"", [(n, b"") for n in range(MAX_MESSAGES)])
         await log.append(b"goes on")
 
     nats.run(main())

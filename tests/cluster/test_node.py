@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from teia.lab.witness import early_requests
 from tests.system.labs import Lab, running_lab
 
 from .conftest import Nats
-from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
+from .nodes import CELLS, by_one_machine, cluster, facts
 
 SPEC = """
 seed = 11
@@ -132,49 +131,4 @@ def test_a_node_that_was_stopped_and_servers_that_die_lose_nothing(three_nats: N
             assert facts(nodes.known(), depths=False) == facts(alone, depths=False)
         repeats = sum(count - 1 for count in requested_pages(lab, since).values())
         assert repeats <= 12 * (1 + COMMIT_S / DELAY_S)
-        check_courtesy(lab, since)
-
-
-def fault(nodes: Cluster, nats: Nats, deed: str, whom: str) -> int:
-    """Do something bad to a node or a server; returns how many nodes' requests may be repeated for it."""
-    if deed == "kill":
-        nodes.kill(whom)
-        nodes.start(whom)
-    elif deed == "stop":
-        nodes.processes[whom].send_signal(signal.SIGSTOP)
-        time.sleep(1.5 * nodes.session_s)
-        nodes.processes[whom].send_signal(signal.SIGCONT)
-    elif deed == "drain":
-        leaving = nodes.processes.pop(whom)
-        leaving.send_signal(signal.SIGTERM)
-        leaving.communicate(timeout=60)
-        nodes.start(whom)
-    elif deed == "join":
-        nodes.start(f"x{len(nodes.processes)}")
-    elif deed == "kill server":
-        os.kill(nats.servers.process_of(0), signal.SIGKILL)
-    return deed in {"kill", "stop"}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_faults_at_random_moments_lose_no_url_and_hurt_no_host(three_nats: Nats, tmp_path: Path, seed: int) -> None:
-    """Issue 7: four random faults during one crawl; RELIABILITY figures 5 and 9."""
-    chance = random.Random(seed)
-    deeds = chance.sample(["kill", "stop", "drain", "join", "kill server", "kill"], 4)
-    with running_lab(tmp_path, SPEC.format(hosts=12, pages=500), 180 + seed) as lab:
-        alone = by_one_machine(lab, tmp_path, DELAY_S)
-        since, harmed = lab.requests(), 0
-        with cluster(tmp_path, three_nats, lab, DELAY_S) as nodes:
-            for name in "abc":
-                nodes.start(name)
-            for at, deed in enumerate(deeds, 1):
-                goal = since + 60 * at
-                wait_until(lambda: lab.requests() > goal or lab.requests() - since > 400)  # noqa: B023
-                harmed += fault(nodes, three_nats, deed, chance.choice("abc"))
-            nodes.finish(within_s=120)
-            assert facts(nodes.known(), depths=False) == facts(alone, depths=False), deeds
-        repeats = sum(count - 1 for count in requested_pages(lab, since).values())
-        assert repeats <= harmed * 12 * (1 + COMMIT_S / DELAY_S), deeds
         check_courtesy(lab, since)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.copies import Copies
-from teia.cluster.crawling import long_rests
-from teia.cluster.homes import REST
+from teia.cluster.homes import REST, long_rests
 from teia.cluster.saving import SHARE, TRY_AGAIN_S, Saver
 from teia.cluster.snapshots import Snapshots
 from teia.cluster.thread import LoopThread
@@ -116,17 +114,16 @@ def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
     """Rests that are over are forgotten when there is room for it, and a cell without any writes nothing at all."""
     log, _ = kept.take("a")
     with kept.opened(log, "a") as frontier:
-        opened: Any = SimpleNamespace(frontier=frontier)
         with frontier.transaction():
             rows = [(REST + "over.test", 10.0), (REST + "rests.test", 90.0)]
             frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         log.has_room = lambda: False
         records = kept.messages()
-        assert long_rests(opened, 50.0) == {"rests.test": 90.0}
+        assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
         log.has_room = lambda: True
         assert kept.messages() == records
         for _ in range(2):
-            assert long_rests(opened, 50.0) == {"rests.test": 90.0}
+            assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
             assert kept.messages() == records + 1
         (rests,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
         assert rests == 1

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import VirtualClock, WallClock
-from teia.crawl.courier import Courier, courier_lock
+from teia.crawl.courier import Courier, courier_lock, run
 from teia.crawl.courier_keeper import CourierKeeper, is_needed
 from teia.crawl.subscribing import Made, Watched, open_subscriptions, subscribe, subscriptions_of, try_webhook
 from teia.signals.announce import transaction
@@ -123,7 +124,7 @@ def test_a_receiver_that_fails_is_tried_again_by_the_clock_and_gets_everything_i
     assert added == ["second", "third"]
 
 
-@pytest.mark.parametrize("status", [302, 308])
+@pytest.mark.parametrize("status", [307])
 def test_a_redirect_is_not_followed_and_is_no_arrival(post: Post, status: int) -> None:
     with Receiver() as other, Receiver(lambda _: Said(status, {"location": other.url})) as receiver:
         post.subscribe(receiver.url)
@@ -216,3 +217,32 @@ def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
         keeper.stop(is_hurried=True)
         assert time.monotonic() - began < 10
         assert receiver.received == []
+
+
+def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) -> None:
+    silent = threading.Event()
+
+    def wait(_: Received) -> Said:
+        silent.wait(30)
+        return Said()
+
+    async def go() -> None:
+        until = asyncio.Event()
+        running = asyncio.create_task(run(post.root, WallClock(), until))
+        while not quick.received or not slow.received:  # noqa: ASYNC110  # threads hear them
+            await asyncio.sleep(0.02)
+        until.set()
+        await running
+
+    with Receiver(wait) as slow, Receiver(address="127.77.0.7") as quick:
+        post.subscribe(slow.url)
+        post.subscribe(quick.url)
+        post.revisited.visit("<p>second</p>")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("teia.crawl.courier.LAST_S", 0.2)
+            patched.setattr("teia.crawl.posting.ANSWER_S", 1.0)
+            asyncio.run(asyncio.wait_for(go(), 50))
+        silent.set()
+    told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}
+    assert told[quick.url].delivered == 1
+    assert (told[slow.url].delivered, told[slow.url].waiting) == (0, 1)

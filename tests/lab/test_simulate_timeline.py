@@ -183,3 +183,35 @@ def test_without_politeness_crawlers_are_the_only_limit(make: type[PlainTimeline
     world = World.build([0, 0, 1], 1.0, horizon_s=10.0, politeness_s=0.0, budget=80, crawlers=Crawlers(4, 2.0))
     visits = run(make(world), POLICIES[name].plan(world), 10.0, 80)
     assert 60 < len(visits.page) <= 80
+
+
+@compiled
+@pytest.mark.parametrize("name", ["psp", "edf", "index", "user-centric"])
+def test_visits_may_be_had_server_by_server(name: str) -> None:
+    """The same visits; those of each server in their order."""
+    world = draw_world(
+        np.random.default_rng(4), pages=600, servers=6, horizon_s=86_400.0, politeness_s=60.0, rate_unit_s=3600.0,
+        budget=4000, crawlers=Crawlers(4, 0.4),
+    )  # fmt: skip
+    plan = POLICIES[name].plan(world)
+    in_order = run(CompiledTimeline(world), plan, world.horizon_s, 4000)
+    timeline = CompiledTimeline(world)
+    timeline.grant(4000, 0.0)
+    timeline.follow(plan, 0.0)
+    by_server = timeline.run(world.horizon_s, in_order=False)
+    assert (np.diff(by_server.time_s) < 0).any()
+    order = np.argsort(world.server[in_order.page], kind="stable")
+    assert [column[order].tolist() for column in in_order] == [column.tolist() for column in by_server]
+
+
+@compiled
+@pytest.mark.parametrize("rate", [1e-120, 1e-3])
+def test_a_server_with_nothing_worth_a_visit_yet_loses_no_visit(rate: float) -> None:
+    """By value, all copies are fresh at the beginning, or rates so small that nothing is ever worth a visit."""
+    world = World.build(
+        [0, 0, 1], [rate, rate, 1e-3], horizon_s=100.0, politeness_s=0.0, budget=50, crawlers=Crawlers(2, 5.0)
+    )
+    plan = replace(POLICIES["index"].plan(world), slot_s=np.array([1e-9, 3.0]))
+    plain, fast = (run(make(world), plan, 20.0, 50) for make in (PlainTimeline, CompiledTimeline))
+    assert len(plain.page) > 5
+    assert [column.tolist() for column in plain] == [column.tolist() for column in fast]

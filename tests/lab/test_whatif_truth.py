@@ -36,6 +36,7 @@ def freshness(web: dict[str, Any], folder: Path, policy: str, slot_s: float, day
         return kept.freshness(days / 3)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("web", "slot_s", "other_slot_s", "other_policy"),
     [
@@ -59,6 +60,7 @@ def test_predictions_are_within_5_percent_of_the_truth(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("web", "slot_s", "values"),
     [

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from teia.lab.process import lab_process
 from teia.lab.requestlog import Entry, read_log
@@ -43,20 +44,27 @@ class Lab:
         lines = map(json.loads, self.truth_file.read_text("utf-8").splitlines())
         return {line["url"]: line for line in lines}
 
+    @property
+    def port(self) -> int:
+        return urlsplit(self.seed_url).port or 80
+
     def requests(self) -> int:
         """How many requests the lab has seen; quicker than reading them."""
         return self.log.read_bytes().count(b"\n")
 
 
 @contextmanager
-def running_lab(folder: Path, spec: str, number: int, *, truth: bool = False) -> Iterator[Lab]:
+def running_lab(
+    folder: Path, spec: str, number: int, *, truth: bool = False, port: int = 0, epoch: str = "now"
+) -> Iterator[Lab]:
     """Serve a world from a spec on addresses of its own (`number` keeps parallel runs apart)."""
+    folder.mkdir(exist_ok=True)
     spec_file, log = folder / "world.toml", folder / "requests.jsonl"
     spec_file.write_text(spec, "utf-8")
     dns = f"127.77.255.{number}:0"
-    flags = ["--spec", str(spec_file), "--port", "0", "--address", f"127.77.{number}.1", "--log", str(log)]
+    flags = ["--spec", str(spec_file), "--port", str(port), "--address", f"127.77.{number}.1", "--log", str(log)]
     truth_file = folder / "truth.jsonl"
-    flags += ["--truth", str(truth_file)] if truth else []
+    flags += ["--epoch", epoch, *(["--truth", str(truth_file)] if truth else [])]
     with lab_process(*flags, "--dns-address", dns, "--control-address", f"127.77.254.{number}") as ready:
         yield Lab(ready["seeds"][0], ready["dns"], log, truth_file)
 

@@ -25,7 +25,7 @@ from tests.conftest import missing
 from .conftest import PASSWORD, QUICK, Web
 
 CHROMIUM = "/usr/bin/chromium"
-NOT_PAGES = ("/api/", "/raw/", "/metrics", "/health", "/events", "/logout", "/indexnow")
+NOT_PAGES = ("/api/", "/raw/", "/metrics", "/health", "/events", "/logout", "/indexnow", "/websub")
 
 
 @dataclass

@@ -19,7 +19,7 @@ __all__ = ["running"]
 
 def shown(page: str) -> list[tuple[str, str]]:
     """The links of the headline: where to, and what they say."""
-    found = re.search(r'<div class="headline"[^>]*>(.*?)</div>', page, re.DOTALL)
+    found = re.search(r'<div class="standing"[^>]*>(.*?)</div>', page, re.DOTALL)
     links = re.findall(r'href="([^"]+)">([^<]+)</a>', found[1]) if found else []
     return [(to, said) for to, said in links]
 

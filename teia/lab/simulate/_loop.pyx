@@ -23,12 +23,12 @@ cdef enum:
     TIMETABLE, INTERVALS, VALUES
     STILL = 0, POISSON, PARETO, REGULAR
     NOT_CHOSEN = -1
-    AHEAD = 16
+    AHEAD = 16  # bookings
     SPARSE = 4  # so few visits a server are not worth putting in order
 
+# A copy that is a microsecond old is worth a visit, to the last bit, if weight and rate are between these.
 cdef double SURELY_S = 1e-6
-cdef double LEAST, MOST
-LEAST, MOST = 1e-100, 1e100
+cdef double LEAST = 1e-100, MOST = 1e100
 
 cdef extern from *:
     """
@@ -52,7 +52,7 @@ include "_values.pxi"
 
 cdef struct Server:  # in one line
     double allowed  # not to be visited before
-    double nominal  # its next slot
+    double nominal  # its next slot, or when its next visit is due
     double slot
     double politeness
     double latest  # no copy of a page of it is fresher, and one that is as old as this is worth a visit; or infinity
@@ -344,10 +344,10 @@ cdef class Loop:
             self.waiting.drop(first)
             first = self.waiting.first()
             ask_for(&self.servers[first.number])
-            if self.kind == TIMETABLE:
-                self.ready.push(self.base + self.table_due[self.servers[server].head], server)
-            else:
-                self.ready.push(self.servers[server].nominal, server)
+            self.ready.push(self.servers[server].nominal, server)
+            if self.kind == TIMETABLE:  # what its visit will read
+                ask_for(&self.table_page[self.servers[server].head])
+                ask_for(&self.table_due[self.servers[server].head] + 1)
 
     cdef void offer(self, int32_t server) noexcept nogil:
         cdef Server* it = &self.servers[server]
@@ -355,7 +355,8 @@ cdef class Loop:
         if self.kind == TIMETABLE:
             if it.head == it.tail:
                 return
-            at = max(at, self.base + self.table_due[it.head])
+            it.nominal = self.base + self.table_due[it.head]
+            at = max(at, it.nominal)
         elif it.tail == 0 or it.slot == INFINITY:
             return
         self.waiting.push(at, server)

@@ -123,7 +123,7 @@ def test_a_pass_is_pages_times_rest_and_the_weekly_delay_is_enough(demo: Live, p
     host = demo.web.client().get("/api/v1/search?q=casa&n=1").json()["hits"][0]["host"]
     page.goto(f"/c/{NAME}/hosts/{host}")
     page.fill("input[name=pages]", "535700")
-    page.fill("form.filter input[name=delay_s]", "5")
+    page.fill("form[action*='#feasibility'] input[name=delay_s]", "5")
     page.click("button:text-is('What if')")
     page.wait_for_url("**pages=535700**")
     said = re.search(r"A rest of 5 s, 535,700 pages: a pass needs (.+?)\.", page.inner_text("main"))
