@@ -18,7 +18,7 @@ else:
             Extension(
                 "teia.lab.simulate._loop",
                 ["teia/lab/simulate/_loop.pyx"],
-                depends=["teia/lab/simulate/_heap.pxi", "teia/lab/simulate/_values.pxi"],
+                depends=[f"teia/lab/simulate/{name}.pxi" for name in ("_heap", "_wheel", "_values")],
             ),
             Extension("teia.lib._words", ["teia/lib/_words.pyx"]),
             Extension("teia.lib._sorted", ["teia/lib/_sorted.pyx"]),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from teia.cli import cluster_change
-from teia.cli.cluster_change import drain, move, split
+from teia.cli.cluster_change import drain, move, set_, split
 from teia.cli.cluster_copy import copy
 from teia.cli.cluster_lookup import lookup
 from teia.cli.options import AsJson, Data
@@ -46,6 +46,7 @@ app.command("lookup")(lookup)
 app.command("move")(move)
 app.command("drain")(drain)
 app.command("split")(split)
+app.command("set")(set_)
 app.command("copy")(copy)
 
 

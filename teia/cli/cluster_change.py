@@ -1,4 +1,4 @@
-"""`teia cluster move`, `drain` and `split`: who keeps what, by decree (A14)."""
+"""`teia cluster move`, `drain`, `split` and `set`: who keeps what, and what all go by, by decree (A14)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouch
 Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="With --nats: which collection.")]
 Wait = Annotated[float, typer.Option("--wait", metavar="S", min=0, help="How long to wait until it is done.")]
 Undo = Annotated[bool, typer.Option("--undo", help="Let it keep cells again.")]
+Settings = Annotated[
+    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+]
 
 LOOK_S = 0.5
 
@@ -128,6 +131,42 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
     if str(cell) in now.unsplit:
         raise ClusterError(f"cell {cell} was not split: {now.unsplit[str(cell)]}")
     return f"cell {cell} is split: from slot {now.starts[number]} on its sites are in cell {number}"
+
+
+def set_(
+    settings: Settings,
+    data: Data = None,
+    nats: Nats = None,
+    key: Key = None,
+    ca: Ca = None,
+    collection: Collection = "main",
+) -> None:
+    """Change what all nodes go by, also while none runs: a limit that made them leave can be raised."""
+    nats, key, collection = servers_of(data, nats, key, collection)
+    print(asyncio.run(_set(settings, nats, key, ca, collection)))
+
+
+async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path | None, collection: str) -> str:
+    from teia.clock import WallClock
+    from teia.cluster.agreement import agree, amend_agreement, nudge
+    from teia.cluster.desk import amended
+    from teia.cluster.wire import connect
+    from teia.config import toml_value, value_of
+    from teia.crawl.edits import parse_edit
+
+    edits = [parse_edit(each) for each in settings]
+    wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
+    try:
+        before = await agree(wire, clock, collection, None, 1)
+        now = await amend_agreement(wire, clock, collection, lambda said: amended(said, edits), before.replicas)
+        await nudge(wire, collection)
+    finally:
+        await wire.end()
+    keys = dict.fromkeys(edit.key for edit in edits)
+    return "\n".join(
+        f"{each}: {toml_value(value_of(before.config, each))} -> {toml_value(value_of(now.config, each))}"
+        for each in keys
+    )
 
 
 Deed = Callable[["Overrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]

@@ -115,9 +115,10 @@ async def _crawl_and_index(
     companion = await Companion.start(root, configs)
     courier = CourierKeeper(root, WallClock())
     courier.start()
-    interrupted = True
+    is_hurried = True
     try:
-        summaries, interrupted = await _crawl(root, configs, zygote, since)
+        summaries, signals = await _crawl(root, configs, zygote, since)
+        interrupted, is_hurried = signal.SIGINT in signals, bool(signals)
         if companion is None:
             return summaries, interrupted
         clock = WallClock()
@@ -131,11 +132,13 @@ async def _crawl_and_index(
     finally:
         if companion is not None:
             await companion.leave()
-        await asyncio.to_thread(courier.stop, is_hurried=interrupted)  # now that all of it can be searched
+        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # now that all of it can be searched
 
 
-async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since: int) -> tuple[list[Summary], bool]:
-    """Crawl with a live display; returns the summaries and whether it was interrupted.
+async def _crawl(
+    root: Root, configs: list[Config], zygote: ZygoteProcess, since: int
+) -> tuple[list[Summary], list[int]]:
+    """Crawl with a live display; returns the summaries and the signals by which somebody ended it.
 
     `since` is the newest change of settings when these were read.
     """
@@ -167,4 +170,4 @@ async def _crawl(root: Root, configs: list[Config], zygote: ZygoteProcess, since
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
         seconds = clock.ticks_s() - began
-        return [summarize(crawl, seconds) for crawl in crawler.crawls], signal.SIGINT in signals
+        return [summarize(crawl, seconds) for crawl in crawler.crawls], signals

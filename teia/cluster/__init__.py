@@ -10,9 +10,9 @@ cells.py           the files of kept cells, brought up to their logs
 copies.py          a node's copies of cells, from snapshot and log; following.py: made before a cell changes hands
 snapshots.py       a cell's file at a known record; packing.py: what of it must be stored; objects.py: where
 saving.py          when snapshots are made, and what happens when a stream runs full; shipping.py: archives
-splitting.py       a cell that has grown too large becomes two
+splitting.py       a cell that has grown too large becomes two; settling.py: when its index may forget what went
 upkeep.py          all of that for one session of a node
-crawling.py        the crawl of one machine over those cells; links from others
+crawling.py        the crawl of one machine over those cells; committing.py: its commits, with links from others
 runs.py            schedules on many machines
 keeping.py         pages kept fresh by nodes; limiting.py: limits of a collection; fitting.py: what a cluster refuses
 placement.py       which node should have a site (A4); countries.py: where an address is

@@ -7,46 +7,40 @@ while the cell is ours by the clock. And a cell can be lost: what was not commit
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from teia.clock import Clock
 from teia.cluster.addresses import AddressTurns
 from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCells, opened_cell
-from teia.cluster.homes import REST, Departure, Homes, Said, long_rests, said_in
-from teia.cluster.journal import CellLog, CellLost, TooLarge
+from teia.cluster.committing import NodeCommitter
+from teia.cluster.homes import Homes, long_rests
+from teia.cluster.journal import CellLog
 from teia.cluster.keeping import NodeRefresh
-from teia.cluster.limiting import STORED, Shares
+from teia.cluster.limiting import Shares
 from teia.cluster.publishing import LogJournal
 from teia.cluster.thread import LoopThread
 from teia.config import Config
 from teia.crawl.authority import Authority
-from teia.crawl.cells import Cell
-from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.commit import Committed
 from teia.crawl.crawl import REFILL_PAUSE_S, Crawl
 from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
 from teia.crawl.rounds import RevisitAll
 from teia.crawl.visits import Visit
 from teia.crawl.weights import weigher
+from teia.errors import ClusterError
 from teia.frontier import mail
-from teia.frontier.ledger import Ledger, Rest
-from teia.frontier.moving import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
+from teia.frontier.cell import FrontierCell
+from teia.frontier.ledger import Ledger
 from teia.frontier.order import pagerank
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued, Schedule
-from teia.store.archive import Stored
 from teia.store.root import Root
 from teia.urls import site_of, split
-
-HEARD_AT_ONCE = 200
-"""Bulks of links that one commit merges."""
-
-HEARD_WITHIN_S = 2.0
-"""How long links from others wait for a commit of pages of their cell, which then holds both; in a cell where nothing
-else is to be done they do not."""
 
 LOOK_AGAIN_S, LOOK_SOON_S = 0.25, 0.05
 GATHER_S = 2.0
@@ -60,196 +54,10 @@ LATE_S = 0.5
 """A commit that takes longer than this, and than hosts rest, is late: NATS may be electing. Nothing is asked for until
 it is done, for whatever was asked meanwhile might have to be asked again by another node."""
 
+INBOX_BULKS = 2_000
+"""So many bulks of links may wait for their commit; while they do, the stream is not read on."""
+
 _log = logging.getLogger(__name__)
-
-
-class NodeCommitter(Committer):
-    """Commits to the cells that are kept here. `inbox` is filled by another thread with (cell, number, links)."""
-
-    cells: KeptCells
-
-    def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
-        super().__init__(cells, starts, ledger, clock)
-        self.inbox: deque[tuple[int, int, bytes]] = deque()
-        self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
-        self.number_of = self.homes.number_of
-        self.departures: deque[Departure] = deque()
-        """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
-        self.departed: list[tuple[Departure, Moved | None]] = []
-        """Those that were, or could not be."""
-        self.arrived: dict[str, float] = {}
-        """Hosts of sites that came, and until when they rest."""
-        self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
-        """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
-        self._waiting_since: dict[int, float] = {}
-        self._from_others = 0
-        """URLs that the transaction under way got with sites that another cell knew before."""
-        self.heard: dict[int, int] = {}
-        self.lost: set[int] = set()
-        self.dropped: list[Visit] = []
-        self.stored = {cell.number: stored_in(cell) for cell in cells}
-        """How many pages each cell has stored, ever."""
-        self.usual_s = 0.0
-        """Rests that are longer are written into the cell, for whoever keeps it next."""
-        self._rests: dict[str, Rest] = {}
-
-    def commit(self, group: Group) -> Committed:
-        """Make a group true; what belongs to a cell that was lost is left out."""
-        while True:
-            self._leave_out_lost(group)
-            self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
-            try:
-                self._hear({visit.queue.cell for visit in group.visits}, group.done)
-                done = super().commit(group)
-                self._send_sites()
-                return done
-            except TooLarge:
-                if len(group.visits) <= 1:
-                    raise
-                self._commit_half(group)
-            except CellLost as error:
-                self.cells.drop(error.cell)
-                self.lost.add(error.cell)
-                if isinstance(self.refresh, NodeRefresh):
-                    self.refresh.drop_cell(error.cell)
-
-    def _commit_half(self, group: Group) -> None:
-        """Commit some of a group's pages, whose links lead to more cells than one batch reaches, before the others."""
-        half = len(group.visits) // 2
-        part = Group(group.visits[:half], group.settled, rests=group.rests, done=group.done)
-        others = group.visits[half:]
-        try:
-            self.commit(part)
-        finally:
-            group.visits = part.visits + others
-
-    def _leave_out_lost(self, group: Group) -> None:
-        self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
-        group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
-        group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
-        group.refills = [each for each in group.refills if self.cells.keeps(each[0].cell)]
-        group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
-
-    def _finds(self, site: str) -> bool:
-        """Whether a site's cell is kept here, or its home, which knows where it is."""
-        return self.cells.keeps(self.homes.guests.get(site, self.homes.home_of(site)))
-
-    def _send_sites(self) -> None:
-        """Send sites on their way; one whose commit fails stays and is tried again with the next."""
-        while self.departures:
-            leaving, moved = self.departures[0], None
-            if self.cells.keeps(leaving.cell):
-                frontier = self.cells[leaving.cell].frontier
-                if urls_of(frontier, leaving.site) <= URLS_MOST:
-                    try:
-                        with frontier.transaction():
-                            moved = self.homes.send(frontier, leaving)
-                    except SiteTooLarge as error:
-                        _log.info("%s", error)
-                    except BaseException:
-                        self.homes.read(leaving.cell, frontier)
-                        raise
-            self.departures.popleft()
-            self.departed.append((leaving, moved))
-            if moved is not None and isinstance(self.refresh, NodeRefresh):
-                self.refresh.drop_hosts(leaving.cell, moved.hosts)
-
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
-        """Merge what others sent, in a commit of its own."""
-        known_before = cell.frontier.known
-        try:
-            with cell.frontier.transaction():
-                self._merge(cell, bulks, done)
-        except BaseException:
-            self.homes.read(cell.number, cell.frontier)
-            raise
-        done.new_urls += cell.frontier.known - known_before - self._from_others
-
-    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
-        """Links are new URLs, a site is what another cell knew before; inside a transaction."""
-        frontier, now_s, self._from_others = cell.frontier, self._clock.now_s(), 0
-        for sender, seq, said in bulks:
-            if seq > mail.heard(frontier, sender):
-                known = frontier.known
-                self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s))
-                if isinstance(said, Part):
-                    self._from_others += frontier.known - known
-                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
-                mail.note_heard(frontier, sender, seq)
-
-    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
-        try:
-            super()._commit_cell(cell, visits, done)
-        except BaseException:
-            self.homes.read(cell.number, cell.frontier)
-            raise
-        done.new_urls -= self._from_others
-        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
-        self._was_heard(cell.number)
-
-    def _absorb_seeds(self, group: Group, done: Committed) -> None:
-        """As ever; but what is for a site that was sent away goes after it."""
-        for seed in group.seeds:
-            site = site_of(seed.host)
-            if not self.homes.lives_here(site):
-                frontier = self.cells[self.homes.home_of(site)].frontier
-                with frontier.transaction():
-                    mail.post(frontier, self.homes.number_of(seed.host), [seed])
-                    frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
-        group.seeds = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
-        super()._absorb_seeds(group, done)
-
-    def _hear(self, with_pages: Collection[int], done: Committed) -> None:
-        """Merge what other cells sent, but for cells whose pages come next: they take it in the same transaction."""
-        waiting = sum(map(len, self.hearing.values()))
-        for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
-            number, seq, bulk = self.inbox.popleft()
-            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said_in(bulk)))
-            self._waiting_since.setdefault(number, self._clock.ticks_s())
-        for number, bulks in list(self.hearing.items()):
-            if not self.cells.keeps(number):
-                del self.hearing[number]
-            elif number not in with_pages and self._is_urgent(number):
-                self._take(self.cells[number], bulks, done)
-                self._was_heard(number)
-
-    @property
-    def must_hear(self) -> bool:
-        """Whether something that others sent has to be merged now. Not while a commit is under way."""
-        return any(self.cells.keeps(number) and self._is_urgent(number) for number in self.hearing)
-
-    def _is_urgent(self, number: int) -> bool:
-        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
-        is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
-        return has_waited or is_many or not self.cells[number].frontier.queued
-
-    def _was_heard(self, number: int) -> None:
-        bulks = self.hearing.pop(number, [])
-        self._waiting_since.pop(number, None)
-        if bulks:
-            self.heard[number] = bulks[-1][1]
-
-    def _record(
-        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
-    ) -> None:
-        self._merge(cell, self.hearing.get(cell.number, ()), done)
-        super()._record(cell, visits, stored, done)
-        rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
-        rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
-        pages = sum(is_stored(visit) for visit in visits)
-        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
-        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
-
-
-def is_stored(visit: Visit) -> bool:
-    """Whether a visit counts as a page, as it does for the limits of one machine."""
-    return visit.item.purpose == "page" and visit.result is not None and bool(visit.result.payload_bytes)
-
-
-def stored_in(cell: Cell) -> int:
-    """How many pages a cell has stored."""
-    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 class NodeCrawl(Crawl):
@@ -309,6 +117,11 @@ class NodeCrawl(Crawl):
         if not most or self.shares is None or item.purpose == "robots":
             return True
         return self._open_pages < self.shares.left(self.committer.stored)
+
+    @property
+    def open_pages(self) -> int:
+        """Pages that are under way or not committed yet."""
+        return self._open_pages
 
     def check_end(self, now: float) -> None:
         """Notice nothing: limits are the cluster's to notice, and links may always come."""
@@ -488,3 +301,21 @@ def open_kept(
         crawl.shares = shares
         crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
         yield [crawl]
+
+
+def heard_by(crawl: NodeCrawl, cell: int) -> int:
+    """How far a cell has heard what others sent."""
+    frontier: FrontierCell = crawl.committer.cells[cell].frontier
+    return mail.heard(frontier, mail.THE_STREAM)
+
+
+async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
+    """Bring links from the stream to the crawl's next commit."""
+    inbox = crawl.committer.inbox
+    try:
+        async for bulk in log.links(after, lambda: crawl.is_over):
+            inbox.append((log.cell, bulk.seq, bulk.data))
+            while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
+                await asyncio.sleep(LOOK_AGAIN_S)
+    except ClusterError as error:
+        _log.info("cell=%d no longer listened to: %s", log.cell, error)

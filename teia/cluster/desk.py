@@ -31,7 +31,7 @@ from teia.cluster.wire import NoAnswer, Wire
 from teia.config import Config, to_toml
 from teia.crawl.control import ACCOUNT_S, POLL_S, Command, Control
 from teia.crawl.crawl import State
-from teia.crawl.edits import LIVE, changed_keys, edited, from_json
+from teia.crawl.edits import LIVE, Edit, changed_keys, edited, from_json
 from teia.crawl.meaning import check, meaning_of
 from teia.crawl.reporting import announce, last_change, tell
 from teia.crawl.series import Series
@@ -57,7 +57,7 @@ class Desk:
 
     def __init__(
         self, root: Root, shared: str, agreement: Agreement, config: Config, wire: Wire, thread: LoopThread,
-        clock: Clock, stop: Callable[[], None],
+        clock: Clock, stop: Callable[[], None], once: bool = False,
     ) -> None:  # fmt: skip
         self.agreement = agreement
         self.starts = agreement.starts
@@ -72,6 +72,7 @@ class Desk:
         self._thread = thread
         self._clock = clock
         self._stop = stop
+        self._once = once
         self._since = last_change(root)
         self._began = clock.ticks_s()
         self._nudged = False
@@ -144,16 +145,8 @@ class Desk:
     async def _change(self, text: str) -> str:
         """Make edits everybody's; what to answer."""
         edits = from_json(text)
-
-        def amended(now: Agreement) -> Agreement:
-            after = edited(now.config, edits)
-            check(after)
-            check_fits(after)
-            check_lists((*after.scope.include, *after.scope.exclude))
-            return msgspec.structs.replace(now, settings=to_toml(after))
-
         try:
-            await self.amend(amended)
+            await self.amend(lambda now: amended(now, edits, once=self._once))
         except NoAnswer:
             raise
         except TeiaError as error:
@@ -235,6 +228,15 @@ class Desk:
             return True
         crawler.reconfigure(crawl, config, meaning)
         return True
+
+
+def amended(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
+    """What is agreed on, with other settings; refuses what a cluster cannot do."""
+    after = edited(now.config, edits)
+    check(after)
+    check_fits(after, once=once)
+    check_lists((*after.scope.include, *after.scope.exclude))
+    return msgspec.structs.replace(now, settings=to_toml(after))
 
 
 def check_lists(rules: Sequence[str]) -> None:

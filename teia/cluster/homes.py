@@ -9,7 +9,7 @@ meanwhile are passed on by the cell it left. The stream keeps the order, so a si
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -147,8 +147,15 @@ class Homes:
             frontier.journal.post(home, TOLD + msgspec.msgpack.encode(Told(site, to_cell)))
         return moved
 
-    def hear(self, cell: int, frontier: FrontierCell, said: Said, now_s: float) -> list[tuple[int, str]]:
-        """Take what another cell says; returns (host id, name) of hosts with new work."""
+    def hear(
+        self, cell: int, frontier: FrontierCell, said: Said, now_s: float,
+        onward: MutableMapping[int, list[Found]] | None = None,
+    ) -> list[tuple[int, str]]:  # fmt: skip
+        """Take what another cell says; returns (host id, name) of hosts with new work.
+
+        Links for other cells are put into `onward`, for who has more to hear before all are posted; else they are
+        posted now.
+        """
         if isinstance(said, Told):
             self._leave(cell, frontier, said.site, said.cell)
             return []
@@ -161,7 +168,10 @@ class Homes:
             by_cell[self.next_of(cell, site_of(found.host))].append(found)
         touched = frontier.absorb(by_cell.pop(cell, ()), now_s)
         for to_cell, links in by_cell.items():
-            mail.post(frontier, to_cell, links)
+            if onward is None:
+                mail.post(frontier, to_cell, links)
+            else:
+                onward.setdefault(to_cell, []).extend(links)
         return touched
 
     def _come(self, cell: int, frontier: FrontierCell, part: moving.Part, now_s: float) -> list[tuple[int, str]]:

@@ -74,6 +74,10 @@ class TooLarge(ClusterError):
     """A commit is more than NATS takes at once. Nothing was stored; the same in parts may fit."""
 
 
+class NumberTaken(ClusterError):
+    """A cell that was to be split off has a log already. Nothing was stored; whoever asked knows too little."""
+
+
 class LogGone(ClusterError):
     """Records that follow what is known were purged: they are in a snapshot."""
 
@@ -290,7 +294,8 @@ class CellLog:
     async def append(self, body: bytes, links: Sequence[tuple[int, bytes]] = (), born: Born | None = None) -> int:
         """Commit: links for other cells and a record with this body, or nothing. Returns the record's number.
 
-        `born` is a cell that is split off this one: its first records are in the same batch.
+        `born` is a cell that is split off this one: its first records are in the same batch, on condition that its
+        log is new (`NumberTaken`).
         """
         pieces = [body[at : at + MAX_BODY_BYTES] for at in range(0, len(body), MAX_BODY_BYTES)] or [b""]
         before = [(self._subject("links", cell), data) for cell, data in links]
@@ -309,6 +314,16 @@ class CellLog:
         number, pointer, seq = born
         first = Record(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
         return [(self._subject("snap", number), pointer), (self._subject("log", number), _encode(first))]
+
+    async def has_log(self, cell: int) -> bool:
+        """Whether a cell, split off this one or another, has a log. May be out of date."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            await self._wire.ask(self._wire.js.get_msg(self._stream, subject=self._subject("log", cell)))
+        except NotFoundError:
+            return False
+        return True
 
     async def point(self, pointer: bytes) -> int:
         """Make a snapshot the cell's: what says where it lies, and a record, or nothing. CellLost to a stale keeper."""
@@ -379,6 +394,8 @@ class CellLog:
             if found:
                 seq = found
                 break
+            if code == _WRONG_LAST:
+                await self._check_birth(before)
         self.last = seq
         self.messages += 1 + len(before)
         self.sent_bytes += len(data) + sum(len(each) for _, each in before)
@@ -403,6 +420,17 @@ class CellLog:
         self._is_lost = f"{head.record.node} keeps it since {head.record.epoch or head.seq}"
         raise CellLost(self.cell, self._is_lost)
 
+    async def _check_birth(self, before: Sequence[tuple[str, bytes]]) -> None:
+        """NumberTaken if a batch was refused because of a cell that is not new."""
+        for cell in (int(subject.rpartition(".")[2]) for subject, _ in before if self._is_birth(subject)):
+            with contextlib.suppress(NoAnswer):
+                if await self.has_log(cell):
+                    raise NumberTaken(f"there is a cell {cell} already; what is agreed on is behind")
+
+    def _is_birth(self, subject: str) -> bool:
+        """Whether a message that goes with a record is the first one of another cell's log."""
+        return subject.startswith(f"{self._collection}.log.")
+
     async def _publish(self, data: bytes, before: Sequence[tuple[str, bytes]]) -> tuple[int, int, str]:
         """Send a batch once; returns (sequence number, error code, what NATS says)."""
         condition = {_LAST_SUBJECT: str(self.last)}
@@ -411,6 +439,7 @@ class CellLog:
         batch = secrets.token_hex(11)
         for number, (subject, payload) in enumerate(before, 1):
             headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+            headers |= {_LAST_SUBJECT: "0"} if self._is_birth(subject) else {}
             if number == 1:
                 _, code, why = await self._request(subject, payload, headers)
                 if code:

@@ -28,7 +28,7 @@ from teia.cluster.balance import state_after
 from teia.cluster.balancer import Balancer
 from teia.cluster.cells import prepare
 from teia.cluster.copies import Copies
-from teia.cluster.crawling import NodeCrawl, open_kept
+from teia.cluster.crawling import NodeCrawl, heard_by, listen, open_kept
 from teia.cluster.desk import Desk
 from teia.cluster.fitting import check_fits, unheeded
 from teia.cluster.homes import Homes
@@ -40,11 +40,12 @@ from teia.cluster.objects import Objects, open_objects
 from teia.cluster.overrides import CircleOrder, Overrides, why_moved
 from teia.cluster.placement import ISOLATED, Strategy, strategy_named
 from teia.cluster.quiet import Quiet
-from teia.cluster.runs import Timekeeper, Work
+from teia.cluster.runs import BetweenRuns, Timekeeper, Work
 from teia.cluster.searchwire import Post
 from teia.cluster.session import Pace, Session, join
+from teia.cluster.settling import Settling
 from teia.cluster.snapshots import CannotRestore, Snapshots
-from teia.cluster.splitting import Splitter, check_whole
+from teia.cluster.splitting import Splitter
 from teia.cluster.telling import Teller
 from teia.cluster.thread import LoopThread
 from teia.cluster.upkeep import Upkeep
@@ -53,17 +54,12 @@ from teia.config import Config
 from teia.crawl import JOB
 from teia.crawl.engine import Crawler
 from teia.crawl.opening import open_crawler
-from teia.errors import ClusterError, DiskFull
-from teia.frontier import mail
-from teia.frontier.cell import FrontierCell
+from teia.errors import DiskFull
 from teia.parse.spawn import ZygoteProcess
 from teia.store.root import Root
 
 LOOK_S = 0.1
 REPLICAS = 3
-INBOX_BULKS = 2_000
-"""So many bulks of links may wait for their commit; while they do, the stream is not read on."""
-
 PURGE_S = 10.0
 AWAY_S = 1.0
 FULL_S = 2.0
@@ -150,7 +146,7 @@ class Node:
                 copies = await call(self._open_copies(agreement, config))
                 self._library = Library(self._root, config, self._post(), self._clock)
                 desk = self._desk = Desk(
-                    self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop
+                    self._root, self._shared, agreement, config, wire, self._thread, self._clock, self.stop, self._once
                 )
                 self._time = Timekeeper(desk, self._thread, self._clock)
                 serving = asyncio.get_running_loop().create_task(desk.serve(self._pace.silence_s))
@@ -244,20 +240,22 @@ class Node:
         turns = AddressTurns(self._clock, session, config.courtesy.delay_s, agreement.replicas)
         turns.apart = f"{place.name}=" if place.strategy == ISOLATED else ""
         upkeep = Upkeep(keeper, session, copies, self._objects, config.cluster, self._clock)
-        splitter = Splitter(
+        splitter = self._splitter = Splitter(
             wire, self._clock, self._thread, self._shared, keeper, copies, lambda: self._agreed.agreement
         )
-        upkeep.held = splitter.held
+        upkeep.held, upkeep.whole = splitter.held, config.collection.cells
         balancer = Balancer(session, overrides, order, config.balance, agreement.strategy, self._clock, splitter)
         works = (
             keeper.tend(self._note_taken), turns.tend(), upkeep.run(), balancer.run(), splitter.run(),
             overrides.follow(session.wake, self._pace.beat_s),
+            Settling(session, keeper, copies, order, config.collection.cells, self._clock).run(),
         )  # fmt: skip
         tasks = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         teller = Teller(self._root, self._collection, starts, self._clock)
         teller.wanted = lambda cell: next(iter(order(cell, session.alive())), "")
         teller.decided = lambda cell, giver: why_moved(overrides.ring, cell, giver)
-        self._shares = Shares(session)
+        self._between = BetweenRuns(self._clock)
+        self._shares = Shares(session, lambda: keeper.cells, self._clock.ticks_s())
         self._grow = partial(self._tell_of_cells, order, teller, copies, keeper)
         telling = asyncio.get_running_loop().create_task(teller.tell_for_ever(session))
         try:
@@ -278,17 +276,14 @@ class Node:
     async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
         """Shift after shift, as long as the session lasts and there is something to keep."""
         while not self._stopping and not session.is_lost:
-            await self._adopt()
-            await self._mind_the_time(session, keeper)
-            logs = upkeep.next_shift()
-            if not logs or not self._time.work().task.needs_crawler:
-                session.tell({"idle": float(not keeper.kept)}, {})
-                if self._library is not None and not keeper.kept:
-                    self._library.tell({})
-                await self._look_for_the_end(session, keeper)
-                await self._clock.sleep(LOOK_S)
-                continue
             try:
+                await self._adopt()
+                await self._mind_the_time(session, keeper)
+                logs = upkeep.next_shift()
+                is_between_runs = not self._time.work().task.needs_crawler
+                if not logs or is_between_runs:
+                    await self._wait(session, keeper, copies=upkeep.copies if is_between_runs else None)
+                    continue
                 await self._shift(self._time.config(), session, keeper, turns, upkeep, logs)
             except CellLost as error:
                 _log.warning("%s", error)
@@ -301,6 +296,22 @@ class Node:
             except DiskFull as error:  # here, or in NATS
                 _log.warning("paused: %s", error)
                 await self._clock.sleep(FULL_S)
+
+    async def _wait(self, session: Session, keeper: Keeper, copies: Copies | None) -> None:
+        """Be there without a shift, for a moment; between runs, which may be long, with all that others go by."""
+        load = {"idle": float(not keeper.kept)}
+        if copies is None:
+            session.tell(load, {})
+        else:
+            await self._between.tell(session, keeper, copies, load)
+            held = self._splitter.held()
+            away = {cell: node for cell, node in keeper.to_hand_over().items() if cell not in held}
+            if away:
+                await self._thread.call(keeper.release(list(away), away))
+        if self._library is not None and not keeper.kept:
+            self._library.tell({})
+        await self._look_for_the_end(session, keeper)
+        await self._clock.sleep(LOOK_S)
 
     @property
     def _agreed(self) -> Desk:
@@ -330,7 +341,7 @@ class Node:
         zygote = ZygoteProcess.start(JOB)
         try:
             for cell in logs:
-                await asyncio.to_thread(check_whole, upkeep.copies.folders[cell], self._starts)
+                await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
             seed = int(self._clock.now_s())
             assert self._library is not None
             async with (
@@ -421,9 +432,10 @@ class Node:
         load, cells = self._load(crawl), list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
-        stored = {str(cell): pages for cell, pages in crawl.committer.stored.items()}
+        pages = dict(crawl.committer.stored)
+        stored = {str(cell): many for cell, many in pages.items()}
         assert crawl.shares is not None
-        claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s())
+        claims = crawl.shares.claim(crawl.config.limits.pages, self._clock.ticks_s(), pages, crawl.open_pages)
         session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
@@ -470,21 +482,3 @@ class Node:
             if log is not None:
                 with contextlib.suppress(NoAnswer):
                     await self._thread.call(log.purge_links(seq))
-
-
-def heard_by(crawl: NodeCrawl, cell: int) -> int:
-    """How far a cell has heard what others sent."""
-    frontier: FrontierCell = crawl.committer.cells[cell].frontier
-    return mail.heard(frontier, mail.THE_STREAM)
-
-
-async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
-    """Bring links from the stream to the crawl's next commit."""
-    inbox = crawl.committer.inbox
-    try:
-        async for bulk in log.links(after, lambda: crawl.is_over):
-            inbox.append((log.cell, bulk.seq, bulk.data))
-            while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
-                await asyncio.sleep(LOOK_S)
-    except ClusterError as error:
-        _log.info("cell=%d no longer listened to: %s", log.cell, error)

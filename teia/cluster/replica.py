@@ -8,6 +8,7 @@ by what is new. Answers and Parquet files of the fetch log stay with the nodes t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,17 @@ from teia.cluster.copies import Copies
 from teia.cluster.journal import CellLog
 from teia.cluster.objects import open_objects
 from teia.cluster.snapshots import Snapshots
+from teia.cluster.splitting import NotWhole, check_whole
 from teia.cluster.thread import LoopThread
-from teia.cluster.wire import connect
+from teia.cluster.wire import Wire, connect
+from teia.errors import ClusterError
 from teia.store.root import Root
 
 AT_ONCE = 4
 """Cells that are copied at the same time."""
+
+TRIES, TRY_AGAIN_S = 5, 1.0
+"""For a cell that is split while others are copied: what is agreed on is read again, and so there is one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,21 @@ async def _replicate(
     clock: Clock,
 ) -> Copied:  # fmt: skip
     wire = await connect(servers, key, "copy", ca=ca)
+    try:
+        for _ in range(TRIES):
+            with contextlib.suppress(NotWhole):
+                return await _copy(wire, thread, root, servers, key, ca, collection, clock)
+            await clock.sleep(TRY_AGAIN_S)
+        raise ClusterError("a cell was split, and its keeper has not said so yet; copy again later")
+    finally:
+        await wire.end()
+
+
+async def _copy(
+    wire: Wire, thread: LoopThread, root: Root, servers: Sequence[str], key: Path | None, ca: Path | None,
+    collection: str, clock: Clock,
+) -> Copied:  # fmt: skip
+    """Copy all cells that are agreed on; NotWhole if one of them was split meanwhile."""
     objects = None
     try:
         agreement = await agree(wire, clock, collection, None, 1)
@@ -68,11 +89,12 @@ async def _replicate(
             async with places:
                 log = CellLog(wire, clock, collection, cell, "copy", "")
                 head = await log.head()
-                return 0 if head is None else await copies.follow(log, head.seq)
+                commits = 0 if head is None else await copies.follow(log, head.seq)
+                await asyncio.to_thread(check_whole, copies.folders[cell], agreement.starts)
+                return commits
 
         commits = await asyncio.gather(*(bring(cell) for cell in range(len(agreement.starts))))
         return Copied(len(commits), sum(commits))
     finally:
         if objects is not None:
             await objects.close()
-        await wire.end()

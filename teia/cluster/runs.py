@@ -12,7 +12,10 @@ deadline, by each node's own clock.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,8 +23,10 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.agreement import Agreement, Run
+from teia.cluster.copies import Copies
 from teia.cluster.desk import Desk
 from teia.cluster.keeper import Keeper
+from teia.cluster.limiting import STORED
 from teia.cluster.quiet import Quiet
 from teia.cluster.session import Session
 from teia.cluster.thread import LoopThread
@@ -29,9 +34,15 @@ from teia.config import Config
 from teia.crawl.charges import schedule_in
 from teia.crawl.duties import Duty, Task, duty_of
 from teia.crawl.runs import ScheduledRun, Why
+from teia.errors import TeiaError
+from teia.frontier.cell import FrontierCell
+from teia.store.root import CellFolder
 
 KEPT_RUNS = 20
 """So many runs are remembered."""
+
+READ_AGAIN_S = 30.0
+"""Between runs: how often cells that are not crawled are looked at."""
 
 _log = logging.getLogger(__name__)
 
@@ -116,3 +127,30 @@ class Timekeeper:
     async def _end(self, run: Run, why: Why, now_s: float) -> None:
         _log.warning("run ends: %s", why)
         await self._desk.amend(lambda now: ended(now, run, why, now_s))
+
+
+class BetweenRuns:
+    """What a node says of its cells while none is crawled: what their files hold, read now and then."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: dict[int, tuple[int, int, int]] = {}
+        """By cell: URLs known, queued, pages stored."""
+        self._read_at = 0.0
+
+    async def tell(self, session: Session, keeper: Keeper, copies: Copies, load: Mapping[str, float]) -> None:
+        """Say who keeps what, and how much that is."""
+        kept, now = list(keeper.kept), self._clock.ticks_s()
+        if now - self._read_at >= READ_AGAIN_S or self._counts.keys() != set(kept):
+            self._read_at = now
+            self._counts = {cell: await asyncio.to_thread(_counts_of, copies.folders[cell]) for cell in kept}
+        known, queued, stored = ({str(cell): some[at] for cell, some in self._counts.items()} for at in range(3))
+        session.tell({**load, "queued": float(sum(queued.values()))}, known, queued, stored=stored)
+
+
+def _counts_of(folder: CellFolder) -> tuple[int, int, int]:
+    """What a cell's file holds; nothing while it is on its way."""
+    with suppress(TeiaError), closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+        row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
+        return frontier.known, frontier.queued, 0 if row is None else int(row[0])
+    return 0, 0, 0

@@ -92,6 +92,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """idle, normal or overloaded (A5)."""
     is_done: bool = False
     """It saw that nothing is left to do anywhere."""
+    indexed: list[int] = []
+    """Cells that were split off others and whose pages it has in its index (settling.py)."""
     ready: list[int] = []
     """Cells that it is to have and has copies of, up to their logs (following.py)."""
     version: int = VERSION

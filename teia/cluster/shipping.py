@@ -15,6 +15,7 @@ import logging
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from teia.cluster.objects import Objects
 from teia.crawl.cells import committed_position
 from teia.durable import disk_errors, sync_folder, temporary_name
 from teia.frontier.cell import FrontierCell
-from teia.store.archive import committed_files
+from teia.store.archive import committed_files, place_of
 from teia.store.root import CellFolder
 
 STRETCH_BYTES = 64 << 20
@@ -71,13 +72,29 @@ class Shipping:
 
     async def bring(self, folder: CellFolder) -> int:
         """Bring the files that other nodes wrote and this one has not, or has less of; returns how many."""
+        return await self._bring(folder, None)
+
+    async def bring_from_before(self, folder: CellFolder, kept: Collection[int]) -> int:
+        """Bring what a cell that was split off others names of their files, to where those lie; returns how many.
+
+        But for those of cells that are kept here, which are brought as their own.
+        """
+        brought = 0
+        for path, names in (await asyncio.to_thread(_from_before, folder)).items():
+            before = CellFolder(int(path.name), path)
+            if before.number not in kept and await asyncio.to_thread(before.archive.is_dir):
+                brought += await self._bring(before, names)
+        return brought
+
+    async def _bring(self, folder: CellFolder, names: Collection[str] | None) -> int:
         brought = 0
         for name, stretches in sorted((await self._stretches(folder.number)).items()):
             path = folder.archive / name
             if path.parent != folder.archive or size_of(path) >= _reach(stretches) or not _is_ours_to_write(path):
                 continue
-            await self._bring_file(folder, path, stretches)
-            brought += 1
+            if names is None or name in names:
+                await self._bring_file(folder, path, stretches)
+                brought += 1
         return brought
 
     async def _bring_file(self, folder: CellFolder, path: Path, stretches: list[tuple[int, int]]) -> None:
@@ -102,6 +119,17 @@ def _committed(folder: CellFolder) -> list[tuple[Path, int]]:
     if position is None:
         return []
     return [(path, size_of(path) if end is None else end) for path, end in committed_files(folder.archive, position)]
+
+
+def _from_before(folder: CellFolder) -> dict[Path, set[str]]:
+    """The archive files of other cells that a cell names, by the folder of their cell."""
+    found: defaultdict[Path, set[str]] = defaultdict(set)
+    with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+        for (file,) in frontier.db.execute("SELECT DISTINCT file FROM pages WHERE file != ''"):
+            place = place_of(folder.archive, file)
+            if place.parent != folder.archive:
+                found[place.parent.parent].add(file)
+    return dict(found)
 
 
 def _chain(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from teia.clock import Clock
 from teia.cluster.copies import Copies
 from teia.cluster.following import Follower
-from teia.cluster.journal import CellLog
+from teia.cluster.journal import MOST_CELLS, CellLog
 from teia.cluster.keeper import Keeper
 from teia.cluster.objects import Objects
 from teia.cluster.saving import Room, Saver
@@ -55,6 +55,8 @@ class Upkeep:
         self._settled_at = 0.0
         self.held: Callable[[], set[int]] = set
         """Cells that are kept and must not be crawled now."""
+        self.whole = MOST_CELLS
+        """So many cells were not split off others."""
         if copies.snapshots is not None:
             room = Room(session.wire, clock, keeper.collection)
             keeper.has_room = lambda: room.has_some
@@ -138,6 +140,8 @@ class Upkeep:
                     continue
                 try:
                     brought = await shipping.bring(self.copies.folders[cell])
+                    if cell >= self.whole:
+                        brought += await shipping.bring_from_before(self.copies.folders[cell], self._keeper.kept)
                     done[cell] = log.epoch
                     _log.info("cell=%d archive files brought=%d", cell, brought)
                 except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again, and other cells go on

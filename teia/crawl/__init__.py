@@ -29,7 +29,8 @@ lookup.py    a collection opened to be read; pageview.py, tracing.py, names.py, 
 importing.py what came from elsewhere; import_warc.py, import_lists.py, captures.py
 searching.py a collection opened to be searched
 subscribing.py  pages and searches that people watch; noticing.py finds what to tell, delivering.py posts it, hubs.py
-             asks hubs, courier.py does all three in a process of its own that courier_keeper.py looks after
+             asks hubs, underway.py knows who may be asked, courier.py does all in a process of its own that
+             courier_keeper.py looks after
 embedding.py the crawler as a part of another program (docs/embedding.md)
 
 `teia.crawl` is also the function of that name: `teia.crawl(["https://example.org/"], data="archive")` calls

@@ -199,7 +199,8 @@ class Announced:
             from teia.crawl.hubs import keep_found  # for collections that listen to hubs alone
 
             found = [self._hubs.popleft() for _ in range(len(self._hubs))]
-            keep_found(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s())
+            if not keep_found(self._path.with_name("hubs.sqlite"), found, self._config, self._clock.now_s()):
+                self._hubs.extendleft(reversed(found))
 
     def _keep_heard(self, inbox: Inbox) -> None:
         """Write down what was heard and counted; what cannot be written now is kept for the next time."""

@@ -7,17 +7,20 @@ no counter of the crawler; the lab's own log is the second opinion (tests/system
 
 Our own delay may have been changed. A shorter one holds from a place's next answer on, so of the delays that were in
 force between two requests the shortest is what they owe each other; after an answer of a host whose owner agreed to a
-shorter one, that. Nothing is owed while several requests at once were allowed. An address that many sites share owes
-less (frontier/sharing.py): they are counted in the log as it goes on, and what the ledger knows of the address, from
-other collections and earlier runs, is added.
+shorter one, that, unless many sites were at its address. Nothing is owed while several requests at once were allowed.
+An address that many sites share owes less (frontier/sharing.py): they are counted in the log as it goes on, and what
+the ledger knows of the address, from other collections and earlier runs, is added.
 
-The questions are in the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB.
+The questions are in the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB. What
+was in force when, and what is known of addresses and hosts, are tables beside the log: the questions are short however
+much that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from teia.clock import iso_utc
 from teia.config import CourtesySettings
@@ -63,6 +66,7 @@ def audit_politeness(
     violations = 0
     excused = _excused(log, others) if courtesy.robots else frozenset()
     in_force = history or [InForce.of(0.0, courtesy)]
+    _put_tables(log, in_force, sites, excused)
     for what, sql in _questions(courtesy, in_force, sites, excused):
         (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
         violations += int(number)
@@ -103,73 +107,111 @@ def _questions(
     courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]
 ) -> list[tuple[str, str]]:
     """What is asked of the log; each question selects (url, started, note) of the requests that broke a rule."""
-    owed, questions = _owed(history), []
+    questions = []
     if any(each.per_host == 1 for each in history):  # else nothing is owed
+        owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
         questions = [
-            ("early for its host", _early("host", f"CASE WHEN {owed} IS NOT NULL THEN rest_s END")),
-            ("early for its address", _early("address", _divided(owed, courtesy), sites)),
+            ("early for its host", _early("host", owed, "rest_s")),
+            ("early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
         ]
     if courtesy.robots:
         questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
     return questions
 
 
+# ---- what was in force when -----------------------------------------------------------------------------------------
+
+_Time = tuple[str, float, float, float, int]
+"""A row of `times`: the host, or none for all; from when, until when; the delay; how many requests at once."""
+
+_BETWEEN = "started >= since_s AND before <= until_s"
+"""Whether the time between two requests touches that of a row of `times`."""
+
+
+def _put_tables(log: Log, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]) -> None:
+    """Put beside the log what the questions look up; what they do not need is not put."""
+    if len(history) > 1 or history[0].agreed:
+        log.put("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
+    if sites:
+        log.put("sharing", ("at_address", "site_count"), list(sites.items()))
+    if excused:
+        log.put("excused", ("of_host",), [(host,) for host in excused])
+
+
+def _general(history: Sequence[InForce]) -> Iterator[_Time]:
+    """Everybody's delay; what did not change is one row."""
+    spans = _spans(history)
+    for (delay_s, per_host), same in groupby(spans, key=lambda span: (span[2].delay_s, span[2].per_host)):
+        found = list(same)
+        yield "", found[0][0], found[-1][1], float(delay_s), per_host
+
+
+def _own(history: Sequence[InForce]) -> Iterator[_Time]:
+    """The delays that hosts agreed to; what did not change is one row."""
+    going: dict[str, tuple[float, float]] = {}
+    for since_s, _, each in _spans(history):
+        agreed = dict(each.agreed)
+        for host in [host for host, (_, delay_s) in going.items() if agreed.get(host) != delay_s]:
+            began_s, delay_s = going.pop(host)
+            yield host, began_s, since_s, delay_s, 1
+        for host, delay_s in agreed.items():
+            going.setdefault(host, (since_s, float(delay_s)))
+    for host, (began_s, delay_s) in going.items():
+        yield host, began_s, _EVER_S, delay_s, 1
+
+
+_EVER_S = 1e18
+
+
+def _spans(history: Sequence[InForce]) -> Iterator[tuple[float, float, InForce]]:
+    """Everything that was in force, from when and until when; the first of it always was, the last still is."""
+    bounds = [-_EVER_S, *(round(each.since_s, 6) for each in history[1:]), _EVER_S]
+    for (since_s, until_s), each in zip(pairwise(bounds), history, strict=True):
+        yield since_s, until_s, each
+
+
 def _owed(history: Sequence[InForce]) -> str:
     """The rest that two requests to one address owe each other, by `before` and `started`; NULL where nothing is."""
-    ends = [*(each.since_s for each in history[1:]), None]
-    if len(history) == 1:
-        return _delay(history[0]) if history[0].per_host == 1 else "CAST(NULL AS DOUBLE)"
-    cases = [
-        f"CASE WHEN {_overlaps(each.since_s if number else None, end)} THEN {_delay(each)} END"
-        for number, (each, end) in enumerate(zip(history, ends, strict=True))
-        if each.per_host == 1
-    ]
-    several = [
-        _overlaps(each.since_s if number else None, end)
-        for number, (each, end) in enumerate(zip(history, ends, strict=True))
-        if each.per_host > 1
-    ]
-    least = f"least({', '.join(cases)})" if cases else "CAST(NULL AS DOUBLE)"
-    return f"CASE WHEN NOT ({' OR '.join(several) or 'false'}) THEN {least} END"
+    always = list(_general(history))
+    if len(always) == 1:
+        return str(always[0][3])
+    shortest = "CASE WHEN max(per_host) = 1 THEN min(delay_s) END"
+    return f"(SELECT {shortest} FROM times WHERE of_host = '' AND {_BETWEEN})"  # noqa: S608  # our own text
 
 
-def _delay(each: InForce) -> str:
-    """Our own delay while something was in force, by the host that was asked before."""
-    agreed = [(host, min(each.delay_s, agreed_s)) for host, agreed_s in each.agreed]
-    known = " ".join(f"WHEN {_quoted(host)} THEN {float(delay_s)}" for host, delay_s in agreed)
-    return f"(CASE last_host {known} ELSE {float(each.delay_s)} END)" if known else str(float(each.delay_s))
+def _agreed(courtesy: CourtesySettings) -> str:
+    """The delay that the host asked before agreed to; NULL for none, or where it is surely not alone at its address."""
+    found = f"(SELECT min(delay_s) FROM times WHERE of_host = last_host AND {_BETWEEN})"  # noqa: S608  # our own text
+    return f"CASE WHEN counted <= {courtesy.shared_sites} AND known < {OF_A_CDN} THEN {found} END"
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _overlaps(since_s: float | None, until_s: float | None) -> str:
-    """Whether the time between two requests touches an interval; None is without end."""
-    parts = [] if since_s is None else [f"started >= {since_s:.6f}"]
-    parts += [] if until_s is None else [f"before <= {until_s:.6f}"]
-    return " AND ".join(parts) or "true"
-
-
-def _divided(owed: str, courtesy: CourtesySettings) -> str:
+def _address_rest(courtesy: CourtesySettings, agreed: str) -> str:
     """What an address owes that `sites` registered domains share: sharing.shared_rest_s, in SQL."""
-    shared = f"greatest({float(courtesy.shared_rest_s)}, ({owed}) * {courtesy.shared_sites} / sites)"
-    return f"(CASE WHEN sites <= {courtesy.shared_sites} THEN {owed} ELSE least({owed}, {shared}) END)"
+    shared = f"greatest({float(courtesy.shared_rest_s)}, owed * {courtesy.shared_sites} / sites)"
+    rest = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
+    return f"least(agreed, {rest})" if agreed else rest
 
 
-def _early(place: str, rest: str, sites: Mapping[str, int] | None = None) -> str:
+# ---- the questions --------------------------------------------------------------------------------------------------
+
+
+def _early(place: str, owed: str, rest: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
+    """Requests that came sooner than `rest` after the last answer of a place, where anything is `owed`."""
     gap = "(started - before)"
-    known = " ".join(f"WHEN '{address}' THEN {number}" for address, number in (sites or {}).items())
-    known = f"CASE {place} {known} ELSE 0 END" if known else "0"
+    known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {place}), 0)" if sites else "0"  # noqa: S608
     is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
     earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    own = f", {agreed} AS agreed" if agreed else ""
+    last_host = f", lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host" if agreed else ""
     return f"""
-        SELECT url, started, {_text(gap)} || ' s of ' || {_text(rest)} || ' s' AS note
-        FROM (SELECT *, max(ended) OVER {earlier} AS before,
-                     lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host,
-                     greatest({known}, coalesce(sum(is_first) OVER {earlier}, 0)) AS sites
-              FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL))
-        WHERE before IS NOT NULL AND {rest} IS NOT NULL AND {gap} < {rest} - {TOLERANCE_S}
+        WITH followed AS MATERIALIZED
+            (SELECT *, greatest(known, counted) AS sites, {owed} AS owed{own}
+             FROM (SELECT *, max(ended) OVER {earlier} AS before, {known} AS known,
+                          coalesce(sum(is_first) OVER {earlier}, 0) AS counted{last_host}
+                   FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL)))
+        SELECT url, started, {_text(gap)} || ' s of ' || {_text("rest")} || ' s' AS note
+        FROM (SELECT *, {rest} AS rest FROM followed WHERE owed IS NOT NULL AND before IS NOT NULL)
+        WHERE {gap} < rest - {TOLERANCE_S}
         ORDER BY started
     """  # noqa: S608  # our own text
 
@@ -185,8 +227,7 @@ _OURS = f"""
 
 
 def _unasked(excused: frozenset[str] = frozenset()) -> str:
-    names = ", ".join(_quoted(host) for host in sorted(excused))
-    others = f"AND f.host NOT IN ({names})" if names else ""
+    others = "AND f.host NOT IN (SELECT of_host FROM excused)" if excused else ""
     return f"""
         SELECT f.url, f.host, f.started, '' AS note
         FROM {_OURS} AS f

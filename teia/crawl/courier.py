@@ -23,24 +23,25 @@ from teia.clock import Clock, WallClock
 from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.copyreader import CopyReader
-from teia.crawl.delivering import deliver
+from teia.crawl.delivering import Delivery
 from teia.crawl.hubs import HubRound
 from teia.crawl.noticing import Lookout
 from teia.crawl.posting import Poster
 from teia.crawl.subscribing import open_subscriptions
+from teia.crawl.underway import Places
 from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.frontier.database import sqlite_errors
 from teia.parse.child import die_with_parent
+from teia.signals.subscriptions import Subscriptions
 from teia.store.root import Root, open_root
 
 logger = logging.getLogger(__name__)
 
 TURN_S = 1.0
-"""Between two turns: also the rest of a host that is posted to."""
-
+LAST_TURN_S = 0.2
 LAST_S = 15.0
-"""For the last posts, when there is nobody left to wait for."""
+"""Between two turns, between two of the last ones, and for all of these, when a crawl or a server has ended."""
 
 LOOKING = 0.05
 """Share of the time that may be spent looking: with many subscriptions and a busy crawl looks are further apart."""
@@ -50,18 +51,21 @@ LOCK = "courier.lock"
 
 
 class Round:
-    """What the courier does for one collection."""
+    """What the courier does for one collection: three parts, none of which needs another to be well."""
 
-    def __init__(self, root: Root, name: str, copies: CopyReader, clock: Clock) -> None:
-        self._folder, self._clock = root.collection(name), clock
+    def __init__(self, root: Root, name: str, copies: CopyReader, places: Places, clock: Clock) -> None:
+        self._root, self._name, self._copies, self._places, self._clock = root, name, copies, places, clock
+        self._folder = root.collection(name)
         self._config: Config = saved(root, name).config
-        self._store = open_subscriptions(self._folder.subscriptions) if self._folder.subscriptions.exists() else None
-        self._poster = Poster(self._config, clock)
-        self._lookout = None if self._store is None else Lookout(root, name, self._store, copies, clock)
-        self._look_at = 0.0
-        has_hubs = self._folder.hubs.exists()
-        self._hubs = HubRound(self._folder.hubs, self._config, self._poster, clock) if has_hubs else None
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
+        self._store: Subscriptions | None = None
+        self._lookout: Lookout | None = None
+        self._delivery: Delivery | None = None
+        self._hubs: HubRound | None = None
+        self._looking: asyncio.Task[int] | None = None
+        self._look_at = 0.0
+        self._told: dict[str, str] = {}
+        self._poster = Poster(self._config, clock)
 
     @property
     def is_current(self) -> bool:
@@ -69,26 +73,68 @@ class Round:
         return self._stamp == _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
 
     async def turn(self, *, is_last: bool = False) -> int:
-        """Look, if it is time or the last time, and post once; returns how much there was to do."""
-        asked = 0 if self._hubs is None else await self._hubs.turn()
-        if self._store is None or self._lookout is None:
-            return asked
-        made, began = 0, self._clock.ticks_s()
-        if is_last or began >= self._look_at:
-            made = await asyncio.to_thread(self._lookout.look)
+        """Look, if it is time or the last time, send and settle; returns how much there is to do.
+
+        What is wrong with one part is said once, and tried again the next time.
+        """
+        done = 0
+        for part in (self._ask_hubs, self._look, self._deliver):
+            try:
+                done += await part(is_last=is_last)
+                self._told.pop(part.__name__, None)
+            except TeiaError as error:
+                if self._told.get(part.__name__) != str(error):
+                    self._told[part.__name__] = str(error)
+                    logger.warning("subscriptions of %s: %s", self._name, error)
+        return done
+
+    async def _ask_hubs(self, *, is_last: bool) -> int:  # noqa: ARG002  # the last time is like any
+        if self._hubs is None and self._folder.hubs.exists():
+            self._hubs = HubRound(self._folder.hubs, self._config, self._poster, self._places, self._clock)
+        return 0 if self._hubs is None else self._hubs.turn()
+
+    async def _look(self, *, is_last: bool) -> int:
+        store, began = self._opened(), self._clock.ticks_s()
+        if store is None or not (is_last or began >= self._look_at):
+            return 0
+        if self._lookout is None:
+            self._lookout = Lookout(self._root, self._name, store, self._copies, self._clock)
+        self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
+        try:
+            return await asyncio.shield(self._looking) + self._lookout.is_cut
+        finally:
             now = self._clock.ticks_s()
             self._look_at = now + (now - began) * (1 / LOOKING - 1)
+
+    async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002
+        store = self._opened()
+        if store is None:
+            return 0
+        if self._delivery is None:
+            self._delivery = Delivery(store, self._poster, self._places, self._clock)
         with sqlite_errors(self._folder.subscriptions):
-            return asked + made + await deliver(self._store, self._poster, self._clock)
+            return self._delivery.turn()
+
+    def _opened(self) -> Subscriptions | None:
+        if self._store is None and self._folder.subscriptions.exists():
+            self._store = open_subscriptions(self._folder.subscriptions)
+        return self._store
 
     async def close(self) -> None:
+        """End; what was answered is written down, and what is under way is told again by the next."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking])  # a second: its thread has the store
+        if self._delivery is not None:
+            with contextlib.suppress(TeiaError), sqlite_errors(self._folder.subscriptions):
+                self._delivery.settle()
+            await self._delivery.close()
+        if self._hubs is not None:
+            await self._hubs.close()
         await self._poster.close()
         if self._lookout is not None:
             self._lookout.close()
         if self._store is not None:
             self._store.close()
-        if self._hubs is not None:
-            self._hubs.close()
 
 
 def _stamp(*paths: Path) -> tuple[object, ...]:
@@ -107,19 +153,30 @@ class Courier:
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
         self._copies = CopyReader(clock)
+        self._places = Places(clock)
         self._rounds: dict[str, Round] = {}
         self._told: dict[str, str] = {}
+        self._turns = 0
+
+    @property
+    def under_way(self) -> int:
+        """How many messages are on their way and not answered."""
+        return self._places.under_way
 
     async def turn(self, *, is_last: bool = False) -> int:
-        """One round; a collection in which something is wrong is left for the next, and said once."""
-        done = 0
+        """One round; a collection in which something is wrong is left for the next, and said once.
+
+        Nobody's answer is waited for. Each time another collection is the first to find room.
+        """
+        done, self._turns = 0, self._turns + 1
         names = [name for name in self._root.collections() if self._has_files(name)]
+        first = self._turns % max(1, len(names))
         for gone in [name for name in self._rounds if name not in names or not self._rounds[name].is_current]:
             await self._rounds.pop(gone).close()
-        for name in names:
+        for name in names[first:] + names[:first]:
             try:
                 if name not in self._rounds:
-                    self._rounds[name] = Round(self._root, name, self._copies, self._clock)
+                    self._rounds[name] = Round(self._root, name, self._copies, self._places, self._clock)
                 done += await self._rounds[name].turn(is_last=is_last)
                 self._told.pop(name, None)
             except TeiaError as error:
@@ -149,8 +206,8 @@ async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
                 await asyncio.wait_for(until.wait(), TURN_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_S):
-                while await courier.turn(is_last=True):
-                    pass
+                while await courier.turn(is_last=True):  # noqa: ASYNC110  # for answers, and for rests to end
+                    await asyncio.sleep(LAST_TURN_S)
     finally:
         await courier.close()
 

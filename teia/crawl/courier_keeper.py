@@ -19,6 +19,8 @@ from teia.store.root import Root
 MODULE = "teia.crawl.courier"
 LOOK_S = 2.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
+"""Before a courier that died is started again: longer each time, unless it lived for the longest of these."""
+
 GRACE_S = 25.0
 """To end by itself: the courier posts for a while when it is told to end."""
 
@@ -37,7 +39,7 @@ class CourierKeeper:
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = Event()
         self._is_hurried = False
-        self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+        self._wait_s, self._not_before, self._began = FIRST_WAIT_S, 0.0, 0.0
         self._thread = Thread(target=self._watch, name="courier", daemon=True)
 
     def start(self) -> None:
@@ -64,10 +66,13 @@ class CourierKeeper:
             if self._process.poll() is None:
                 return
             self._forget()
+            if self._clock.ticks_s() - self._began >= LONGEST_WAIT_S:
+                self._wait_s = FIRST_WAIT_S
             self._not_before = self._clock.ticks_s() + self._wait_s
             self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
         with suppress(TeiaError, OSError):
             if self._clock.ticks_s() >= self._not_before and is_needed(self._root):
+                self._began = self._clock.ticks_s()
                 self._process = subprocess.Popen(  # noqa: S603  # our own command
                     [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path)],
                     stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
 """Hubs of feeds (WebSub), between the crawl that finds them, the courier that asks them and the server that hears them.
 
 A hub is somebody's server like others: asked through the address guard, with our User-Agent, one question at a time and
-with the collection's rest between two, `courtesy.delay_s`. Its answer is only whether it was understood; the rest comes
-to our callback (web/pages/hubs.py).
+with the collection's rest between two, `courtesy.delay_s`, whichever collection asks (underway.py). Its answer is only
+whether it was understood; the rest comes to our callback (web/pages/hubs.py).
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl.announced import open_inbox
 from teia.crawl.posting import Poster, is_taken, said
+from teia.crawl.underway import HUBS, Places, UnderWay
 from teia.durable import disk_errors
+from teia.errors import TeiaError
 from teia.fetch.fetcher import Post
-from teia.frontier.database import open_database, sqlite_errors
+from teia.frontier.database import open_database, sqlite_errors, unless_busy
 from teia.signals import websub
 from teia.signals.announce import Announcement, transaction
-from teia.signals.websub import MEDIA_TYPE, REFUSED, TRIES, WEBSUB, Hubs, base_of, question
+from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, Topic, base_of, question
 from teia.store.root import CollectionFolder
-from teia.urls import split
 
-LOOKED_AT = 50
+LOOKED_AT = 500
+"""Hosts of hubs, one question each, that are looked at in a turn."""
+
 PAGES_OF_A_PUSH = 100
 """Pages that one push can announce beside its feed."""
 
@@ -52,46 +55,58 @@ def callback_base(config: Config) -> str:
     return f"{base}/websub/{config.collection.name}" if base else ""
 
 
-def keep_found(path: Path, found: Iterable[tuple[str, str, str]], config: Config, now_s: float) -> None:
-    """Write down the hubs that feeds named: (feed, what it calls itself, hub)."""
+def keep_found(path: Path, found: Iterable[tuple[str, str, str]], config: Config, now_s: float) -> bool:
+    """Write down the hubs that feeds named: (feed, what it calls itself, hub); False while somebody else writes."""
     base = callback_base(config)
+    is_kept = not base
     if base:
-        with closing(open_hubs(path)) as hubs, sqlite_errors(path):
-            for feed, topic, hub in dict.fromkeys(found):
-                hubs.found(feed, topic, hub, base, now_s)
+        with closing(open_hubs(path)) as hubs, sqlite_errors(path), unless_busy():
+            with transaction(hubs.db):
+                for feed, topic, hub in dict.fromkeys(found):
+                    hubs.found(feed, topic, hub, base, now_s)
+            is_kept = True
+    return is_kept
 
 
 class HubRound:
     """Asks hubs what is due, for one collection; lives with the courier."""
 
-    def __init__(self, path: Path, config: Config, poster: Poster, clock: Clock) -> None:
-        self._path, self._config, self._poster, self._clock = path, config, poster, clock
+    def __init__(self, path: Path, config: Config, poster: Poster, places: Places, clock: Clock) -> None:
+        self._path, self._places, self._clock = path, places, clock
+        self._is_wanted, self._rest_s = bool(callback_base(config)), max(1.0, config.courtesy.delay_s)
+        self._under_way: UnderWay[Topic] = UnderWay(HUBS, poster, places)
         self._hubs = open_hubs(path)
-        self._rests: dict[str, float] = {}
-        if not callback_base(config):
-            self._hubs.unwant_all(clock.now_s())
 
-    async def turn(self) -> int:
-        """Ask one hub of each host that may be asked now; returns how many were."""
-        now, asked = self._clock.ticks_s(), 0
-        self._rests = {host: until for host, until in self._rests.items() if until > now}
+    def turn(self) -> int:
+        """Settle what was answered and ask one hub of each host that may be asked; returns how much is being done.
+
+        A crawl that began before the setting was emptied may go on to find hubs, so it is looked at each time.
+        """
         with sqlite_errors(self._path):
+            settled = self._settle()
+            if not self._is_wanted:
+                self._hubs.unwant_all(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), LOOKED_AT):
-                host = split(topic.hub).host
-                if host in self._rests:
-                    continue
-                if topic.tries >= TRIES and topic.state != REFUSED:
+                if topic.is_over:
                     self._hubs.refused(topic, topic.outcome, self._clock.now_s())
-                    continue
-                self._hubs.ask(topic, self._clock.now_s())
-                fetched = await self._poster.post(topic.hub, Post(question(topic), MEDIA_TYPE))
-                self._rests[host] = self._clock.ticks_s() + max(1.0, self._config.courtesy.delay_s)
-                if not is_taken(fetched):
-                    self._hubs.refused(topic, said(fetched), self._clock.now_s())
-                asked += 1
-        return asked
+                elif self._places.is_free(topic.hub) and self._places.has_room(HUBS):
+                    self._hubs.ask(topic, self._clock.now_s())
+                    asked = Post(question(topic), MEDIA_TYPE)
+                    self._under_way.start(topic, topic.hub, asked, rest_s=self._rest_s, after_s=self._rest_s)
+        return settled + len(self._under_way)
 
-    def close(self) -> None:
+    def _settle(self) -> int:
+        finished = self._under_way.finished()
+        for topic, fetched in finished:
+            if not is_taken(fetched):
+                self._hubs.refused(topic, said(fetched), self._clock.now_s())
+        return len(finished)
+
+    async def close(self) -> None:
+        """End; what was answered is written down."""
+        with suppress(TeiaError), sqlite_errors(self._path):
+            self._settle()
+        await self._under_way.close()
         self._hubs.close()
 
 

@@ -25,7 +25,6 @@ from teia.clock import Clock, WallClock
 from teia.crawl.collections import saved
 from teia.crawl.indexer import CollectionIndexer
 from teia.crawl.meaning import reading_of
-from teia.crawl.pruning import PRUNE_AFTER_S
 from teia.crawl.ranking import Ranker, Trainer
 from teia.crawl.rereading import Rereader
 from teia.durable import disk_errors
@@ -77,7 +76,6 @@ class Following:
         self._uncommitted = 0
         self._is_node = cells is not None
         self._try_at = 0.0
-        self._prune_at = clock.ticks_s() + PRUNE_AFTER_S
 
     async def turn(self) -> int:
         """Take what there is; returns how many changes that was."""
@@ -90,8 +88,7 @@ class Following:
         if everything and now >= self._try_at:
             self._try_at = now + TRY_AGAIN_S
             self._uncommitted += await self.indexer.try_lacking()
-            if now >= self._prune_at:
-                self._uncommitted += self.indexer.prune()
+            self._uncommitted += self.indexer.prune()
         waited_s = self._clock.ticks_s() - self._committed
         if self._uncommitted and (waited_s >= COMMIT_S or self._uncommitted >= COMMIT_PAGES):
             self.commit()

@@ -42,6 +42,9 @@ PAGE_CHANGED, SEARCH_RESULTS = "page.changed", "search.results"
 CHANGES_AT_ONCE = 50
 """Pages that are compared with a search at a time: also how many results one message has at most."""
 
+LOOK_S = 1.0
+"""A look ends after that, between two of what it looks at: nothing is sent meanwhile, and what waits is bounded."""
+
 VISITS_AT_ONCE = 20
 MAX_DIFFERENCE_CHARS, MAX_RESULT_CHARS = 8_000, 1_000
 """Of both versions, of a page in a message and of a result among others; the page's own page shows more."""
@@ -89,7 +92,9 @@ class Lookout:
         self._lookup: Lookup | None = None
         self._search: CollectionSearch | None = None
         self._seen: object = None
-        self._is_whole = True
+        self._is_whole, self._until, self._turn = True, 0.0, 0
+        self.is_cut = False
+        """Whether the last look had no time for all there is."""
 
     def close(self) -> None:
         if self._lookup is not None:
@@ -99,8 +104,9 @@ class Lookout:
         self._lookup = self._search = None
 
     def look(self) -> int:
-        """Look at everything that was committed since; returns how many notices that made.
+        """Look at what was committed since, for a second or so; returns how many notices that made.
 
+        What is left after that, of a large import say, is for the next look, which begins with another subscription.
         A collection that was never crawled has nothing to tell of. Its cells may be others after a while: then they
         are opened anew.
         """
@@ -112,6 +118,7 @@ class Lookout:
             raise
 
     def _look(self) -> int:
+        self.is_cut = False
         wanted = self._store.all()
         lookup = self._opened() if wanted else None
         if lookup is None:
@@ -119,11 +126,19 @@ class Lookout:
         state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
         if state == self._seen:
             return 0
-        made, self._is_whole = 0, True
-        for each in wanted:
+        made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + LOOK_S
+        first = self._turn % len(wanted)
+        for number, each in enumerate(wanted[first:] + wanted[:first], first):
             made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
-        self._seen = state if self._is_whole and not made else None
+            if self._is_late:
+                self.is_cut, self._turn = True, number + 1
+                break
+        self._seen = state if self._is_whole and not self.is_cut and not made else None
         return made
+
+    @property
+    def _is_late(self) -> bool:
+        return self._clock.ticks_s() >= self._until
 
     def _opened(self) -> Lookup | None:
         folders = self._root.collection(self._name).cells()
@@ -156,6 +171,8 @@ class Lookout:
             item = self._item(lookup, entry, time_s, outcome)
             identity = _identity(watched.id, entry.url, repr(time_s))
             with transaction(self._store.db):
+                if self._store.get(watched.id) is None:
+                    return 0
                 self._tell(watched, identity, PAGE_CHANGED, [item])
                 self._store.seen(watched.id, time_s)
         return len(found)
@@ -206,10 +223,12 @@ class Lookout:
                 hits = self._search.among(watched.what, [each.key for each in changed]) if changed else []
                 if hits is None:  # not all could be searched in time; the next look tries again
                     self._is_whole = False
-                    break
+                    return made
                 to = changed[-1].change if changed else upto
                 made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
                 at = to
+                if self._is_late:
+                    return made
         return made
 
     def _tell_results(
@@ -227,6 +246,8 @@ class Lookout:
         new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_news(told.get(hit.key), watched.made_s)]
         items = [self._result(lookup, hit, page) for hit, page in new]
         with transaction(self._store.db):
+            if self._store.get(watched.id) is None:  # removed while this was looked for
+                return 0
             if items:
                 identity = _identity(watched.id, str(cell), str(at), str(to))
                 self._tell(watched, identity, SEARCH_RESULTS, items)

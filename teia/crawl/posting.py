@@ -25,6 +25,7 @@ from teia.urls import split
 ANSWER_S = 20.0
 ANSWER_BYTES = 16_384
 AT_ONCE = 8
+"""Messages under way, of webhooks and of hubs, each."""
 
 
 class Poster:
@@ -32,13 +33,13 @@ class Poster:
 
     def __init__(self, config: Config, clock: Clock) -> None:
         self._clock = clock
-        guard = AddressGuard(config.fetch.allow_nets)
+        guard, overrides = AddressGuard(config.fetch.allow_nets), Overrides.parse(config.fetch.resolve)
         self._resolver = CaresResolver(clock, config.fetch.dns or None)
-        self._destinations = Destinations(self._resolver, guard, Overrides.parse(config.fetch.resolve))
-        limits = replace(config.limits, fetch_s=ANSWER_S, slow_s=min(config.limits.slow_s, ANSWER_S))
+        self._destinations = Destinations(self._resolver, guard, overrides)
+        limits = replace(config.limits, fetch_s=ANSWER_S, slow_s=ANSWER_S)
         agent = user_agent(config.courtesy)
         self._fetcher = CurlFetcher(
-            guard, limits, clock, agent, keep_alive=0, concurrency=AT_ONCE, bind=config.fetch.bind
+            guard, limits, clock, agent, keep_alive=0, concurrency=2 * AT_ONCE, bind=config.fetch.bind
         )
 
     async def post(self, url: str, message: Post) -> Fetched:

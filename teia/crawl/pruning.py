@@ -2,7 +2,8 @@
 
 The index follows pages that change (indexer.py). Those that a split took along do not: their rows are just gone. So the
 hosts that an index knows and its cell does not are looked for, once for each split. Not at once: the new cell's keeper
-brings what it can of the pages from here first (cluster/gathering.py); until then they may be found twice.
+brings what it can of the pages from here first, and until it has (`release`, cluster/settling.py) they stay and may be
+found twice.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from teia.frontier.splitting import split_off
 if TYPE_CHECKING:
     from teia.crawl.indexer import CellIndexer
 
-PRUNE_AFTER_S = 60.0
 HOSTS_AT_ONCE = 50_000
 """In an index of more hosts those with the fewest pages are not looked at."""
 
 PAGES_AT_ONCE = 10_000
-MARKER = "pruned"
+MARKER, RELEASED = "pruned", "released"
 
 
 def is_due(folder: Path, frontier: FrontierCell) -> bool:
-    """Whether cells were split off this one since its index was last looked through."""
-    return len(split_off(frontier.db)) > _pruned(folder)
+    """Whether cells were split off this one since its index was last looked through, and all have their pages."""
+    return _said(folder, MARKER) < len(split_off(frontier.db)) <= _said(folder, RELEASED)
+
+
+def release(folder: Path, splits: int) -> None:
+    """Let pages be forgotten that went with so many splits."""
+    write_atomically(folder / RELEASED, str(splits).encode())
 
 
 def prune(cell: CellIndexer, folder: Path, frontier: FrontierCell) -> int:
@@ -60,8 +65,8 @@ def _hosts(searcher: tantivy.Searcher) -> set[str]:
     return {str(bucket["key"]) for bucket in found["hosts"]["buckets"]}
 
 
-def _pruned(folder: Path) -> int:
+def _said(folder: Path, name: str) -> int:
     try:
-        return int((folder / MARKER).read_text("ascii"))
+        return int((folder / name).read_text("ascii"))
     except (FileNotFoundError, ValueError):
         return 0

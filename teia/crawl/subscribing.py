@@ -216,5 +216,6 @@ def checked_webhook(text: str, config: Config) -> str:
 
 
 def shown_webhook(url: str) -> str:
-    """A webhook without its query, in which there may be a key."""
-    return url.partition("?")[0] + ("?…" if "?" in url else "")
+    """Where a webhook is, without its path and query: in either there may be a key."""
+    at, slash, rest = url[8:].partition("/")
+    return f"{url[:8]}{at}{slash}{'…' if rest else ''}"

@@ -118,17 +118,24 @@ def paused_hosts(texts: Iterable[str]) -> frozenset[str]:
 def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     """The courtesy that collections have in common: the first one's, with every host's longest rest.
 
-    So it is with rests that were agreed: the longest of them holds.
+    So it is with rests that were agreed, and a collection without the agreement counts with its own delay: whoever
+    agreed did so for one collection's requests, and nobody can tell at the server whose they are.
     """
     agreed: dict[str, Agreed] = {}
     for config in configs:
         for host, each in agreements(config.courtesy.agreed_delays).items():
             if host not in agreed or each.delay_s > agreed[host].delay_s:
                 agreed[host] = each
+    shorter = {host: max(delay_of(config.courtesy, host) for config in configs) for host in agreed}
     longest: dict[str, float] = {}
     for config in configs:
         for host, delay_s in host_delays(config.courtesy.host_delays).items():
             longest[host] = max(longest.get(host, 0.0), delay_s)
-    delays = tuple(f"{host}={delay_s:g}" for host, delay_s in longest.items())
-    agreements_of_all = tuple(f"{host}={each.delay_s:g} {each.who}" for host, each in agreed.items())
-    return replace(configs[0].courtesy, host_delays=delays, agreed_delays=agreements_of_all)
+    courtesy = configs[0].courtesy
+    return replace(
+        courtesy,
+        host_delays=tuple(f"{host}={delay_s:g}" for host, delay_s in longest.items()),
+        agreed_delays=tuple(
+            f"{host}={delay_s:g} {agreed[host].who}" for host, delay_s in shorter.items() if delay_s < courtesy.delay_s
+        ),
+    )

@@ -176,8 +176,9 @@ class Politeness:
 
         Less than usual where the server's owner agreed to that; not where another site is known to be there too.
         """
-        rest_s = address_rest_s(self.courtesy, self.sites_at(address), server.last_response_s)
-        return min(rest_s, self._own_rest_s(server)) if address.site_count <= 1 else rest_s
+        sites = self.sites_at(address)
+        rest_s = address_rest_s(self.courtesy, sites, server.last_response_s)
+        return min(rest_s, self._own_rest_s(server)) if sites <= 1 else rest_s
 
     def refused(self, server: Place, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.

@@ -18,7 +18,7 @@ from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import read_position
-from teia.index.entry import Entry, decoded, inflated
+from teia.index.entry import Entry, inflated, unpacked
 from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
@@ -73,11 +73,14 @@ class IndexReader(ABC):
         self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
     ) -> dict[int, Entry]:
         """Pages by their keys; those that are not there are left out."""
-        entries = (decoded(octets) for octets in self.octets(searcher, keys, places))
-        return {entry.key: entry for entry in entries}
+        return {entry.key: entry for entry in map(unpacked, self.packed(searcher, keys, places))}
 
     def octets(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
-        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order.
+        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order."""
+        return map(inflated, self.packed(searcher, keys, places))
+
+    def packed(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
+        """The same pages, as they lie in the index, for whoever passes them on; in no order.
 
         `places` are the addresses of some of them in this view; they need not be looked for.
         """
@@ -86,14 +89,14 @@ class IndexReader(ABC):
         if len(known) > FEW:
             known.sort(key=_place)  # neighbours are unpacked together
         for address in known:
-            yield octets_at(searcher, address)
+            yield packed_at(searcher, address)
         unknown = [key for key in keys if key not in places] if len(known) < len(keys) else ()
         schema = self.schema
         for start in range(0, len(unknown), AT_ONCE):
             some = unknown[start : start + AT_ONCE]
             wanted = Query.boolean_query([(Occur.Should, Query.term_query(schema, "key", key)) for key in some])
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
-                yield octets_at(searcher, address)
+                yield packed_at(searcher, address)
 
     def some_entries(self, n: int) -> list[Entry]:
         """So many pages that were committed, any; fewer if there are."""
@@ -144,11 +147,12 @@ def opened(folder: Path) -> tantivy.Index:
 
 
 def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
-    return decoded(octets_at(searcher, address))
+    return unpacked(packed_at(searcher, address))
 
 
-def octets_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
-    return inflated(searcher.doc(address)["entry"][0])
+def packed_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bytes:
+    octets: bytes = searcher.doc(address)["entry"][0]
+    return octets
 
 
 def _place(address: tantivy.DocAddress) -> tuple[int, int]:

@@ -102,7 +102,8 @@ class AskParts(msgspec.Struct, frozen=True, tag="parts"):
 class AskWordsLike(msgspec.Struct, frozen=True, tag="words like"):
     """`Shard.words_like`."""
 
-    word: str
+    words: tuple[str, ...]
+    slips: int
 
 
 Question: TypeAlias = AskCounts | AskCandidates | AskEntries | AskSpelt | AskFacets | AskParts | AskWordsLike
@@ -141,7 +142,7 @@ _pages = msgspec.msgpack.Decoder(Pages).decode
 _numbers = msgspec.msgpack.Decoder(list[int]).decode
 _facets = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 _parts = msgspec.msgpack.Decoder(dict[int, list[float]]).decode
-_word_counts = msgspec.msgpack.Decoder(dict[str, int]).decode
+_words_like = msgspec.msgpack.Decoder(dict[str, dict[str, int]]).decode
 
 
 # ---- the answering end ----------------------------------------------------------------------------------------------
@@ -182,8 +183,8 @@ class Answering:
                 return _encode(self._shard.facets(plan))
             case AskParts(plan, keys):
                 return _encode({key: list(each) for key, each in self._shard.parts(plan, keys).items()})
-            case AskWordsLike(word):
-                return _encode(dict(self._shard.words_like(word)))
+            case AskWordsLike(words, slips):
+                return _encode(self._shard.words_like(words, slips))
             case unknown:
                 assert_never(unknown)
 
@@ -219,17 +220,17 @@ class Answering:
             reader.reckon_with(wanted)
 
     def _entries(self, keys: Sequence[int]) -> bytes:
-        found = self._shard.entries(keys)
+        found = self._shard.packed(keys)
         sent: list[Entry] = []
         octets: list[bytes] = []
         room = MAX_ANSWER_BYTES
         for key in keys:
             if key not in found:
                 continue
-            each = _fitting(found[key])
+            each = _fitting(*found[key])
             if octets and len(each) > room:
                 break
-            sent.append(found[key])
+            sent.append(found[key][0])
             octets.append(each)
             room -= len(each)
         done = {entry.key for entry in sent}
@@ -238,9 +239,8 @@ class Answering:
         return _encode(Pages(octets, told, [key for key in keys if key in found and key not in done]))
 
 
-def _fitting(entry: Entry) -> bytes:
-    """A page packed so that it fits into an answer."""
-    octets = packed(entry)
+def _fitting(entry: Entry, octets: bytes) -> bytes:
+    """A page packed so that it fits into an answer: as the index has it, or with its text cut."""
     if len(octets) > MAX_ANSWER_BYTES:
         octets = packed(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))
     return octets
@@ -335,7 +335,7 @@ class CarriedShard(Shard):
             "spelt": (_ask_spelt, _reading(_numbers)),
             "facets": (AskFacets, _reading(_facets)),
             "parts": (_ask_parts, _reading(_parts)),
-            "words_like": (AskWordsLike, _reading(_word_counts)),
+            "words_like": (_ask_words_like, _reading(_words_like)),
         }
         """By method: how its question is put, and how its answer is read."""
 
@@ -404,8 +404,8 @@ class CarriedShard(Shard):
     def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         return cast("Mapping[int, Sequence[float]]", self._ask("parts", plan, keys))
 
-    def words_like(self, word: str) -> Mapping[str, int]:
-        return cast("Mapping[str, int]", self._ask("words_like", word))
+    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
+        return cast("Mapping[str, Mapping[str, int]]", self._ask("words_like", words, slips))
 
 
 def _ask_counts(demand: Demand) -> AskCounts:
@@ -422,6 +422,10 @@ def _ask_spelt(keys: Sequence[int], texts: Sequence[ExactText]) -> AskSpelt:
 
 def _ask_parts(plan: Plan, keys: Sequence[int]) -> AskParts:
     return AskParts(plan, tuple(keys))
+
+
+def _ask_words_like(words: Sequence[str], slips: int) -> AskWordsLike:
+    return AskWordsLike(tuple(words), slips)
 
 
 def _reading(decode: Callable[[bytes], Value]) -> Callable[..., Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from teia.search.gateway import Turn
+from teia.search.gateway import Turn, Underway
 from teia.search.plan import Plan
 from teia.search.shards import FACETS, FacetCounts
 
@@ -13,9 +13,14 @@ BY_VALUE = frozenset({"year"})
 """Facets whose values come in their own order, the latest first, and not by how many pages have them."""
 
 
-def facets_of(turn: Turn, plan: Plan) -> FacetCounts:
+def begin_facets(turn: Turn, plan: Plan) -> Underway[FacetCounts]:
+    """Have all shards count, and wait for nobody yet."""
+    return turn.begin(lambda shard: shard.facets(plan))
+
+
+def facets_of(counting: Underway[FacetCounts]) -> FacetCounts:
     """The most frequent values of each facet over all shards; a rare value may lack the pages of some."""
-    answers = list(turn.ask(lambda shard: shard.facets(plan)).values())
+    answers = list(counting.answers().values())
     return {name: _top(name, [answer.get(name, {}) for answer in answers]) for name in FACETS}
 
 

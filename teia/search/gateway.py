@@ -3,6 +3,9 @@
 A shard that fails or is late is left out for the rest of the query, and the answer says so. A search that runs in
 tantivy cannot be stopped, so it goes on in its thread; there are only so many threads, and what waits for one when the
 time is over is not begun. Where there is only one shard it is waited for: without it there is no answer at all.
+
+Questions that do not hang on each other are begun together, and their answers taken one after the other: over a network
+what costs most is to wait, and each round of questions waits for the slowest shard.
 """
 
 from __future__ import annotations
@@ -66,6 +69,17 @@ class Remote(Protocol):
         """The same, but each method sends its question and returns a `Pending`."""
 
 
+class Underway(Generic[Answer]):
+    """Questions that were begun; whoever needs the answers waits for them."""
+
+    def __init__(self, take: Callable[[], dict[int, Answer]]) -> None:
+        self._take = take
+
+    def answers(self) -> dict[int, Answer]:
+        """The answers by the number of the shard, of those that still answer; to be taken once."""
+        return self._take()
+
+
 class Turn:
     """One query: who still answers, and until when."""
 
@@ -116,14 +130,24 @@ class Turn:
 
     def ask_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Ask each its own question."""
+        return self.begin_each(calls).answers()
+
+    def begin(self, call: Callable[[Shard], Answer]) -> Underway[Answer]:
+        """As `ask`, but wait for nobody yet. Where there is only one shard, it is asked when the answer is taken."""
+        return self.begin_each(dict.fromkeys(self._live, call))
+
+    def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> Underway[Answer]:
+        """As `ask_each`, but wait for nobody yet."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
         if len(self._shards) == 1:
-            return self._asked_here(wanted)
+            return Underway(partial(self._asked_here, wanted))
         asked = {number: self._begun(call, self._live[number]) for number, call in wanted.items()}
-        wait([pending.future for pending in asked.values()], timeout=self.left_s)
+        return Underway(partial(self._waited_for, asked))
+
+    def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
+        wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
         has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
-        finished = {number: partial(_finished, asked[number]) for number in has_answered}
-        return self._asked_here(finished)
+        return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
 
     def _begun(self, call: Callable[[Shard], Answer], shard: Shard) -> Pending[Answer]:
         """Begin to ask: of a shard somewhere else, by sending the question; of one here, in a thread."""
@@ -135,6 +159,8 @@ class Turn:
         """Ask in this very thread."""
         answers: dict[int, Answer] = {}
         for number, call in calls.items():
+            if number not in self._live:
+                continue
             try:
                 answers[number] = call(self._live[number])
             except Exception as error:  # noqa: BLE001  # whatever it is, it is this shard's failure
@@ -142,6 +168,9 @@ class Turn:
         return answers
 
     def _has_answered(self, number: int, future: Future[Any]) -> bool:
+        if number not in self._live:  # it failed at another question that was begun together with this one
+            future.cancel()
+            return False
         if not future.done():
             future.cancel()
             self._leave_out(number, "did not answer in time")

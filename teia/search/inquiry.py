@@ -18,7 +18,7 @@ from teia.index.entry import Entry
 from teia.search import expansion
 from teia.search import query as tree
 from teia.search.expansion import Feedback, Related
-from teia.search.gateway import Gateway
+from teia.search.gateway import Gateway, Underway
 from teia.search.grouping import leaders_of
 from teia.search.languages import Shares, likely_languages, telling_words
 from teia.search.messages import Message, Told
@@ -181,13 +181,17 @@ class Inquiry:
 
     def entries(self, rows: Rows) -> dict[int, Entry]:
         """The pages behind rows, by key, in the order of the rows; those that are gone meanwhile are left out."""
-        answers = self.turn.ask_each({number: partial(_entries, some) for number, some in _by_shard(rows).items()})
-        found = {key: entry for answer in answers.values() for key, entry in answer.items()}
-        return {key: found[key] for key in rows["key"].tolist() if key in found}
+        return _in_order(rows, self.begin_entries(rows))
 
-    def hits(self, rows: Rows, alike: Sequence[int], first_rank: int) -> list[Hit]:
-        """Rows as they are shown."""
-        entries = self.entries(rows)
+    def begin_entries(self, rows: Rows) -> Underway[Mapping[int, Entry]]:
+        """Ask for the pages behind rows, and wait for nobody yet."""
+        return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(rows).items()})
+
+    def hits(
+        self, rows: Rows, alike: Sequence[int], first_rank: int, pages: Underway[Mapping[int, Entry]] | None = None
+    ) -> list[Hit]:
+        """Rows as they are shown; `pages` are those behind them, where they were asked for already."""
+        entries = _in_order(rows, pages or self.begin_entries(rows))
         facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
         highlighter = self.highlighter()
         shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
@@ -221,6 +225,11 @@ def _by_shard(rows: Rows) -> dict[int, list[int]]:
     for shard, key in zip(rows["shard"].tolist(), rows["key"].tolist(), strict=True):
         keys[shard].append(key)
     return keys
+
+
+def _in_order(rows: Rows, pages: Underway[Mapping[int, Entry]]) -> dict[int, Entry]:
+    found = {key: entry for answer in pages.answers().values() for key, entry in answer.items()}
+    return {key: found[key] for key in rows["key"].tolist() if key in found}
 
 
 def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], shard: Shard) -> Sequence[int]:

@@ -26,19 +26,20 @@ from teia.index.entry import Entry
 from teia.search.describe import describe
 from teia.search.expansion import is_worth_offering
 from teia.search.explaining import explained
-from teia.search.facets import facets_of
+from teia.search.facets import begin_facets, facets_of
 from teia.search.gateway import Gateway, Shards, Turn
 from teia.search.inquiry import DEADLINE_S, Found, Inquiry, Means
 from teia.search.messages import Message, Told
 from teia.search.parser import parse
-from teia.search.plan import AnyOf, Plan
+from teia.search.plan import AnyOf
 from teia.search.query import RESULT_WINDOW, Query
 from teia.search.ranking import Ranking
 from teia.search.results import Expansion, Hit, PageFacts, Results
+from teia.search.rows import Rows
 from teia.search.semantic import Model
 from teia.search.similar import Subject
 from teia.search.statistics import Statistics
-from teia.search.suggesting import FEW_RESULTS, Suggestions, suggestions
+from teia.search.suggesting import FEW_RESULTS, Spellings, Suggestions
 from teia.urls import from_user, key_of
 
 MAX_AT_ONCE = 100
@@ -91,28 +92,19 @@ class Searcher:
         plan = inquiry.plan()
         first, last = _range(n, offset, inquiry.messages)
         found = inquiry.found(plan, last)
-        hits = self._hits(inquiry, plan, found, range(first, last), options)
-        offered = suggestions(inquiry.turn, inquiry.query, inquiry.counts, found.total)
-        facets = facets_of(inquiry.turn, plan) if options.facets else {}
+        rows, alike = _shown(found, range(first, last), options)
+        pages = inquiry.begin_entries(rows)
+        spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts, found.total)
+        facets = begin_facets(inquiry.turn, plan) if options.facets else None
+        hits = inquiry.hits(rows, alike, first + 1, pages)
+        if options.explain:
+            reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
+            hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+        offered = spellings.offered()
+        counted = {} if facets is None else facets_of(facets)
         results = _answer(text, inquiry, found, hits, offered)
         took_ms = 1000 * (self._means.clock.ticks_s() - began)
-        return replace(results, offset=first, facets=facets, took_ms=took_ms)
-
-    @staticmethod
-    def _hits(inquiry: Inquiry, plan: Plan, found: Found, wanted: range, options: Options) -> list[Hit]:
-        places: Sequence[int] = found.places
-        if options.alike_to is not None:
-            key = _key(options.alike_to)
-            leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
-            places = [] if leader is None else [leader, *found.alike(leader)]
-        shown = places[wanted.start : wanted.stop]
-        rows = found.rows[np.array(shown, np.intp)]
-        alike = [0 if options.alike_to else len(found.alike(place)) for place in shown]
-        hits = inquiry.hits(rows, alike, wanted.start + 1)
-        if not options.explain:
-            return hits
-        reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
-        return [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+        return replace(results, offset=first, facets=counted, took_ms=took_ms)
 
     def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
         """Those of some pages that a search finds, not grouped, at most the window of results.
@@ -178,6 +170,18 @@ def _entry(turn: Turn, key: int) -> Entry | None:
 def _expands(query: Query, options: Options) -> bool:
     wanted = query.expand if options.expand is None else options.expand
     return bool(wanted) and query.is_plain
+
+
+def _shown(found: Found, wanted: range, options: Options) -> tuple[Rows, list[int]]:
+    """The rows that are shown, and for how many others each of them stands."""
+    places: Sequence[int] = found.places
+    if options.alike_to is not None:
+        key = _key(options.alike_to)
+        leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
+        places = [] if leader is None else [leader, *found.alike(leader)]
+    shown = places[wanted.start : wanted.stop]
+    alike = [0 if options.alike_to else len(found.alike(place)) for place in shown]
+    return found.rows[np.array(shown, np.intp)], alike
 
 
 def _range(n: int, offset: int, messages: list[Message]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import Entry, decoded
+from teia.index.entry import Entry, decoded, unpacked
 from teia.index.reader import IndexReader, Places
 from teia.index.union import UnionReader
 from teia.search.analysis import folded_of
@@ -23,7 +23,7 @@ from teia.search.compile import NO_SCORE, Compiler, every_page
 from teia.search.plan import Plan, leaves, matching
 from teia.search.query import ExactText
 from teia.search.ranking import Candidates, candidates_of
-from teia.search.spelling import MAX_LOOKED_AT, words_like
+from teia.search.spelling import MAX_LOOKED_AT, words_farther, words_near
 from teia.search.statistics import EVERY_PAGE, MAX_COMPLETIONS, Counts, Demand
 from teia.search.words import composed, exactly
 
@@ -72,8 +72,8 @@ class Shard(Protocol):
     def parts(self, plan: Plan, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """What each leaf of a plan adds to the text score of each page, in the order of `plan.leaves`."""
 
-    def words_like(self, word: str) -> Mapping[str, int]:
-        """Words that are spelt alike, without accents, and how many pages have each."""
+    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
+        """By word: those that are one slip away or two, and how many pages have each; all of them folded."""
 
 
 class LocalShard:
@@ -151,6 +151,12 @@ class LocalShard:
         searcher = self._reader.last_searcher()
         return self._reader.entries(searcher, keys, self._places(searcher, keys))
 
+    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[Entry, bytes]]:
+        """The same as `entries`, each with its octets as the index has them."""
+        searcher = self._reader.last_searcher()
+        found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
+        return {entry.key: (entry, octets) for entry, octets in found}
+
     def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
         wanted = [Spelling(each.text) for each in texts if not each.excluded]
         unwanted = [Spelling(each.text) for each in texts if each.excluded]
@@ -183,13 +189,13 @@ class LocalShard:
         hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
         return float(hits[0][0]) if hits else 0.0
 
-    def words_like(self, word: str) -> Mapping[str, int]:
+    def words_like(self, words: Sequence[str], slips: int) -> Mapping[str, Mapping[str, int]]:
         searcher = self._reader.last_searcher()
-        return words_like(
-            folded_of(word),
-            partial(searcher.doc_freq, "exact"),
-            lambda prefix: searcher.terms_with_prefix("exact", prefix, limit=MAX_LOOKED_AT),
-        )
+        count = partial(searcher.doc_freq, "exact")
+        beginning = partial(searcher.terms_with_prefix, "exact", limit=MAX_LOOKED_AT)
+        return {
+            word: words_near(word, count, beginning) if slips == 1 else words_farther(word, beginning) for word in words
+        }
 
 
 class Spelling:

@@ -5,6 +5,9 @@ distance 1 can be made from a word and looked up, a few hundred of them; fewer w
 for behind that no slip can mend it. Those at distance 2 are looked for among the words that begin alike, for hardly
 anybody gets the beginning of a word wrong. All words with the same two letters are too many to look at, so they have
 three in common, or two and a slip at the third.
+
+Distance 2 takes longest, and is for words that nobody writes so, nor nearly so. What is nobody's is known only when all
+shards were asked, so the two are two questions.
 """
 
 from __future__ import annotations
@@ -40,16 +43,29 @@ class Suggestion:
     query: str
 
 
-def words_like(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
-    """Words at distance 1, or else 2, that pages have: how many have each, the most frequent first."""
-    if not MIN_CHARS <= len(word) <= MAX_CHARS or not word.isalpha():
+def words_near(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
+    """Words at distance 1 that pages have: how many have each, the most frequent first; then the word itself."""
+    if not may_be_a_slip(word):
         return {}
     known = next((size for size in range(len(word), SAME_BEGINNING, -1) if beginning(word[:size])), SAME_BEGINNING)
-    near = {other: pages for other in edits(word, known) if (pages := count(other))}
-    if not near and len(word) >= FAR_MIN_CHARS and not count(word):
-        near = dict(_farther(word, (each for start in _beginnings(word) for each in beginning(start))))
-    best = sorted(near.items(), key=lambda each: (-each[1], each[0]))[:MAX_ALIKE]
-    return dict(best)
+    near = _most_frequent((other, pages) for other in edits(word, known) if (pages := count(other)))
+    return near | ({word: pages} if (pages := count(word)) else {})
+
+
+def words_farther(word: str, beginning: Beginning) -> dict[str, int]:
+    """Words at distance 2; for a word of which `words_near` finds nothing on any shard."""
+    if not may_be_a_slip(word, FAR_MIN_CHARS):
+        return {}
+    return _most_frequent(_farther(word, (each for start in _beginnings(word) for each in beginning(start))))
+
+
+def may_be_a_slip(word: str, least_chars: int = MIN_CHARS) -> bool:
+    """Whether other spellings are looked for at all."""
+    return least_chars <= len(word) <= MAX_CHARS and word.isalpha()
+
+
+def _most_frequent(words: Iterable[tuple[str, int]]) -> dict[str, int]:
+    return dict(sorted(words, key=lambda each: (-each[1], each[0]))[:MAX_ALIKE])
 
 
 def _beginnings(word: str) -> list[str]:

@@ -6,21 +6,23 @@ Words of the index have no accents; to be shown, a word is written as the pages 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from teia.index.entry import Entry
-from teia.search.gateway import Turn
+from teia.search.analysis import folded_of
+from teia.search.gateway import Turn, Underway
 from teia.search.plan import Group, Plan, Term
 from teia.search.planning import counted
 from teia.search.query import Query, wanted_words
 from teia.search.questions import only_asks
+from teia.search.ranking import Candidates
 from teia.search.render import render
 from teia.search.rewrite import replaced
 from teia.search.shards import Shard
 from teia.search.snippets import forms_in
-from teia.search.spelling import Suggestion
+from teia.search.spelling import FAR_MIN_CHARS, Suggestion, may_be_a_slip
 from teia.search.statistics import Counts
 
 FEW_RESULTS = 5
@@ -31,6 +33,9 @@ MAX_WORDS = 3
 MAX_SUGGESTIONS = 3
 MUCH_MORE = 10
 """Another spelling is offered for a word that exists only if so many times as many pages have it."""
+
+Alike = Mapping[str, Mapping[str, int]]
+"""What `Shard.words_like` answers."""
 
 EXAMPLES = 3
 EXAMPLE_CHARS = 20_000
@@ -44,36 +49,84 @@ class Suggestions:
     spellings: tuple[Suggestion, ...] = ()
 
 
-def suggestions(turn: Turn, query: Query, counts: Counts, total: int) -> Suggestions:
-    """Look for other spellings of words that no page has or, where few results were found, few pages have."""
-    words = {word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)}
-    missing = tuple(word for word, pages in words.items() if not pages)
-    few = FEW_PAGES if total < FEW_RESULTS else 1
-    doubtful = [word for word, pages in words.items() if pages < few][:MAX_WORDS]
-    found = [each for word in doubtful for each in _spellings(turn, query, word, words[word])]
-    return Suggestions(missing, tuple(found[:MAX_SUGGESTIONS]))
+class Spellings:
+    """Other spellings of words that no page has or, where few results were found, few pages have.
+
+    Shards begin to look for them when this is made.
+    """
+
+    def __init__(self, turn: Turn, query: Query, counts: Counts, total: int) -> None:
+        self._turn = turn
+        self._query = query
+        self._pages = {
+            word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)
+        }
+        few = FEW_PAGES if total < FEW_RESULTS else 1
+        doubtful = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
+        self._folded = {word: folded for word in doubtful if may_be_a_slip(folded := folded_of(word))}
+        self._looking = self._begun(list(self._folded.values()), 1)
+
+    def offered(self) -> Suggestions:
+        """What they found."""
+        missing = tuple(word for word, pages in self._pages.items() if not pages)
+        best = self._best()
+        written = as_written(self._turn, sorted({other for other, _ in best.values()})) if best else {}
+        found = [
+            Suggestion(word, written[other], count, render(replaced(self._query, word, written[other])))
+            for word, (other, count) in best.items()
+        ]
+        return Suggestions(missing, tuple(found[:MAX_SUGGESTIONS]))
+
+    def _best(self) -> dict[str, tuple[str, int]]:
+        """By word: the most frequent of those that are spelt alike, where it is much more frequent."""
+        alike = _added(self._looking)
+        strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
+        alike |= _added(self._begun(strange, 2))
+        best: dict[str, tuple[str, int]] = {}
+        for word, folded in self._folded.items():
+            others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
+            first = min(others, key=lambda each: (-each[1], each[0]), default=(folded, 0))
+            if first[1] > MUCH_MORE * self._pages[word]:
+                best[word] = first
+        return best
+
+    def _begun(self, words: Sequence[str], slips: int) -> Underway[Alike] | None:
+        return self._turn.begin(lambda shard: shard.words_like(words, slips)) if words else None
 
 
-def _spellings(turn: Turn, query: Query, word: str, pages: int) -> Iterator[Suggestion]:
-    alike: Counter[str] = Counter()
-    for answer in turn.ask(lambda shard: shard.words_like(word)).values():
-        alike.update(answer)
-    best = [(other, count) for other, count in alike.most_common(1) if count > MUCH_MORE * pages]
-    for other, count in best:
-        written = as_written(turn, other)
-        yield Suggestion(word, written, count, render(replaced(query, word, written)))
+def _added(looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
+    """The sums over all shards; a word of which nothing was found is not among them."""
+    alike: dict[str, Counter[str]] = {}
+    for answer in [] if looking is None else looking.answers().values():
+        for word, others in answer.items():
+            if others:
+                alike.setdefault(word, Counter()).update(others)
+    return alike
 
 
-def as_written(turn: Turn, folded: str) -> str:
-    """A word with the accents that pages give it, or without where none has it."""
-    plan = Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),)))
-    found = turn.ask(lambda shard: shard.candidates(plan, EXAMPLES))
-    keys = {number: candidates.rows["key"].tolist() for number, candidates in found.items() if len(candidates.rows)}
+def as_written(turn: Turn, words: Sequence[str]) -> dict[str, str]:
+    """By folded word: the same with the accents that pages give it, or without where none has it."""
+    finding = {word: turn.begin(partial(_examples, word)) for word in words}
+    reading = {word: turn.begin_each(_reading(found.answers())) for word, found in finding.items()}
+    return {word: _form(word, found.answers().values()) for word, found in reading.items()}
+
+
+def _form(folded: str, answers: Iterable[Mapping[int, Entry]]) -> str:
+    """How most of these pages write a word."""
     forms: Counter[str] = Counter()
-    for entries in turn.ask_each({number: partial(_entries, some) for number, some in keys.items()}).values():
+    for entries in answers:
         for entry in entries.values():
             forms.update(forms_in(f"{entry.title}\n{entry.text[:EXAMPLE_CHARS]}", folded))
     return min(forms, key=lambda form: (-forms[form], form)) if forms else folded
+
+
+def _examples(folded: str, shard: Shard) -> Candidates:
+    """Pages that have a word."""
+    return shard.candidates(Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),))), EXAMPLES)
+
+
+def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, Entry]]]:
+    return {number: partial(_entries, best.rows["key"].tolist()) for number, best in found.items() if len(best.rows)}
 
 
 def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:

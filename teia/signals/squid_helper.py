@@ -8,7 +8,8 @@ A rewriter gets a line for each request, `[channel] URL client/name user method 
 The answer is always "leave it as it is" and goes out before anything else is done; nothing else is done here but to
 pass the line on to a second process, by a pipe that is never waited for. That one puts URLs together into datagrams
 for teia's socket. While nobody listens, or teia is slow, the oldest announcements are dropped and counted. So neither a
-user's request nor its answer depends on teia in any way. A log daemon answers nothing: nobody waits for it at all.
+user's request nor its answer depends on teia in any way. A log daemon answers nothing: nobody waits for it at all. It
+passes lines on in the same way, because Squid ends when its log daemon does: what could fail is in the second process.
 
 What leaves the second process is the URL and some counts: no client, no user, no time. A URL with a query or with
 credentials is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query
@@ -28,6 +29,7 @@ import re
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from collections import Counter, deque
@@ -59,6 +61,8 @@ WHOLE_BYTES = 4_096
 
 DROPPED = b"\0"
 """Begins a line by which the first process says how many lines it could not pass on."""
+
+_DROPPED = re.compile(rb"\0[0-9]{1,18}")
 
 NICENESS = 10
 
@@ -165,8 +169,7 @@ class Announcer:
         self._send_at = now + (SEND_EVERY_S if is_full else UNHEARD_S)
         if not is_full and error.errno is not None and error.errno not in self._told:
             self._told.add(error.errno)
-            sys.stderr.write(f"teia-announce: {self._path}: {error.strerror}; no page is announced meanwhile\n")
-            sys.stderr.flush()
+            _complain(f"{self._path}: {error.strerror}; no page is announced meanwhile")
 
 
 class Announcing:
@@ -211,17 +214,21 @@ class Announcing:
         if time.monotonic() < self._not_before:
             return False
         self._not_before = time.monotonic() + UNHEARD_S
+        ours = -1
         try:
             ours, self._pipe = os.pipe()
+            os.set_blocking(self._pipe, False)
             is_second = os.fork() == 0
-        except OSError as error:
-            sys.stderr.write(f"teia-announce: {error.strerror}; no page is announced meanwhile\n")
+        except OSError as error:  # no process, no pipe: to write into one that nobody reads would be to wait for ever
+            self.close()
+            if ours >= 0:
+                os.close(ours)
+            _complain(f"{error.strerror}; no page is announced meanwhile")
             return False
         if is_second:
             os.close(self._pipe)
             _second(Announcer(self._path, queries=self._queries), ours)
         os.close(ours)
-        os.set_blocking(self._pipe, False)
         with suppress(OSError):
             fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return True
@@ -241,13 +248,12 @@ def _second(announcer: Announcer, pipe: int) -> NoReturn:
             os.nice(NICENESS)
         announce(announcer, pipe, gather_s=GATHER_S)
     except BaseException as error:  # noqa: BLE001  # nothing may go on as if it were the first one
-        sys.stderr.write(f"teia-announce: {error!r}\n")
-        sys.stderr.flush()
+        _complain(repr(error))
     os._exit(0)
 
 
-def announce(announcer: Announcer, into: int, *, is_log: bool = False, gather_s: float = 0.0) -> None:
-    """Announce the lines of a pipe until it is closed; of a log daemon's those that are a line of the log."""
+def announce(announcer: Announcer, into: int, *, gather_s: float = 0.0) -> None:
+    """Announce the lines of a pipe until it is closed."""
     lines = Lines()
     while True:
         ready, _, _ = select.select([into], [], [], announcer.wait_s(time.monotonic()))
@@ -260,12 +266,10 @@ def announce(announcer: Announcer, into: int, *, is_log: bool = False, gather_s:
                 return
             now = time.monotonic()
             for line in lines.take(data):
-                if line[:1] == DROPPED:
+                if _DROPPED.fullmatch(line):
                     announcer.lost(int(line[1:]))
-                elif not is_log:
+                else:
                     announcer.note(line, now)
-                elif line[:1] == b"L":
-                    announcer.note(line[1:], now)
         announcer.send(time.monotonic())
 
 
@@ -279,9 +283,32 @@ def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
             announcing.tell(whole)
 
 
+def pass_on(announcing: Announcing, into: int = 0) -> None:
+    """Pass on the lines of a log until Squid closes the pipe; its other lines are orders to who writes a file."""
+    lines = Lines()
+    while data := os.read(into, READ_BYTES):
+        logged = [line[1:] for line in lines.take(data) if line[:1] == b"L"]
+        if logged:
+            announcing.tell(logged)
+
+
 def _write(out: int, data: bytes) -> None:
     while data:
         data = data[os.write(out, data) :]
+
+
+def _complain(what: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"teia-announce: {what}\n")
+        sys.stderr.flush()
+
+
+def _check(path: str, *, is_log: bool) -> None:
+    """Say so where a socket's path is that of something else: of a log file, if Squid has other `daemon:` logs."""
+    with suppress(OSError):
+        if not stat.S_ISSOCK(os.stat(path).st_mode):  # noqa: PTH116  # the helper starts sooner without pathlib
+            hint = "; write other logs with `access_log stdio:`, all `daemon:` ones come here" if is_log else ""
+            _complain(f"{path} is no socket, nothing is written to it{hint}")
 
 
 def main(words: list[str], name: str = "") -> int:
@@ -292,17 +319,16 @@ def main(words: list[str], name: str = "") -> int:
         sys.stderr.write("usage: teia-announce [--queries] [--log] SOCKET\n")
         return 2
     queries, is_log = "--queries" in flags, "--log" in flags or name.endswith("-log")
+    _check(paths[0], is_log=is_log)
     with suppress(BrokenPipeError, KeyboardInterrupt):
-        if is_log:
-            announcer = Announcer(paths[0], queries=queries)
-            announce(announcer, 0, is_log=True)
-            announcer.close()
-            return 0
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the second process
         gc.disable()
         announcing = Announcing(paths[0], queries=queries)
         announcing.start()
-        serve(announcing)
+        if is_log:
+            pass_on(announcing)
+        else:
+            serve(announcing)
         announcing.close()
     return 0
 

@@ -6,8 +6,8 @@
 A notice and how far its subscription has been looked at are one transaction: after a death nothing was forgotten, and
 nothing is told again that was. A notice leaves for its webhook after that, and is taken off when an answer said that it
 arrived; whoever dies in between tells it once more, under the same id. The messages of one subscription go one after
-the other. While its receiver fails, each try is twice as far from the last; after TRIES of one message, or PATIENCE_S,
-that one is given up, which is kept and shown.
+the other. While its receiver fails, each try is twice as far from the last; after TRIES one message is given up, and
+after PATIENCE_S each that waits, which is kept and shown.
 
 Everything is bounded. Of a subscription so many notices wait, and the oldest make room; so many are kept for the feed.
 """
@@ -263,9 +263,21 @@ class Subscriptions:
             again_s = now_s + max(wait_s(failures), least_s)
             self.db.execute(sql, (failures, again_s, outcome[:200], of.id))
             self.db.execute("UPDATE notices SET tries = tries + 1 WHERE number = ?", (notice.number,))
-            if is_final or notice.tries + 1 >= TRIES or now_s > notice.time_s + PATIENCE_S:
+            if is_final or notice.tries + 1 >= TRIES:
                 self._settle(notice, GIVEN_UP)
                 self.db.execute("UPDATE subscriptions SET given_up = given_up + 1 WHERE id = ?", (of.id,))
+            self._give_up_old(of.webhook, now_s - PATIENCE_S)
+
+    def _give_up_old(self, webhook: str, before_s: float) -> None:
+        """Give up whatever has waited too long for a receiver, also what it was never asked to take."""
+        old = "FROM notices AS n WHERE n.subscription = s.id AND n.is_waiting AND n.time_s < ?2"
+        count = f"UPDATE subscriptions AS s SET given_up = given_up + (SELECT count(*) {old}) WHERE s.webhook = ?1"  # noqa: S608
+        self.db.execute(count, (webhook, before_s))
+        sql = """
+            UPDATE notices SET is_waiting = 0, state = ?3 WHERE is_waiting AND time_s < ?2
+            AND subscription IN (SELECT id FROM subscriptions WHERE webhook = ?1)
+        """
+        self.db.execute(sql, (webhook, before_s, GIVEN_UP))
 
     def _settle(self, notice: Notice, state: str) -> None:
         self.db.execute("UPDATE notices SET is_waiting = 0, state = ? WHERE number = ?", (state, notice.number))

@@ -7,7 +7,7 @@ it posts what is new, signed with a secret that we gave it.
     wanted    to be asked for, or asked again at `again_s`
     asked     the hub was asked, and may ask back for ANSWER_S
     active    it asked back; asked for again before the lease ends
-    refused   it said no, or too many tries failed; asked again after a week
+    refused   it said no, or too many tries failed; asked once more after a week, then forgotten
 
 Anybody can send anything to a callback. So only what was asked for is confirmed, once it was asked and not later; a
 push without the right signature is a forgery, which is ignored and counted. A push says that the feed changed and,
@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 
 from teia.errors import ConfigError
 from teia.signals.announce import transaction
-from teia.urls import canonicalize
+from teia.urls import canonicalize, host_of
 
 WEBSUB = "websub"
 """The kind of signal."""
@@ -33,7 +33,9 @@ WEBSUB = "websub"
 SUBSCRIBE, UNSUBSCRIBE, DENIED = "subscribe", "unsubscribe", "denied"
 WANTED, ASKED, ACTIVE, REFUSED = "wanted", "asked", "active", "refused"
 
-MOST = 10_000
+MOST, MOST_OF_A_HOST = 10_000, 1_000
+"""Feeds that have a hub, in all and of one host."""
+
 LEASE_S = 10 * 86_400
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 300.0, 30 * 86_400.0
 """What we ask for, and what of a hub's own wish is heeded."""
@@ -88,6 +90,11 @@ class Topic:
     def __repr__(self) -> str:
         return f"Topic({self.feed})"  # secrets stay out of logs
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was asked for as often as it may be; of one that was refused, once more after a week."""
+        return self.tries > TRIES or (self.tries == TRIES and self.state != REFUSED)
+
 
 def base_of(text: str) -> str:
     """The public address of the web interface, as `signals.websub` has it; empty where there is none."""
@@ -125,6 +132,7 @@ class Hubs:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
+        db.create_function("host_of", 1, host_of, deterministic=True)
 
     def close(self) -> None:
         self.db.close()
@@ -136,7 +144,7 @@ class Hubs:
             same = known is not None and (known.topic, known.hub, known.mode) == (topic, hub, SUBSCRIBE)
             if known is not None and same and known.callback.startswith(f"{base}/"):
                 return
-            if known is None and self.number >= MOST:
+            if known is None and (self.number >= MOST or self._number_of(feed) >= MOST_OF_A_HOST):
                 return
             key = token_urlsafe(24)
             row = (feed, topic, hub, SUBSCRIBE, WANTED, key, f"{base}/{key}", token_hex(24), NEVER_S, 0.0, now_s, 0, "")
@@ -145,6 +153,8 @@ class Hubs:
 
     def unwant_all(self, now_s: float) -> None:
         """Nobody wants to be told any more: hubs that tell us are asked to stop, the others are forgotten."""
+        if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
+            return
         with transaction(self.db):
             self.db.execute("DELETE FROM hubs WHERE mode = ? AND state IN (?, ?)", (SUBSCRIBE, WANTED, REFUSED))
             sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE mode = ?"
@@ -153,6 +163,12 @@ class Hubs:
     @property
     def number(self) -> int:
         return int(self.db.execute("SELECT count(*) FROM hubs").fetchone()[0])
+
+    def _number_of(self, feed: str) -> int:
+        """How many there are of the same host."""
+        at = feed[: feed.index("/", 8)]
+        sql = "SELECT count(*) FROM hubs WHERE feed >= ? AND feed < ?"
+        return int(self.db.execute(sql, (f"{at}/", f"{at}0")).fetchone()[0])  # "0" comes after "/"
 
     def all(self) -> list[Topic]:
         rows = self.db.execute(f"SELECT {_COLUMNS} FROM hubs ORDER BY feed")  # noqa: S608  # our own names
@@ -169,21 +185,27 @@ class Hubs:
     # -- asking --------------------------------------------------------------------------------------------
 
     def due(self, now_s: float, limit: int) -> list[Topic]:
-        sql = f"SELECT {_COLUMNS} FROM hubs WHERE again_s <= ? ORDER BY again_s LIMIT ?"  # noqa: S608  # our own
-        return [Topic(*row) for row in self.db.execute(sql, (now_s, limit))]
+        """What is due first of each host of hubs: one with many feeds keeps no other from being asked."""
+        sql = f"""
+            SELECT {_COLUMNS}, min(again_s) AS first_s FROM hubs WHERE again_s <= ?
+            GROUP BY host_of(hub) ORDER BY first_s LIMIT ?
+        """  # noqa: S608  # our own names; SQLite takes the other columns from the row that has the minimum
+        return [Topic(*row[:-1]) for row in self.db.execute(sql, (now_s, limit))]
 
     def ask(self, topic: Topic, now_s: float) -> None:
         """Note that a hub is about to be asked: it may ask back before it answers. Silence counts as a failure."""
-        state = ACTIVE if topic.state == ACTIVE and topic.mode == SUBSCRIBE else ASKED
-        self._try(topic, state, now_s + max(ANSWER_S, _wait_s(topic.tries)), "no answer", asked_s=now_s)
+        is_kept = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
+        state, again_s = topic.state if is_kept else ASKED, now_s + max(ANSWER_S, _wait_s(topic.tries))
+        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
+        self.db.execute(sql, (state, again_s, "no answer", now_s, topic.feed))
 
     def refused(self, topic: Topic, outcome: str, now_s: float) -> None:
         """A hub could not be asked, or said no."""
         known = self._one("feed", topic.feed)
-        if known is None or known.key != topic.key:
-            return
-        if known.mode == UNSUBSCRIBE and known.tries >= TRIES:
-            self._forget(known)  # it ends by itself, with its lease
+        if known is None or known.key != topic.key or known.asked_s == NEVER_S:
+            return  # it has asked back since: whatever it answers, it was understood
+        if known.tries > TRIES or (known.mode == UNSUBSCRIBE and known.tries >= TRIES):
+            self._forget(known)  # it ends by itself, with its lease; a feed that is read again begins anew
         elif known.tries >= TRIES:
             self._set(known, REFUSED, now_s + REFUSED_S, outcome)
         else:
@@ -208,17 +230,17 @@ class Hubs:
         """A hub says that it will not, or no longer, tell us."""
         if name != topic.topic:
             return False
-        self._set(topic, REFUSED, now_s + REFUSED_S, f"denied: {why}"[:200])
+        self._set(topic, REFUSED, now_s + REFUSED_S, f"denied: {why}")
+        sql = "UPDATE hubs SET asked_s = ?, until_s = 0, tries = ? WHERE feed = ?"
+        self.db.execute(sql, (NEVER_S, TRIES, topic.feed))
         return True
 
     def is_heard(self, topic: Topic, now_s: float) -> bool:
-        """Whether a push of a hub is expected: it asked back, and the lease is not over for long."""
-        return topic.state == ACTIVE and now_s <= topic.until_s + ANSWER_S
+        """Whether a push of a hub is expected: it asked back, and the lease is not over for long.
 
-    def _try(self, topic: Topic, state: str, again_s: float, outcome: str, *, asked_s: float) -> None:
-        sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = ? WHERE feed = ?"
-        tries = 1 if topic.state == REFUSED else topic.tries + 1
-        self.db.execute(sql, (state, again_s, outcome, asked_s, tries, topic.feed))
+        One that cannot be renewed holds until it ends.
+        """
+        return topic.mode == SUBSCRIBE and topic.until_s > 0 and now_s <= topic.until_s + ANSWER_S
 
     def _set(self, topic: Topic, state: str, again_s: float, outcome: str) -> None:
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ? WHERE feed = ?"

@@ -85,6 +85,9 @@ class Log(Protocol):
     def query(self, sql: str, max_rows: int = ...) -> Rows:
         """Answer one SELECT."""
 
+    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+
 
 def plain(value: Any) -> Any:
     """A value of an answer as JSON holds it: times in ISO 8601 and UTC, bytes as hex, no infinities."""

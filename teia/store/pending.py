@@ -40,6 +40,13 @@ class PendingLog:
             columns = tuple(each[0] for each in cursor.description)
         return Rows(columns, rows[:max_rows], len(rows) > max_rows)
 
+    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+        self._db.execute(f"DROP TABLE IF EXISTS {name}")
+        self._db.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+        self._db.execute(f"CREATE INDEX {name}_index ON {name} ({columns[0]})")
+        self._db.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)  # noqa: S608  # our own names
+
     def close(self) -> None:
         self._db.close()
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+from pyarrow import table as arrow_table
 
 from teia.errors import QueryError
 from teia.store.fetchlog import LogPart, Rows, log_files
@@ -79,6 +80,11 @@ class FetchLog:
         columns = [column.to_pylist() for column in table.columns]
         rows = list(zip(*columns, strict=True))[:max_rows]
         return Rows(tuple(table.column_names), rows, table.num_rows > max_rows)
+
+    def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+        by_column = zip(*rows, strict=True) if rows else ((),) * len(columns)
+        self._connection.register(name, arrow_table(dict(zip(columns, map(list, by_column), strict=True))))
 
     def _check(self, sql: str) -> None:
         if len(sql) > MAX_SQL_CHARS:

@@ -58,6 +58,11 @@ class Kept:
         self._turns = Semaphore(THREADS)
         self._threads: set[Thread] = set()
         self._is_closed = False
+        self._most = KEPT
+
+    def make_room(self, more: int) -> None:
+        """Keep so many answers more than usual, where there is one of a kind for each of many things."""
+        self._most = KEPT + more
 
     def close(self) -> None:
         """Find nothing more. What is being found is waited for a moment, and ends with the process at the latest."""
@@ -83,7 +88,7 @@ class Kept:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
-            while len(self._entries) > KEPT:
+            while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
             is_other = stamp != entry.stamp
             if entry.running is None and (is_other or self._clock.ticks_s() >= entry.again_at):

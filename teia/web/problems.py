@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
@@ -58,7 +59,8 @@ def install(app: FastAPI, renderer: Renderer) -> None:
             return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse(link("/login", to=request.url.path), 303)
-        page = renderer.response(request, await _asker(request), "problem.html", problem, problem.status)
+        asker = await _asker(request)
+        page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
         if problem.error == NOT_READY:
             page.headers["retry-after"] = page.headers["refresh"] = str(AGAIN_S)
         return page

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+_WHOLE = re.compile(r"\d{1,18}|\d{1,3}([.,\u00a0\u202f ]\d{3}){1,5}", re.ASCII)
+
+
+def whole_number(text: str) -> int | None:
+    """1000, 1,000 and 1.000, as somebody typed it; None for what is no whole number, as 1.5 is none."""
+    return int(re.sub(r"\D", "", text)) if _WHOLE.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True)

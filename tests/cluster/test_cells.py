@@ -15,7 +15,8 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
-from teia.cluster.crawling import HEARD_AT_ONCE, HEARD_WITHIN_S, LATE_S, NodeCommitter, NodeCrawl
+from teia.cluster.committing import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
+from teia.cluster.crawling import LATE_S, NodeCrawl
 from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.publishing import LogJournal
 from teia.config import Config
@@ -116,7 +117,7 @@ class Listener:
         cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
         committer.cells = KeptCells(cells)  # type: ignore[arg-type]
         committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
-        committer._clock = self.clock
+        committer._clock, committer._at_once = self.clock, HEARD_AT_ONCE
         committer._take = self._take  # type: ignore[method-assign]
 
     def _take(self, cell: Any, bulks: Any, done: object) -> None:
@@ -214,6 +215,27 @@ def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeyp
     group.visits = [SimpleNamespace(number=8, cells=1_200, queue=queue)]  # type: ignore[list-item]
     with pytest.raises(TooLarge):
         committer.commit(group)
+
+
+def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_on_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However few pages there are: else the cell could be committed by no node any more."""
+    monkeypatch.setattr(Committer, "commit", lambda _, group: group.done)
+    listener = Listener(cell_1=0)
+    committer, take = listener.committer, listener._take
+
+    def small(cell: Any, bulks: Any, done: object) -> None:
+        if len(bulks) > 30:
+            raise TooLarge("a commit is too large for NATS")
+        take(cell, bulks, done)
+
+    committer._take = small  # type: ignore[method-assign]
+    committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
+    listener.get(*((1, seq) for seq in range(HEARD_AT_ONCE)))
+    committer.commit(Group([]))
+    assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
+    assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
 
 
 def test_nothing_is_asked_for_while_a_commit_is_late() -> None:

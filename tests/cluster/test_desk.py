@@ -21,7 +21,7 @@ from teia.config import Config, load, to_toml
 from teia.crawl import bulk
 from teia.crawl.changing import change
 from teia.crawl.control import Control
-from teia.crawl.edits import edited, parse_edit
+from teia.crawl.edits import edited, parse_edit, to_text
 from teia.errors import ClusterError, DiskFull, UsageError
 from teia.frontier.bulk import Chosen, Deed
 from teia.store.root import Root, open_root
@@ -126,6 +126,34 @@ def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
     assert (problems, stops) == ([], [4])
     assert ours.config.courtesy.delay_s == 9
     assert "delay_s = 9" in folder.collection("main").config.read_text("utf-8")
+
+
+def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
+    nats: Nats, folder: Root, unique: str
+) -> None:
+    """`--once` with refresh.keep is refused when somebody sets it, as when the node starts."""
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = Desk(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
+        )  # fmt: skip
+        assert "--once" in asyncio.run(ours._change(to_text([parse_edit("refresh.keep=true")])))
+        assert "now" in asyncio.run(ours._change(to_text([parse_edit("courtesy.delay_s=7")])))
+        thread.wait_for(wire.end())
+
+
+def test_what_all_go_by_can_be_changed_while_no_node_runs(nats: Nats, folder: Root, unique: str) -> None:
+    """A limit that made all nodes leave is raised before they are started again."""
+    how = ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key), "--collection", unique]
+    assert teia("cluster", "set", "limits.pages=200", *how).stdout == "limits.pages: 0 -> 200\n"
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        assert (agreement.config.limits.pages, agreement.edition) == (200, 1)
+        thread.wait_for(wire.end())
 
 
 def test_rules_in_a_file_are_refused() -> None:

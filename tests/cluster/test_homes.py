@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from teia.cluster.cells import KeptCells
-from teia.cluster.crawling import NodeCommitter
+from teia.cluster.committing import NodeCommitter
 from teia.cluster.homes import Departure, Homes, said_in
 from teia.config import Config, to_toml
 from teia.crawl.lookup import Lookup

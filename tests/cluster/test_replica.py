@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.agreement import agree, write_down
+from teia.cluster import replica
+from teia.cluster.agreement import agree, amend_agreement, write_down
 from teia.cluster.cells import prepare
 from teia.cluster.journal import CellLog, make_stream
 from teia.cluster.publishing import LogJournal
+from teia.cluster.splitting import fulfilled
 from teia.cluster.thread import LoopThread
 from teia.config import Config
+from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
 from teia.store.root import Root, open_root
 from tests.conftest import ROOT
@@ -91,3 +95,21 @@ def test_reports_over_all_nodes_are_those_of_a_copy(writers: Writers, nats: Nats
     assert sum(row["urls"] for row in rows["rows"]) == 12
     cells = json.loads(teia("cluster", "status", *how, "--json"))["cells"]
     assert [cell["keeper"] for cell in cells] == ["n0", "n1"]
+
+
+def test_a_cell_that_was_split_meanwhile_is_not_copied_by_half(
+    writers: Writers, nats: Nats, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is agreed on is read again, until it has the new cell; a copy without it is refused."""
+    monkeypatch.setattr(replica, "TRY_AGAIN_S", 0.05)
+    (log, _), (folder, _) = writers.logs, writers.folders
+    journal = LogJournal(log, writers._thread)
+    with closing(FrontierCell(folder.frontier, journal=journal)) as cell, cell.transaction():
+        cell.db.execute("INSERT INTO meta VALUES ('split 2', 256)")
+    root = open_root(tmp_path / "all", create=True)
+    copy = replica.replicate(root, nats.servers.urls, nats.servers.key, None, unique, nats.clock)
+    with pytest.raises(ClusterError, match="was split"):
+        asyncio.run(copy)
+    writers._do(amend_agreement(writers.wire, nats.clock, unique, lambda now: fulfilled(now, 0, 2, 256), 1))
+    copy = replica.replicate(root, nats.servers.urls, nats.servers.key, None, unique, nats.clock)
+    assert asyncio.run(copy).cells == 3

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from teia.clock import VirtualClock
 from teia.cluster.agreement import Agreement, Run
-from teia.cluster.runs import KEPT_RUNS, begun, duty_now, ended
+from teia.cluster.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
 from teia.config import Config, to_toml
 from teia.crawl.duties import Task
+from teia.frontier.cell import FrontierCell
+from teia.store.root import CellFolder
 from tests.system.labs import running_lab
 
 from .conftest import Nats
+from .kept import found
 from .nodes import cluster
 from .test_node import DELAY_S, SPEC, check_courtesy, requested_pages, wait_until
 
@@ -59,6 +67,26 @@ def test_a_start_has_one_run_whoever_writes_it() -> None:
         over = begun(over, START_S + day, START_S + day)
         over = ended(over, over.runs[-1], "finished", START_S + day)
     assert len(over.runs) == KEPT_RUNS
+
+
+def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
+    """Else it would look as if nobody kept anything, and nothing could be balanced."""
+    said: list[tuple[Any, ...]] = []
+    folders = {number: CellFolder(number, tmp_path / str(number)) for number in (3, 5)}
+    folders[3].archive.mkdir(parents=True)
+    with closing(FrontierCell(folders[3].frontier)) as cell, cell.transaction():
+        cell.absorb([found(number) for number in range(9)], 1.0)
+        cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
+    session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
+    keeper, copies = SimpleNamespace(kept={3: None, 5: None}), SimpleNamespace(folders=folders)
+    tell = BetweenRuns(VirtualClock()).tell
+    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    del keeper.kept[5]
+    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    assert said == [
+        ({"idle": 0.0, "queued": 9.0}, {"3": 9, "5": 0}, {"3": 9, "5": 0}, {"3": 4, "5": 0}),  # one is on its way
+        ({"idle": 0.0, "queued": 9.0}, {"3": 9}, {"3": 9}, {"3": 4}),
+    ]
 
 
 @pytest.mark.slow

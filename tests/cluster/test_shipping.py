@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from teia.cluster.thread import LoopThread
 from teia.crawl.cells import committed_position, note_position
 from teia.frontier.cell import FrontierCell
 from teia.frontier.order import breadth
-from teia.store.archive import Position, serial_of
+from teia.store.archive import Position, place_of, serial_of
 from teia.store.root import CellFolder
 
 FILE = "teia-main-07-20261116000000-{:05d}.warc.gz"
@@ -89,3 +90,22 @@ def test_files_of_a_cell_are_numbered_on_from_another_nodes_last(tmp_path: Path)
     cell = KeptCell(folder, "main", breadth, 1 << 20, WallClock())
     assert serial_of(cell.archive.position.file) == 10
     cell.close()
+
+
+def test_a_cell_that_was_split_off_has_the_bodies_that_were_fetched_before(thread: LoopThread, tmp_path: Path) -> None:
+    """They lie in files of the other cell, where whoever reads them looks; files that it does not name stay."""
+    objects, do, body = FileObjects(str(tmp_path / "store"), "main"), thread.wait_for, os.urandom(5_000)
+    giver, taker = folder_of(tmp_path / "a" / "07"), folder_of(tmp_path / "b" / "07")
+    commit(giver, 1, body)
+    commit(giver, 2, b"of pages that stayed")
+    do(Shipping(objects).ship(giver))
+    new = CellFolder(64, tmp_path / "b" / "64")
+    new.archive.mkdir(parents=True)
+    with closing(FrontierCell(new.frontier)) as frontier:
+        columns = [row[1:3] for row in frontier.db.execute("PRAGMA table_info(pages)")]
+        values = [FILE.format(1) if name == "file" else b"" if kind == "BLOB" else 0 for name, kind in columns]
+        frontier.db.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(values))})", values)
+    assert do(Shipping(objects).bring_from_before(new, {7, 64})) == 0  # that one is brought as its own
+    assert do(Shipping(objects).bring_from_before(new, {64})) == 1
+    assert place_of(new.archive, FILE.format(1)).read_bytes() == body
+    assert [path.name for path in taker.archive.iterdir()] == [FILE.format(1)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
@@ -12,19 +13,24 @@ from typing import Any
 
 import pytest
 
-from teia.cluster import splitting
+from teia.cluster import cells, splitting
 from teia.cluster.agreement import Agreement, Split, agree, amend_agreement, current_agreement
+from teia.cluster.committing import NodeCommitter
 from teia.cluster.copies import Copies
 from teia.cluster.homes import AWAY, REST, Homes
-from teia.cluster.journal import CellLog, CellLost
-from teia.cluster.splitting import Splitter, check_whole, fulfilled, refused, wish
+from teia.cluster.journal import MOST_CELLS, CellLog, CellLost, NumberTaken
+from teia.cluster.objects import ObjectsAway
+from teia.cluster.snapshots import Snapshots
+from teia.cluster.splitting import NotWhole, Splitter, check_whole, fulfilled, refused, wish
 from teia.cluster.thread import LoopThread
 from teia.cluster.wire import NoAnswer
 from teia.config import Config
-from teia.errors import ClusterError, DiskFull
+from teia.crawl.commit import Committed
+from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier import journal as frontier_journal
 from teia.frontier.cell import Found, FrontierCell
-from teia.frontier.journal import CLUSTER
+from teia.frontier.journal import CLUSTER, note_seq
+from teia.frontier.mail import THE_STREAM
 from teia.frontier.splitting import middle, split_off
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
@@ -75,15 +81,39 @@ class Halves(Kept):
         self.keepers[node], _ = self.take(node, self.snapshots())
         return self.keepers[node]
 
-    def split(self, node: str) -> None:
-        """Do what a node's splitter does when the cell is its own."""
+    def splitter(self, node: str) -> Splitter:
         copies = Copies([self.folder_of(node)], self.thread, self.snapshots())
         keeper: Any = SimpleNamespace(kept={7: self.keepers[node]})
-        splitter = Splitter(
+        return Splitter(
             self.wire, self.nats.clock, self.thread, self.collection, keeper, copies, lambda: self.agreement
         )
+
+    def split(self, node: str) -> None:
+        """Do what a node's splitter does when the cell is its own."""
+        splitter = self.splitter(node)
         assert splitter.held() == {7}
         self.do(splitter._attend(7, self.keepers[node]))
+
+    def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
+        """Let a node's splitter run until what is agreed on says enough."""
+
+        async def watched() -> None:
+            running = asyncio.get_running_loop().create_task(self.splitter(node).run())
+            try:
+                async with asyncio.timeout(20):
+                    while not is_over(await self._current()):  # noqa: ASYNC110  # NATS has it, not we
+                        await asyncio.sleep(0.05)
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+
+        self.do(watched())
+        return self.agreement
+
+    async def _current(self) -> Agreement:
+        self.agreement = await current_agreement(self.wire, self.nats.clock, self.collection, 1)
+        return self.agreement
 
     def new_half(self) -> FrontierCell:
         """Cell 8 as a node that never saw it gets it: from its snapshot and its log."""
@@ -206,8 +236,90 @@ def test_a_cell_of_one_site_stays_whole(halves: Halves) -> None:
     """The wish is taken back, with the reason for whoever wished for it."""
     with halves.opened(halves.keepers["a"], "a") as cell, cell.transaction():
         cell.db.execute("DELETE FROM urls WHERE slot <> ?", (slot_of(sites(1)[0]),))
-    with pytest.raises(ClusterError, match="one slot"):
-        halves.split("a")
+    now = halves.run("a")
+    assert not now.splits
+    assert "one slot" in now.unsplit["7"]
+    assert halves.splitter("a").held() == set()
+
+
+def test_a_split_that_happened_is_never_refused(halves: Halves, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if everything goes wrong after the batch, more often than is tried for a split that did not happen."""
+    often = [0]
+
+    def broken(*_: object) -> None:
+        often[0] += 1
+        raise StoreError("disk I/O error")
+
+    monkeypatch.setattr(splitting, "TRY_AGAIN_S", 0.05)
+    monkeypatch.setattr(splitting, "TRIES", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(frontier_journal, "note_seq", broken)
+        patch.setattr(cells, "note_seq", lambda *given: broken() if often[0] else note_seq(*given))
+        assert halves.run("a", lambda _: often[0] >= 5).splitting == 7
+    assert not halves.agreement.unsplit
+    halves.run("a")
+    halves.check_halves("a")
+
+
+def test_a_split_that_cannot_go_on_is_given_up_with_the_reason(halves: Halves, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a full disk or a store that is away would keep the largest cell from being crawled."""
+
+    async def away(*_: object) -> None:
+        raise ObjectsAway("the store is away")
+
+    monkeypatch.setattr(splitting, "TRY_AGAIN_S", 0.05)
+    monkeypatch.setattr(splitting, "TRIES", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshots, "divide", away)
+        now = halves.run("a")
+    assert (now.splits, now.unsplit) == ([], {"7": "tried 3 times: the store is away"})
+    with closing(halves.old_half("a")) as old:
+        assert len(urls(old)) == 100
+    halves.wish()  # a person may
+    halves.run("a")
+    halves.check_halves("a")
+
+
+def test_a_split_that_nobody_wishes_for_any_more_is_said_by_whoever_opens_the_cell(
+    halves: Halves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise NoAnswer("NATS is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(splitting, "amend_agreement", away)
+        with pytest.raises(NoAnswer):
+            halves.split("a")
+    change: Callable[[Agreement], Agreement] = lambda now: wish(refused(now, 7, "no"), 3)  # noqa: E731
+    now = halves.do(amend_agreement(halves.wire, halves.nats.clock, halves.collection, change, 1))
+    with pytest.raises(NotWhole):
+        halves.do(halves.splitter("a").check(halves.folder_of("a"), now.starts))
+    now = halves.look()
+    assert (now.splitting, now.unsplit, [split.cell for split in now.splits]) == (3, {}, [7])
+    halves.do(halves.splitter("a").check(halves.folder_of("a"), now.starts))
+
+
+def test_a_number_is_not_given_twice(halves: Halves) -> None:
+    """Whatever a node believes to be agreed on: NATS takes the first records of a new cell only if they are the first.
+
+    The old cell stays as it is, and so does what the new one is read from.
+    """
+    before = halves.agreement
+    halves.split("a")
+    log, pointer = halves.keepers["a"], halves.do(_pointer_of_8(halves))
+    with pytest.raises(NumberTaken, match="cell 8 already"):
+        halves.do(log.append(b"other", born=(8, b"another pointer", log.last)))
+    assert halves.do(_pointer_of_8(halves)) == pointer
+    halves.do(log.append(b"", [(3, b"links")]))  # the log goes on
+    halves.agreement = before
+    with halves.opened(log, "a") as cell:
+        cell.db.execute("DELETE FROM meta WHERE name LIKE 'split %'")  # as if another cell had got the number
+    with pytest.raises(NumberTaken):
+        halves.do(halves.splitter("a")._split(halves.folder_of("a"), log, STARTS))
+
+
+async def _pointer_of_8(halves: Halves) -> bytes | None:
+    return await CellLog(halves.wire, halves.nats.clock, halves.collection, 8, "x", "x").pointer()
 
 
 def test_the_middle_divides_urls_and_not_slots(tmp_path: Path) -> None:
@@ -236,6 +348,21 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     assert info.state.subjects == {f"{halves.collection}.links.8": 1}
 
 
+def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
+    """Else as many bulks as a commit merges would be more messages than NATS takes in a batch."""
+    halves.split("a")
+    slot = halves.check_halves("a")
+    there = next(site for site in sites(20) if slot_of(site) >= slot)
+    with halves.opened(halves.keepers["a"], "a") as cell:
+        committer = NodeCommitter.__new__(NodeCommitter)
+        committer.homes, committer._clock = Homes((*STARTS, slot), [(7, cell)]), halves.nats.clock
+        bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]
+        with cell.transaction():
+            committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, Committed())  # type: ignore[arg-type]
+    info = halves.do(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
+    assert info.state.subjects == {f"{halves.collection}.links.8": 1}
+
+
 def test_numbers_of_cells_need_not_be_in_the_order_of_slots() -> None:
     table = cell_table((0, 512, 256))
     assert [table[slot] for slot in (0, 255, 256, 511, 512, 1023)] == [0, 0, 2, 2, 1, 1]
@@ -257,3 +384,15 @@ def test_one_cell_is_split_at_a_time() -> None:
     done = fulfilled(agreement, 2, 4, 600)
     assert (done.splits, done.splitting) == ([Split(2, 600)], None)
     assert fulfilled(done, 2, 4, 600) == done
+    assert fulfilled(refused(agreement, 2, "no"), 2, 4, 600) == done  # it happened, whatever was said of it
+    other = fulfilled(wish(refused(agreement, 2, "no"), 1), 2, 4, 600)
+    assert (other.splits, other.splitting) == ([Split(2, 600)], 1)
+
+
+def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for() -> None:
+    from teia.config import to_toml
+
+    config = replace(Config(), collection=replace(Config().collection, cells=512))
+    full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MOST_CELLS - 512))
+    with pytest.raises(ClusterError, match="900 cells at the most"):
+        wish(full, 3)

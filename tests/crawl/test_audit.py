@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.config import CourtesySettings
-from teia.crawl.audit import audit_politeness
-from teia.frontier.ledger import InForce
+from teia.crawl.audit import _questions, audit_politeness
+from teia.frontier.ledger import MAX_HISTORY, InForce
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.store.pending import PendingLog
 from teia.store.sql import FetchLog
@@ -61,6 +61,56 @@ def test_after_an_answer_of_a_host_that_agreed_to_less_that_is_owed(tmp_path: Pa
     assert violations(tmp_path, [row(70, None), row(71.2, 1.0)], agreed, ended) == 1, "it holds no more"
 
 
+def growing(entries: int) -> list[InForce]:
+    """One agreement more each second, as somebody sets them by hand; each time all of them are written down."""
+    agreed = tuple((f"www.host{number}.test", 1.0) for number in range(entries))
+    return [InForce(START_S + number, 5.0, 1, (*agreed[:number], ("a.test", 1.0))) for number in range(entries)]
+
+
+@pytest.mark.parametrize("is_by_delay", [False, True])
+def test_a_courtesy_changed_five_hundred_times_can_be_audited(tmp_path: Path, is_by_delay: bool) -> None:
+    """The history keeps so many changes; how long a question is does not follow them, in either engine."""
+    history = growing(MAX_HISTORY + 1)
+    if is_by_delay:
+        history = [InForce(START_S + number, 1.0 + number % 2, 1) for number in range(MAX_HISTORY + 1)]
+    assert violations(tmp_path, [row(100, None), row(101.2, 1.0)], *history) == 0
+    assert violations(tmp_path, [row(100, None), row(100.8, 1.0)], *history) == 2
+
+
+def test_thousands_of_addresses_and_hosts_can_be_known(tmp_path: Path) -> None:
+    rows = [
+        row(number, None, f"h{number}.test")._replace(address=f"10.0.{number >> 8}.{number & 255}")
+        for number in range(5_000)
+    ]
+    told = [row(-100, None, each.host, "robots") for each in rows]
+    courtesy, shared = CourtesySettings(), {each.address: 99 for each in rows if each.address}
+    for kind in (FetchLog, PendingLog):
+        with kind([LogPart(tmp_path, 0, rows)]) as log, kind([LogPart(tmp_path, 0, told)]) as other:
+            assert audit_politeness(log, courtesy, shared=shared).violations == len(rows), kind
+            assert audit_politeness(log, courtesy, shared=shared, others=[other]).violations == 0, kind
+
+
+def test_what_never_changed_is_asked_without_a_table(tmp_path: Path) -> None:
+    """The common case is no dearer for the rare one, however often the same is written down."""
+    history = [InForce(START_S + number, 5.0, 1) for number in range(3)]
+    courtesy = CourtesySettings()
+    plain, again = (_questions(courtesy, each, {}, frozenset()) for each in (history[:1], history))
+    assert plain == again
+    assert not any("times" in sql for _, sql in plain)
+    assert max(len(sql) for _, sql in plain) < 1_900
+
+
+def test_an_agreement_says_nothing_of_an_address_that_many_share(tmp_path: Path) -> None:
+    """frontier/sharing.py: there it is never asked more often than every `shared_rest_s`."""
+    agreed = InForce(START_S - 1000, 5.0, 1, (("a.test", 0.1),))
+    parts = [LogPart(tmp_path, 0, [row(-100, None, kind="robots"), row(0, None), row(0.5, 0.1)])]
+    for nets, expected in (((), 0), (("127.77.0.0/16",), 1)):
+        courtesy = CourtesySettings(delay_s=5.0, cdn_nets=nets, shared_rest_s=1.0)
+        for kind in (FetchLog, PendingLog):
+            with kind(parts) as log:
+                assert audit_politeness(log, courtesy, [agreed]).violations == expected, (kind, nets)
+
+
 @pytest.mark.parametrize(("second_at_s", "expected"), [(0.6, 0), (0.3, 2)])
 def test_requests_of_a_time_with_a_shorter_delay_owe_that(tmp_path: Path, second_at_s: float, expected: int) -> None:
     """The delay was half a second until it was made five: what came before is judged by the half."""
@@ -97,7 +147,8 @@ SOME_ROWS = st.lists(
     max_size=30,
 )  # fmt: skip
 SOME_HISTORY = st.lists(
-    st.builds(InForce, st.floats(START_S, START_S + 60), st.sampled_from([0.5, 5.0]), st.sampled_from([1, 1, 4])),
+    st.builds(InForce, st.floats(START_S, START_S + 60), st.sampled_from([0.5, 5.0]), st.sampled_from([1, 1, 4]),
+              st.sampled_from([(), (), (("a.test", 0.2),), (("a.test", 0.2), ("b.test", 9.0))])),
     max_size=3, unique_by=lambda each: each.since_s,
 ).map(lambda found: sorted(found, key=lambda each: each.since_s))  # fmt: skip
 

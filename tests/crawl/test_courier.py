@@ -13,17 +13,29 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from teia.clock import VirtualClock, WallClock
+from teia.clock import Clock, VirtualClock, WallClock
+from teia.config import Config
 from teia.crawl.courier import Courier, courier_lock, run
 from teia.crawl.courier_keeper import CourierKeeper, is_needed
-from teia.crawl.subscribing import Made, Watched, open_subscriptions, subscribe, subscriptions_of, try_webhook
+from teia.crawl.hubs import HubRound, keep_found, open_hubs
+from teia.crawl.posting import AT_ONCE, Poster
+from teia.crawl.subscribing import (
+    Made,
+    Watched,
+    open_subscriptions,
+    shown_webhook,
+    subscribe,
+    subscriptions_of,
+    try_webhook,
+)
+from teia.crawl.underway import HUBS, WEBHOOKS, Places
 from teia.signals.announce import transaction
 from teia.store.root import Root, open_root
 from tests.fetch.receiver import Received, Receiver, Said
@@ -51,6 +63,7 @@ class Post:
             try:
                 for _ in range(number):
                     await courier.turn()
+                    await answered(courier)
                     await self.clock.advance(every_s)
             finally:
                 await courier.close()
@@ -60,6 +73,12 @@ class Post:
     def state(self) -> Watched:
         (watched,) = subscriptions_of(self.root.collection("main"))
         return watched
+
+
+async def answered(courier: Courier) -> None:
+    """Wait for receivers, who live in real time."""
+    while courier.under_way:  # noqa: ASYNC110  # threads answer
+        await asyncio.sleep(0.005)
 
 
 @contextmanager
@@ -138,11 +157,11 @@ def test_a_name_that_leads_inside_is_not_connected_to(tmp_path: Path) -> None:
     """The one address guard, when a message is sent: a name may lead elsewhere than when it was given (rebinding)."""
     with Receiver(address="127.66.0.9") as inside:
         port = int(inside.url.rpartition(":")[2].partition("/")[0])
-        with posting(tmp_path) as post:
+        with posting(tmp_path, fetch__resolve=["hook.test=127.66.0.9"]) as post:
             post.subscribe("http://127.77.0.8:9000/hook")
             store = open_subscriptions(post.root.collection("main").subscriptions)
-            with transaction(store.db):
-                store.db.execute("UPDATE subscriptions SET webhook = ?", (f"http://127.66.0.9:{port}/hook",))
+            with transaction(store.db):  # as if the name had led elsewhere when it was given
+                store.db.execute("UPDATE subscriptions SET webhook = ?", (f"http://hook.test:{port}/hook",))
             store.close()
             post.revisited.visit("<p>second</p>")
             post.turns(2)
@@ -209,14 +228,21 @@ def test_a_keeper_has_a_short_crawl_tell_what_it_found(post: Post) -> None:
 
 
 def test_a_hurried_end_leaves_it_to_the_next(post: Post) -> None:
-    with Receiver() as receiver:
-        post.subscribe(receiver.url)
+    with Receiver(lambda _: Said(503)) as receiver:
+        made = post.subscribe(receiver.url)
+        post.revisited.visit("<p>second</p>")
         keeper = CourierKeeper(post.root, WallClock())
         keeper.start()
         began = time.monotonic()
         keeper.stop(is_hurried=True)
         assert time.monotonic() - began < 10
-        assert receiver.received == []
+        assert post.state().delivered == 0
+        receiver.received.clear()
+        receiver.behave = lambda _: Said()
+        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        post.turns(3)
+    kinds = [json.loads(each.body)["type"] for each in receiver.received]
+    assert sorted(kinds) == ["page.changed", "test"], "nothing was lost"
 
 
 def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) -> None:
@@ -229,7 +255,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
     async def go() -> None:
         until = asyncio.Event()
         running = asyncio.create_task(run(post.root, WallClock(), until))
-        while not quick.received or not slow.received:  # noqa: ASYNC110  # threads hear them
+        while len(quick.received) < 3 or not slow.received:  # noqa: ASYNC110  # threads hear them
             await asyncio.sleep(0.02)
         until.set()
         await running
@@ -237,12 +263,144 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
     with Receiver(wait) as slow, Receiver(address="127.77.0.7") as quick:
         post.subscribe(slow.url)
         post.subscribe(quick.url)
-        post.revisited.visit("<p>second</p>")
+        for text in ("second", "third", "fourth"):
+            post.revisited.visit(f"<p>{text}</p>")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("teia.crawl.courier.LAST_S", 0.2)
-            patched.setattr("teia.crawl.posting.ANSWER_S", 1.0)
-            asyncio.run(asyncio.wait_for(go(), 50))
+            patched.setattr("teia.crawl.courier.LAST_S", 0.5)
+            patched.setattr("teia.crawl.courier.TURN_S", 0.1)
+            patched.setattr("teia.crawl.delivering.REST_S", 0.1)
+            asyncio.run(asyncio.wait_for(go(), 18))  # an answer has 20 s: nobody has waited for it
         silent.set()
     told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}
-    assert told[quick.url].delivered == 1
-    assert (told[slow.url].delivered, told[slow.url].waiting) == (0, 1)
+    assert told[shown_webhook(quick.url)].delivered == 3
+    of_slow = told[shown_webhook(slow.url)]
+    assert (of_slow.delivered, of_slow.waiting, len(slow.received)) == (0, 3, 1)
+
+
+def test_a_receiver_that_fails_is_left_alone_by_all_its_subscriptions(post: Post) -> None:
+    with Receiver(lambda _: Said(503, {"retry-after": "100"})) as receiver:
+        made = [post.subscribe(receiver.url) for _ in range(4)]
+        post.revisited.visit("<p>second</p>")
+
+        async def go() -> None:
+            courier = Courier(post.root, post.clock)
+            for waited_s, asked in ((1.0, 1), (98.0, 1), (3.0, 1), (98.0, 2)):
+                for _ in range(2):
+                    await courier.turn()
+                    await answered(courier)
+                assert len(receiver.received) == asked
+                await post.clock.advance(waited_s)
+            try_webhook(post.root, "main", post.clock, made[0].subscription.id)
+            receiver.behave = lambda _: Said()
+            for _ in range(8):
+                await courier.turn()
+                await answered(courier)
+                await post.clock.advance(1.0)
+            await courier.close()
+
+        asyncio.run(go())
+    assert len(receiver.received) == 2 + 5, "who tries it by hand need not wait, and when it is well all is told"
+    asked = [json.loads(each.body)["data"]["subscription"] for each in receiver.received[:2]]
+    assert asked[0] != asked[1], "a message that is refused does not keep the others of its receiver"
+
+
+def test_a_host_gets_one_message_a_second_whoever_sends_it() -> None:
+    """Also a hub and a webhook, of two collections: there is one table for all."""
+    clock = VirtualClock()
+    places = Places(clock)
+    assert places.is_free("http://a.test/hook")
+    places.begin("http://a.test/hook", WEBHOOKS, 1.0)
+    places.end("http://a.test/hook")
+    assert not places.is_free("https://a.test:8443/hub")
+    assert places.is_free("http://b.test/")
+    asyncio.run(clock.advance(1.0))
+    assert places.is_free("https://a.test:8443/hub")
+    for number in range(AT_ONCE):
+        places.begin(f"http://{number}.test/", HUBS, 5.0)
+    assert (places.has_room(HUBS), places.has_room(WEBHOOKS)) == (False, True), "hubs that are slow hold up no webhook"
+
+
+def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
+    clock = VirtualClock(1e9)
+    config = Config()
+    config = replace(
+        config,
+        signals=replace(config.signals, websub="https://us.test"),
+        fetch=replace(config.fetch, allow_nets=tuple(NETS)),
+    )
+    with Receiver(lambda _: Said(202)) as hub:
+
+        async def go() -> None:
+            places, poster = Places(clock), Poster(config, clock)
+            rounds = []
+            for name in ("a", "b"):
+                found = [(f"http://{name}.test/", f"http://{name}.test/", hub.url)]
+                assert keep_found(tmp_path / name, found, config, clock.now_s())
+                rounds.append(HubRound(tmp_path / name, config, poster, places, clock))
+            for wait_s in (0.0, config.courtesy.delay_s, 1.0):
+                for each in rounds:
+                    each.turn()
+                while places.under_way:  # noqa: ASYNC110  # a thread answers
+                    await asyncio.sleep(0.005)
+                asked.append(len(hub.received))
+                await clock.advance(wait_s)
+            for each in rounds:
+                await each.close()
+            await poster.close()
+
+        asked: list[int] = []
+        asyncio.run(go())
+    assert asked == [1, 1, 2], "after the rest of the collection's setting, and not before"
+
+
+def test_what_arrives_and_cannot_be_written_down_is_not_told_again_every_second(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Receiver() as receiver:
+        made = post.subscribe(receiver.url)
+        try_webhook(post.root, "main", post.clock, made.subscription.id)
+        monkeypatch.setattr("teia.signals.subscriptions.PRAGMAS", ("PRAGMA busy_timeout = 1",))
+        with closing(open_subscriptions(post.root.collection("main").subscriptions)) as other, transaction(other.db):
+            post.turns(5)
+        assert (len(receiver.received), post.state().waiting) == (1, 1)
+        post.turns(2)
+    assert (len(receiver.received), post.state().delivered) == (2, 1), "at least once"
+
+
+def test_hubs_that_cannot_be_written_down_now_are_kept_for_later(tmp_path: Path) -> None:
+    config = replace(Config(), signals=replace(Config().signals, websub="https://us.test"))
+    found = [("http://a.test/", "http://a.test/", "http://hub.test/")]
+    assert keep_found(tmp_path / "hubs", [], config, 0.0)
+    with pytest.MonkeyPatch.context() as patched, closing(open_hubs(tmp_path / "hubs")) as other:
+        patched.setattr("teia.signals.websub.PRAGMAS", ("PRAGMA busy_timeout = 1",))
+        with transaction(other.db):
+            assert not keep_found(tmp_path / "hubs", found, config, 0.0)
+        assert keep_found(tmp_path / "hubs", found, config, 0.0)
+        assert len(other.all()) == 1
+
+
+def test_what_is_wrong_with_one_file_stops_nothing_else_and_leaves_nothing_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Poster] = []
+
+    class Counted(Poster):
+        def __init__(self, config: Config, clock: Clock) -> None:
+            super().__init__(config, clock)
+            made.append(self)
+
+    monkeypatch.setattr("teia.crawl.courier.Poster", Counted)
+    with Receiver() as receiver:
+        with posting(tmp_path) as post:
+            watched = post.subscribe(receiver.url)
+            post.revisited.visit("<p>second</p>")
+            folder = post.root.collection("main")
+            folder.hubs.write_bytes(b"nothing of ours " * 100)
+            post.turns(5)
+            assert (len(receiver.received), len(made)) == (1, 1)
+            try_webhook(post.root, "main", post.clock, watched.subscription.id)
+        for cell in folder.cells():
+            cell.frontier.write_bytes(b"nothing of ours " * 100)
+        post.turns(2)
+    assert len(receiver.received) == 2, "what waits is told, whatever became of the frontier"
+    assert len([each for each in caplog.messages if "hubs" in each]) == 2, "it is said once by each courier"

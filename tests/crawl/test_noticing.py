@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from teia.clock import WallClock
+from teia.clock import VirtualClock, WallClock
 from teia.config import Config
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.indexing import Following
@@ -20,6 +20,7 @@ from teia.crawl.subscribing import (
     checked_webhook,
     notices_for_feed,
     open_subscriptions,
+    shown_webhook,
     subscribe,
     subscriptions_of,
     unsubscribe,
@@ -218,7 +219,7 @@ def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> 
     assert made.secret.startswith("whsec_")
     (listed,) = subscriptions_of(watching.folder)
     assert listed == made.subscription
-    assert (listed.webhook, listed.made_by, listed.waiting) == ("https://b.test/hook?…", "ana", 0)
+    assert (listed.webhook, listed.made_by, listed.waiting) == ("https://b.test/…", "ana", 0)
     assert made.secret not in repr(listed)
     assert watching.folder.subscriptions.stat().st_mode & 0o077 == 0, "only its owner reads the secrets"
     assert notices_for_feed(watching.folder, listed.feed) is not None
@@ -227,6 +228,64 @@ def test_subscriptions_are_listed_without_what_is_secret(watching: Watching) -> 
     with pytest.raises(UsageError, match="there is no subscription"):
         unsubscribe(watching.root, "main", listed.id)
     assert subscriptions_of(watching.folder) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hooks.b.test/services/T1/B2/KEY", "https://hooks.b.test/…"),
+        ("http://b.test:8080/?key=x", "http://b.test:8080/…"),
+        ("http://[2001:db8::1]:8080/x", "http://[2001:db8::1]:8080/…"),
+        ("https://b.test/", "https://b.test/"),
+    ],
+)
+def test_of_a_webhook_only_where_it_is_is_shown(url: str, shown: str) -> None:
+    assert shown_webhook(url) == shown
+
+
+class Hasty(VirtualClock):
+    """Time goes by whenever somebody looks at it."""
+
+    def ticks_s(self) -> float:
+        self._elapsed_s += 0.6
+        return self._elapsed_s
+
+
+def test_a_look_ends_after_a_while_and_the_next_goes_on_with_others(watching: Watching) -> None:
+    """What there is to send is not kept waiting by a large import."""
+    watched = [watching.subscribe(url=url) for url in (URL, URL, OTHER, URL)]
+    watching.revisited.visit("<p>first and last</p>")
+    store = watching.store()
+    lookout = Lookout(watching.root, "main", store, watching.copies, Hasty(watching.revisited.offline.clock.now_s()))
+    made, looks = 0, 0
+    while made < 3 and looks < 10:
+        made += lookout.look()
+        looks += 1
+        assert lookout.is_cut or made == 3
+    lookout.close()
+    store.close()
+    assert looks > 1
+    assert [len(watching.told(each)) for each in watched] == [1, 1, 0, 1]
+
+
+def test_what_is_removed_while_it_is_looked_at_leaves_nothing(watching: Watching) -> None:
+    watched = watching.subscribe(url=URL)
+    watching.revisited.visit("<p>first and last</p>")
+    store = watching.store()
+
+    class Removing(CopyReader):
+        def text(self, *words: Any, **named: Any) -> Any:
+            store.remove(watched)
+            return watching.copies.text(*words, **named)
+
+    removing = Removing(WallClock())
+    lookout = Lookout(watching.root, "main", store, removing, watching.revisited.offline.clock)
+    assert lookout.look() == 0
+    lookout.close()
+    removing.close()
+    for table in ("subscriptions", "positions", "told", "notices"):
+        assert store.db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    store.close()
 
 
 def test_a_webhook_by_name_is_looked_up_only_when_something_is_sent() -> None:

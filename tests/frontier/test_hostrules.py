@@ -11,6 +11,7 @@ from teia.frontier.hostrules import (
     agreements,
     budget_of,
     courtesy_of_all,
+    delay_of,
     host_budgets,
     host_delays,
     paused_hosts,
@@ -83,6 +84,24 @@ def test_of_two_collections_that_agreed_the_longer_rest_holds() -> None:
     assert agreements(courtesy_of_all(configs).agreed_delays) == {"a.test": Agreed(3.0, "Ana")}
     assert with_agreement(("a.test=1 Ana",), "a.test", Agreed(2.0, "Rui")) == ["a.test=2 Rui"]
     assert with_agreement(("a.test=1 Ana",), "a.test", None) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_collection_without_the_agreement_counts_with_its_own_delay(is_first: bool) -> None:
+    """C2: its requests and the other's look the same to the server."""
+    agreed = Config(courtesy=CourtesySettings(delay_s=5.0, agreed_delays=("a.test=0.05 Ana",)))
+    plain = Config(courtesy=CourtesySettings(delay_s=2.0))
+    courtesy = courtesy_of_all([agreed, plain] if is_first else [plain, agreed])
+    assert delay_of(courtesy, "a.test") == 2.0
+    assert delay_of(courtesy_of_all([agreed]), "a.test") == 0.05
+
+
+def test_an_address_of_a_named_network_is_asked_no_sooner_for_an_agreement() -> None:
+    """frontier/sharing.py: never more than 1 / shared_rest_s requests a second."""
+    agreed = ("quick.test=0.05 Ana Souza",)
+    courtesy = CourtesySettings(delay_s=5.0, shared_rest_s=1.0, cdn_nets=("104.16.0.0/13",), agreed_delays=agreed)
+    assert asked_once(Politeness(courtesy), "quick.test", "104.16.0.1") == (0.05, 1.0)
+    assert asked_once(Politeness(courtesy), "quick.test", "1.1.1.1") == (0.05, 0.05)
 
 
 def test_a_host_may_have_a_budget_of_its_own() -> None:

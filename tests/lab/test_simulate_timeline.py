@@ -124,6 +124,25 @@ def test_both_loops_make_the_same_visits_in_a_world_of_the_paper(name: str, spee
     assert [column.tolist() for column in plain] == [column.tolist() for column in fast]
 
 
+@compiled
+@pytest.mark.parametrize("speed", [1.0, 0.02])
+def test_both_loops_follow_an_uneven_timetable_of_many_servers(speed: float) -> None:
+    """Crowds that are due at one instant, and hours without a visit: the buckets in which servers wait fit neither."""
+    rng = np.random.default_rng(7)
+    world = draw_world(
+        rng, pages=1200, servers=300, horizon_s=86_400.0, politeness_s=20.0, budget=6000, crawlers=Crawlers(5, speed)
+    )
+    crowds_s, wave_s = rng.uniform(0, 3000.0, 20), rng.choice([0.0, 40_000.0, 80_000.0], 6000)
+    due_s = wave_s + np.where(rng.random(6000) < 0.3, rng.choice(crowds_s, 6000), rng.uniform(0, 3000.0, 6000))
+    page = rng.integers(0, len(world), 6000)
+    order = np.lexsort((due_s, world.server[page]))
+    starts = np.searchsorted(world.server[page][order], np.arange(world.servers + 1))
+    plan = Timetable(starts, page[order], due_s[order])
+    plain, fast = (run(make(world), plan, world.horizon_s, 6000) for make in (PlainTimeline, CompiledTimeline))
+    assert len(plain.page) > 3000
+    assert [column.tolist() for column in plain] == [column.tolist() for column in fast]
+
+
 @pytest.mark.parametrize("make", TIMELINES)
 def test_a_free_crawler_gets_the_most_overdue_page(make: type[PlainTimeline]) -> None:
     """P4, in the report's words; not the server that may be visited soonest, which is another one here."""

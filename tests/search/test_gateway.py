@@ -101,3 +101,62 @@ def test_a_turn_has_an_end(shards: list[LocalShard]) -> None:
     turn = gateway.turn(0.0)
     assert turn.left_s == LEAST_WAIT_S
     gateway.close()
+
+
+# ---- questions that are begun together ------------------------------------------------------------------------------
+
+
+def test_questions_that_are_begun_together_are_under_way_at_once(shards: list[LocalShard]) -> None:
+    """One after the other they would wait at the barrier for ever."""
+    meeting = threading.Barrier(2 * len(shards))
+    gateway = Gateway(shards, WallClock())
+    turn = gateway.turn(30.0)
+    both = [turn.begin(lambda shard: (meeting.wait(20), shard.name)[1]) for _ in range(2)]
+    assert [sorted(each.answers().values()) for each in both] == [["cell 0", "cell 1", "cell 2"]] * 2
+    gateway.close()
+
+
+def test_a_shard_that_failed_at_one_question_is_left_out_of_those_begun_with_it(shards: list[LocalShard]) -> None:
+    gateway = Gateway([Failing(shards[0], "entries", broken), *shards[1:]], WallClock())
+    turn = gateway.turn(30.0)
+    pages, names = turn.begin(lambda shard: shard.entries([1])), turn.begin(lambda shard: shard.name)
+    assert sorted(pages.answers()) == [1, 2]
+    assert sorted(names.answers().values()) == ["cell 1", "cell 2"]
+    assert turn.silent == {"cell 0": "the disk is gone"}
+    gateway.close()
+
+
+def test_a_single_shard_is_asked_when_its_answer_is_taken(shards: list[LocalShard]) -> None:
+    """By whoever takes it, without a thread between."""
+    asked: list[int] = []
+    gateway = Gateway(shards[:1], WallClock())
+    begun = gateway.turn(30.0).begin(lambda _: asked.append(threading.get_ident()))
+    assert asked == []
+    begun.answers()
+    assert asked == [threading.get_ident()]
+    gateway.close()
+
+
+# ---- other spellings ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "cells", "offered"),
+    [
+        ("brakfost", [["brakfast"], ["breakfost"] * 2, ["breakfast"] * 9], "breakfost"),  # one slip before two
+        ("brakfost", [["nothing"], ["breakfast"] * 3, ["nothing"]], "breakfast"),  # two, where nobody has one
+        ("brakfost", [["brakfost"], ["nothing"], ["breakfast"] * 30], None),  # a word that is written so somewhere
+    ],
+)
+def test_the_same_spelling_is_offered_however_pages_are_spread(
+    tmp_path: Path, typed: str, cells: list[list[str]], offered: str | None
+) -> None:
+    pages = [
+        [page(f"http://a{number}.test/{at}", f"{word} text {number} {at}") for at, word in enumerate(words)]
+        for number, words in enumerate(cells)
+    ]
+    cells_of(tmp_path, pages)
+    for spread in (as_one(tmp_path, 3), as_shards(tmp_path, 3)):
+        with Searcher(spread, WallClock(), deadline_s=30) as searcher:
+            suggested = [each.instead for each in searcher.search(typed).suggestions]
+        assert suggested == ([offered] if offered else [])

@@ -6,17 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.search.spelling import MAX_ALIKE, MIN_CHARS, SAME_BEGINNING, SURE_BEGINNING, distance, edits, words_like
+from teia.search.spelling import (
+    MAX_ALIKE,
+    MIN_CHARS,
+    SAME_BEGINNING,
+    SURE_BEGINNING,
+    distance,
+    edits,
+    words_farther,
+    words_near,
+)
 
 WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}
 
 
+def beginning(prefix: str) -> list[tuple[str, int]]:
+    return [(each, count) for each, count in WORDS.items() if each.startswith(prefix)]
+
+
 def alike(word: str) -> dict[str, int]:
-    return words_like(
-        word,
-        lambda text: WORDS.get(text, 0),
-        lambda prefix: [(each, count) for each, count in WORDS.items() if each.startswith(prefix)],
-    )
+    return words_near(word, lambda text: WORDS.get(text, 0), beginning) or words_farther(word, beginning)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +55,12 @@ def test_what_cannot_be_a_slip_gets_nothing(typed: str) -> None:
 
 
 def test_few_words_are_offered() -> None:
-    found = words_like("casa", lambda _: 1, lambda _: [])
+    found = words_near("casa", lambda text: int(text != "casa"), lambda _: [])
     assert len(found) == MAX_ALIKE
+
+
+def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
+    assert list(alike("rende")) == ["renda", "rende"]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +97,12 @@ def test_distance_is_symmetric_and_zero_only_for_the_same(one: str, other: str) 
 def test_no_word_at_distance_one_is_overlooked(word: str, known: set[str]) -> None:
     """Against comparing it with every word: what is not looked up cannot be there."""
     pages = dict.fromkeys(sorted(known), 1)
-    found = words_like(
+    found = words_near(
         word, lambda text: pages.get(text, 0), lambda start: [(each, 1) for each in pages if each.startswith(start)]
     )
     near = sorted(each for each in known if distance(word, each) == 1)
-    if near and len(word) >= MIN_CHARS:
-        assert list(found) == near[:MAX_ALIKE]
+    if len(word) >= MIN_CHARS:
+        assert list(found) == [*near[:MAX_ALIKE], *({word} & known)]
 
 
 def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
@@ -100,6 +113,6 @@ def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
         asked.append(start)
         return []
 
-    assert words_like("sevridir", lambda _: 0, beginning) == {}
+    assert words_farther("sevridir", beginning) == {}
     assert min(map(len, asked)) == SAME_BEGINNING
     assert {each[:SURE_BEGINNING] for each in asked} == {"se"}

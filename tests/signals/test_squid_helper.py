@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import signal
 import socket
@@ -23,7 +24,7 @@ from teia.errors import MissingComponent
 from teia.lab.squid import program, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import Ear, Heard, decode
-from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Lines, answer
+from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer
 
 EXTRAS = "192.0.2.7/- alice GET myip=192.0.2.1 myport=3128"
 
@@ -228,6 +229,76 @@ def test_answers_go_on_when_the_second_process_dies_and_another_is_started(path:
             time.sleep(0.05)
         assert children.read_text().split() not in ([], [second])
     ear.close()
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing_to_wait_for_and_is_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No more processes (EAGAIN), for a moment: nothing is kept open that would be full after a while."""
+
+    def refused() -> int:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    def is_open(descriptor: int) -> bool:
+        return Path(f"/proc/self/fd/{descriptor}").exists()
+
+    made: list[int] = []
+    pipe = os.pipe
+
+    def noted() -> tuple[int, int]:
+        made.extend(both := pipe())
+        return both
+
+    monkeypatch.setattr(os, "fork", refused)
+    monkeypatch.setattr(os, "pipe", noted)
+    announcing = Announcing(str(path), queries=False)
+    announcing.tell([b"http://a.test/"])
+    assert (len(made), [is_open(each) for each in made]) == (2, [False, False])
+    for _ in range(3):
+        announcing.tell([b"x" * 4_000] * 10)
+    assert "no more processes" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(squid_helper.time, "monotonic", lambda: 10**9)
+    ear = Ear(path)
+    announcing.tell([b"http://a.test/ - - GET"])
+    announcing.close()
+    counts: dict[str, int] = {}
+    urls: list[str] = []
+    until = time.perf_counter() + 20
+    while not urls and time.perf_counter() < until:
+        time.sleep(0.05)
+        counts, urls = hear(ear)
+    ear.close()
+    assert (urls, counts) == (["http://a.test/"], {"seen": 32, "dropped": 31})
+
+
+def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(path: Path) -> None:
+    ear = Ear(path)
+    with helper(path, "--log") as process:
+        assert process.stdin is not None
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until = time.monotonic() + 20
+        while not (seconds := children.read_text().split()) and time.monotonic() < until:
+            time.sleep(0.02)
+        os.kill(int(seconds[0]), signal.SIGKILL)
+        urls: list[str] = []
+        while not urls and time.monotonic() < until:
+            process.stdin.write(b"L\0not a number\nLhttp://a.test/ - - GET\n")
+            process.stdin.flush()
+            time.sleep(0.05)
+            urls = hear(ear)[1]
+        assert process.poll() is None
+    ear.close()
+    assert set(urls) == {"http://a.test/"}
+
+
+def test_a_log_daemon_that_is_given_a_log_file_says_so_and_leaves_it_alone(path: Path) -> None:
+    """Squid has one log daemon for all its logs; one with a file beside ours would go on unwritten and unnoticed."""
+    path.write_bytes(b"before\n")
+    out, complaint = told(path, "Lhttp://a.test/ - - GET\n", "--log")
+    assert (out, path.read_bytes()) == (b"", b"before\n")
+    assert b"is no socket" in complaint
+    assert b"stdio:" in complaint
 
 
 def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:

@@ -100,6 +100,19 @@ def test_nobody_is_asked_more_rarely_than_every_six_hours_nor_for_longer_than_th
     assert [notice.state for notice in store.notices("a")] == ["given up"]
 
 
+def test_all_that_has_waited_too_long_for_a_receiver_is_given_up_and_counted(store: Subscriptions) -> None:
+    other = replace(HOOKED, id="b", feed="feed-b")
+    store.add(other, {})
+    for number in range(5):
+        tell(store, str(number), time_s=float(number))
+    tell(store, "young", time_s=PATIENCE_S)
+    tell(store, "never tried", of=other)
+    store.failed(store.due(0.0)[0][1], "timeout", PATIENCE_S + 10.0, is_final=False)
+    assert (store.waiting("a"), store.waiting("b")) == (1, 0)
+    known = [store.get(each) for each in ("a", "b")]
+    assert [each.given_up for each in known if each is not None] == [5, 1]
+
+
 def test_who_asks_for_time_gets_it_and_who_wants_no_more_hears_no_more_of_it(store: Subscriptions) -> None:
     tell(store, "1")
     tell(store, "2")

@@ -40,7 +40,7 @@ def activate(hubs: Hubs, now_s: float = 0.0, lease_s: float = 1_000.0) -> Topic:
 
 def test_a_hub_is_asked_with_a_callback_and_a_secret_of_its_own(hubs: Hubs) -> None:
     hubs.found("http://b.test/feed", "http://b.test/feed", HUB, BASE, 0.0)
-    one, other = hubs.due(0.0, 10)
+    one, other = hubs.all()
     assert len({one.secret, other.secret, one.key, other.key}) == 4
     asked = parse_qs(websub.question(one).decode())
     assert asked == {
@@ -85,8 +85,58 @@ def test_a_hub_that_does_not_answer_is_asked_less_and_less_often_and_then_left_f
         now_s = only(hubs).again_s
     assert (len(waits), waits[:2], waits[-1]) == (TRIES, [120.0, 240.0], websub.REFUSED_S)
     assert waits == sorted(waits)
+    assert not only(hubs).is_over
     hubs.ask(only(hubs), now_s)
-    assert only(hubs).tries == 1
+    assert only(hubs).is_over, "after a week it is asked once more"
+    hubs.refused(only(hubs), "503", now_s)
+    assert hubs.all() == [], "and then forgotten, until a feed names it again"
+
+
+def test_a_hub_that_asks_back_and_then_answers_badly_was_understood(hubs: Hubs) -> None:
+    """It is asked again when its lease is over for four fifths, and not every minute for ever."""
+    topic = only(hubs)
+    hubs.ask(topic, 0.0)
+    assert hubs.confirm(only(hubs), "subscribe", FEED, 1_000, 1.0)
+    before = only(hubs)
+    hubs.refused(topic, "502", 2.0)
+    assert only(hubs) == before
+    assert (before.state, before.again_s) == (ACTIVE, 801.0)
+
+
+def test_a_lease_that_cannot_be_renewed_holds_until_it_ends(hubs: Hubs) -> None:
+    now_s = activate(hubs, lease_s=100_000.0).again_s
+    while only(hubs).state != REFUSED:
+        hubs.ask(only(hubs), now_s)
+        hubs.refused(only(hubs), "503", now_s)
+        now_s += 10.0
+    assert hubs.is_heard(only(hubs), 99_000.0)
+    assert not hubs.is_heard(only(hubs), 100_001.0 + ANSWER_S + 1.0)
+
+
+def test_a_hub_with_many_feeds_keeps_no_other_from_being_asked(hubs: Hubs) -> None:
+    for number in range(30):
+        hubs.found(f"http://a.test/{number}", f"http://a.test/{number}", f"{HUB}{number}", BASE, 0.0)
+    hubs.found("http://b.test/feed", "http://b.test/feed", "https://other.test/hub", BASE, 1.0)
+    assert [topic.hub for topic in hubs.due(2.0, 2)][1:] == ["https://other.test/hub"]
+
+
+def test_what_a_crawl_finds_after_nobody_wants_it_any_more_is_forgotten_again(hubs: Hubs) -> None:
+    hubs.unwant_all(1.0)
+    hubs.found(FEED, FEED, HUB, BASE, 2.0)
+    hubs.unwant_all(3.0)
+    assert hubs.all() == []
+
+
+def test_one_host_does_not_take_all_places(hubs: Hubs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websub, "MOST_OF_A_HOST", 2)
+    for feed in ("http://a.test/2", "http://a.test/3", "http://a.test.example/1", "http://a.test:81/1"):
+        hubs.found(feed, feed, HUB, BASE, 0.0)
+    assert [topic.feed for topic in hubs.all()] == [
+        "http://a.test.example/1",
+        "http://a.test/2",
+        FEED,
+        "http://a.test:81/1",
+    ]
 
 
 def test_a_hub_can_say_no(hubs: Hubs) -> None:

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import jsonschema_rs
 
+from teia.crawl.changing import change
+from teia.crawl.edits import Edit, Operator
 from teia.web.app import gates_of
 from teia.web.roles import Role
 
@@ -58,6 +60,15 @@ def test_every_route_of_the_document_has_a_line_that_runs(web: Web) -> None:
         elif body is not None:
             content = document["paths"][each["path"]]["post"]["requestBody"]["content"]["application/json"]["schema"]
             jsonschema_rs.validate({**content, "components": document["components"]}, body)
+
+
+def test_a_seed_that_was_typed_without_its_slash_is_an_example_too(web: Web) -> None:
+    """Seeds are kept as somebody typed them; the lines have what they mean."""
+    for typed in ("x.test", "https://x.test", "HTTP://X.test "):
+        change(web.site.root, "main", [Edit("collection.seeds", Operator.SET, [typed])], web.site.clock)
+        answer = web.client().get("/api")
+        assert answer.status_code == 200, typed
+        assert "%2F%2Fx.test%2F" in answer.text
 
 
 def test_the_page_has_what_a_role_may_and_each_line_is_whole(web: Web) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import time
 
 import pytest
 
 from teia.crawl.control import Control
-from teia.crawl.needs import Disk
+from teia.crawl.needs import Disk, Need
 from teia.web import headline
 from teia.web.roles import Role
+from teia.web.site import Site
 
 from .conftest import Web
 from .test_monitor import running
@@ -26,7 +29,11 @@ def shown(page: str) -> list[tuple[str, str]]:
 
 def test_a_quiet_installation_has_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.pages.monitor.disk_of", lambda *_: Disk(0.5, 0.05))
+    monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
     assert shown(web.client(Role.OPERATOR).get("/").text) == []
+    found = web.site.kept.last(("headline",))
+    assert found is not None
+    assert (found.value.running, found.value.needs) == (0, 0)
 
 
 def test_operators_see_on_every_page_what_runs_and_what_needs_them(
@@ -53,3 +60,43 @@ def test_it_is_not_asked_anew_for_every_page(web: Web, monkeypatch: pytest.Monke
     for _ in range(5):
         assert operator.get("/c").status_code == 200
     assert len(made) == 1
+
+
+def test_hosts_are_counted_anew_for_it_one_collection_at_a_time(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that needs somebody since the last count is told of; and many collections are not walked at once."""
+    walked, made = [], 0
+
+    def walk(_: object, name: str, patience_s: float) -> None:
+        assert patience_s > 0, "the next one waits for it"
+        walked.append(name)
+        if name == "b":
+            raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(headline, "table_of", walk)
+    monkeypatch.setattr(headline, "FRESH_S", 0.0)
+    monkeypatch.setattr(Site, "names", lambda _: ["a", "b", "c"])
+    while len(walked) < 7 and made < 3_000:
+        headline._made(web.site)
+        made += 1
+        assert len(walked) <= made, "one at most for each headline"
+        time.sleep(0.01)
+    assert walked[:7] == ["a", "b", "c", "a", "b", "c", "a"], "one that cannot be counted keeps no other from its turn"
+
+
+def test_one_full_disk_is_one_thing_that_needs_somebody(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = [Need("disk", "full", 80.0), Need("parked", "left alone", 30.0)]
+    monkeypatch.setattr(headline, "needs_now", lambda *_: full)
+    monkeypatch.setattr(Site, "names", lambda _: ["a", "b", "c"])
+    monkeypatch.setattr(headline, "table_of", lambda *_: None)
+    assert headline._made(web.site).needs == 1 + 3
+
+
+def test_a_headline_that_cannot_be_made_breaks_no_page(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> headline.Headline:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(headline, "_made", broken)
+    monkeypatch.setattr(headline, "PATIENCE_S", 30.0)
+    operator = web.client(Role.OPERATOR)
+    for address, status in (("/lab", 200), ("/c", 200), ("/nothing-here", 404)):
+        assert operator.get(address).status_code == status, address

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from teia.crawl.changing import change
+from teia.clock import Clock
+from teia.crawl.changing import Changed, change
 from teia.crawl.edits import Edit, Operator
+from teia.errors import StoreError
 from teia.frontier import sayings
 from teia.frontier.cell import FrontierCell
 from teia.signals.trust import Kind, Voice
+from teia.store.root import Root
 from teia.web.roles import Role
 
 from .conftest import Web
@@ -120,6 +125,9 @@ def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(we
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=2.5 Ana Souza <b>, e-mail of 12 Nov",)
     page = client.get(to).text
     assert "agreed with <bdi>Ana Souza &lt;b&gt;, e-mail of 12 Nov</bdi>" in page
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 2.0)], web.site.clock)
+    assert "It rests less than all others" not in client.get(to).text, "all others rest less still"
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     noted = web.site.accounts.noted(1)[0][1]
     assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", "2,5")
     assert noted.detail["agreed_by"].startswith("Ana Souza")
@@ -132,7 +140,7 @@ def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(we
 
 
 WRONG = [("delay", "delay_s", delay_s) for delay_s in ("x", "-1", "1e9", "nan", "0", "0.01")]
-WRONG += [("budget", "requests", number) for number in ("x", "0", "-1", "9999999999", "1e3")]
+WRONG += [("budget", "requests", number) for number in ("x", "0", "-1", "9999999999", "1e3", "1.5", "1,0000")]
 
 
 @pytest.mark.parametrize(("deed", "field", "text"), WRONG)
@@ -145,6 +153,20 @@ def test_what_a_host_cannot_be_given_is_refused_with_its_field(web: Web, deed: s
     assert (courtesy.host_delays, courtesy.agreed_delays) == ((), ())
 
 
+def test_a_form_that_cannot_be_comes_back_with_what_was_typed(web: Web) -> None:
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    client, to = web.client(Role.OPERATOR), "/c/main/hosts/x.test"
+    sent = {"deed": "delay", "delay_s": "2.75", "agreed_by": 'J"', "csrf": web.csrf(client)}
+    answer = client.post(to, data=sent, headers={"accept-language": "pt-BR"})
+    assert answer.status_code == 400
+    fault = re.search(r'id="agreed_by-fault">(.*?)</span>', answer.text)
+    assert fault is not None
+    assert "quem concordou" in fault[1], "in the reader's words"
+    for shown in ('value="2.75"', 'value="J&#34;"', 'aria-describedby="rest-hint agreed_by-fault"', 'id="own" open'):
+        assert shown in answer.text, shown
+    assert client.post(to, data={**sent, "csrf": "x"}).status_code == 403
+
+
 def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web: Web) -> None:
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     to, sent = "/api/v1/c/main/hosts/x.test", {"deed": "delay", "delay_s": "0.5", "agreed_by": "Ana Souza"}
@@ -154,6 +176,37 @@ def test_less_than_a_second_is_for_an_admin_and_nobody_agrees_without_a_name(web
     assert (nobody["field"], "say who agreed" in nobody["message"]) == ("agreed_by", True)
     assert web.client().post(to, json=sent, headers=web.token(Role.ADMIN)).status_code == 200
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=0.5 Ana Souza",)
+
+
+def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two people at the same time: one withdraws an agreement between the other's look and deed."""
+    about_y = {"courtesy.delay_s": 5.0, "courtesy.agreed_delays": ["y.test=1 Rui Lima"]}
+    change(web.site.root, "main", [Edit(key, Operator.SET, value) for key, value in about_y.items()], web.site.clock)
+
+    def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+        change(root, name, [Edit("courtesy.agreed_delays", Operator.SET, [])], clock)
+        return change(root, name, edits, clock)
+
+    monkeypatch.setattr("teia.web.pages.hosts.change", late)
+    sent = {"deed": "delay", "delay_s": "2", "agreed_by": "Ana Souza"}
+    to = "/api/v1/c/main/hosts/x.test"
+    assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 200
+    assert web.site.config("main").courtesy.agreed_delays == ("x.test=2 Ana Souza",)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_rest_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_same(
+    web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+        if is_written:
+            change(root, name, edits, clock)
+        raise StoreError("its crawl did not answer in time")
+
+    monkeypatch.setattr("teia.web.pages.hosts.change", unheard)
+    sent, to = {"deed": "delay", "delay_s": "20"}, "/api/v1/c/main/hosts/x.test"
+    assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
+    assert [each.what for _, each in web.site.accounts.noted(1)] == ["treat host: delay"] * is_written
 
 
 def test_a_viewer_sees_no_buttons(web: Web) -> None:

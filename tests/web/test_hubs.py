@@ -84,6 +84,8 @@ def courier_turn(root: Root) -> None:
         courier = Courier(root, WallClock())
         try:
             await courier.turn()
+            while courier.under_way:  # noqa: ASYNC110  # a thread answers
+                await asyncio.sleep(0.01)
         finally:
             await courier.close()
 

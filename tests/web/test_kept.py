@@ -105,3 +105,13 @@ def test_only_so_many_answers_are_kept() -> None:
         assert kept.get(number, lambda number=number: number, 1.0).value == number  # type: ignore[misc]
     assert len(kept._entries) == KEPT
     kept.close()
+
+
+def test_there_is_room_for_one_of_each_of_many_things() -> None:
+    """A hundred collections have a table of hosts each; none is counted again because of the others."""
+    kept = Kept(VirtualClock(0.0))
+    kept.make_room(100)
+    for number in range(100):
+        kept.get(("hosts", number), lambda: "table", 1.0)
+    assert all(kept.last(("hosts", number)) for number in range(100))
+    kept.close()

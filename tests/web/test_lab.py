@@ -320,7 +320,11 @@ def test_how_far_a_run_is_comes_from_what_it_says(root: Root) -> None:
     ("program", "limit", "says"),
     [
         (SLEEP, ("LAB_S", 0.2), "stopped after"),
-        ("x = bytearray(600 << 20)", ("LAB_MEMORY_BYTES", 256 << 20), "more memory than the 0.25 GiB"),
+        (
+            "x = b'x' * (600 << 20); import time; time.sleep(600)",
+            ("LAB_MEMORY_BYTES", 256 << 20),
+            "more memory than the 0.25 GiB",
+        ),
         ("import sys; sys.exit('teia: the disk is made of cheese')", ("LAB_QUEUE", 8), "made of cheese"),
         ("print('no object')", ("LAB_QUEUE", 8), "ended with status 0 and said nothing"),
         ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "more than a report can hold"),

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from teia.errors import StoreError
 from teia.refresh.scenario import scenario_of
+from teia.store.root import open_root
 from teia.web.laboratory.asking import PlanFields
 from teia.web.laboratory.findings import digest_of
-from teia.web.laboratory.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, plan_question
+from teia.web.laboratory.scenarios import EXAMPLE_PAGES, EXAMPLE_SERVERS, example, offered, plan_question
 from teia.web.roles import Role
 
 from .conftest import Web
-from .test_lab import ended
+from .test_lab import bench, ended, question, until
 
 PAGES = "page,server,weight,rate_per_day\nb,x,1,1\na,x,1,1\nstill,y,2,0\nquick,y,1,30\n"
 SHORT = {"horizon_h": "1", "politeness_s": "1200"}
@@ -112,6 +114,40 @@ def test_a_file_that_is_no_text_or_too_long_to_show_is_asked_for_again(web: Web)
     without = client.post("/lab/plan", data=SHORT, files={"file": ("pages.csv", PAGES.encode(), "text/csv")})
     assert without.status_code == 403, "a form without its token is not taken, a file or not"
     assert web.site.lab.runs() == []
+
+
+def test_pages_that_were_typed_go_before_the_example_that_the_form_offers(web: Web) -> None:
+    for choice in ("", "example"):
+        asked, wrong = plan_question(PlanFields(scenario=PAGES, pages_of=choice, **SHORT), web.site.lab.kept)
+        assert asked is not None, wrong
+        assert (asked.files, asked.asked["pages_of"]) == ({"scenario.csv": PAGES}, "")
+
+
+def test_the_pages_of_a_plan_that_never_began_can_be_planned_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled while it waited, at the end of the server, and after its death; one that was not written never was."""
+    root = open_root(tmp_path / "data", create=True)
+    with bench(root) as lab:
+        first = lab.submit(question(), "ana")
+        until(lambda: lab.moment(first.number).state == "running")
+        asked = plan_question(PlanFields(scenario=PAGES, **SHORT), lab.kept)[0]
+        assert asked is not None
+        cancelled, left, killed = (lab.submit(asked, "ana").number for _ in range(3))
+        assert lab.cancel(cancelled).files == ["scenario.csv"]
+        lab._queue.pop()  # as if nobody had been there to end it
+        monkeypatch.setattr(lab.kept, "give", full_disk)
+        with pytest.raises(StoreError, match="no room"):
+            lab.submit(asked, "ana")
+        assert {run.number for run in lab.runs()} == {first.number, cancelled, left, killed}
+    with bench(root) as again:
+        assert [again.run(number).state for number in (left, killed)] == ["interrupted"] * 2
+        assert offered(again.kept) == [killed, left, cancelled]
+        assert again.kept.file(killed, "scenario.csv").decode() == PAGES
+
+
+def full_disk(*_: object) -> None:
+    raise StoreError("no room")
 
 
 def test_more_visits_than_a_file_can_list_are_refused(web: Web) -> None:

@@ -47,7 +47,7 @@ def test_a_form_begins_a_subscription_and_shows_its_secret_once(web: Web) -> Non
     listed = client.get("/c/main/watches")
     assert "whsec_" not in listed.text
     assert "key=abc" not in listed.text
-    assert "test/<wbr>hook?" in listed.text
+    assert ("<wbr>hook" in listed.text, "test/<wbr>…" in listed.text) == (False, True)
     (line,) = [each for _, each in web.site.accounts.noted(5) if each.what == "watch"]
     assert line.detail == {"collection": "main", "watched": url, "webhook": "b.test"}
 
@@ -104,6 +104,9 @@ def test_who_has_its_address_reads_a_feed_and_nobody_else(web: Web) -> None:
     assert "<del>&lt;script&gt;alert(1)&lt;/script&gt;</del> <ins>new words</ins> [… 7 …]" in shown
     for key in ("x", "", made["id"], made["feed"][:-1]):
         assert web.client().get(f"/c/main/feed/{key}").status_code == 404
+    for path, said in (("/c/{}/feed/x", "there is no such feed"), ("/websub/{}/x", "nothing was asked of you here")):
+        for name in ("main", "none"):
+            assert said in web.client().get(path.format(name)).text, "nobody learns which collections there are"
 
 
 def test_results_lead_to_a_subscription_to_their_search(web: Web) -> None:

@@ -38,6 +38,7 @@ cdef extern from *:
     void ask_for(const void* place) noexcept nogil  # any address will do, also none of ours
 
 include "_heap.pxi"
+include "_wheel.pxi"
 
 
 cdef struct Page:  # what a visit needs of one, in half a line of the cache
@@ -58,7 +59,7 @@ cdef struct Server:  # in one line
     double latest  # no copy of a page of it is fresher, and one that is as old as this is worth a visit; or infinity
     int64_t head
     int64_t tail  # visits of a timetable from head to tail; otherwise how many pages are worth visits
-    int64_t due  # where its heap is
+    int64_t due  # where its heap is; or the first visit of a timetable that is not carried out
 
 
 cdef struct Booking:
@@ -95,8 +96,9 @@ cdef class Loop:
     cdef double service_s, clock
     cdef bint sends
     cdef int64_t budget
-    cdef Heap free, ready, documents
+    cdef Heap free, documents
     cdef Queue waiting
+    cdef Wheel ready
     cdef Py_ssize_t count
     cdef Room servers_room
     cdef Server* servers
@@ -139,7 +141,7 @@ cdef class Loop:
         self.fresh_s = table[: len(rate), 0]
         self.transfer_s, self.service_s = transfer_s, service_s
         self.sends = bool(np.any(transfer_s))
-        self.free, self.waiting, self.ready = Heap(crawlers), Queue(self.count), Heap(self.count)
+        self.free, self.waiting, self.ready = Heap(crawlers), Queue(self.count), Wheel(self.count)
         self.documents = Heap(0)
         for at in range(crawlers):
             self.free.push(0.0, <int32_t>at)
@@ -174,11 +176,13 @@ cdef class Loop:
     ):
         """Visits of each server, between two of `starts`; `due` counts from now."""
         cdef Py_ssize_t at
+        cdef double last = np.max(due) if len(due) else 0.0
         self.kind, self.base, self.table_page, self.table_due = TIMETABLE, now, page, due
         self.slots_per_s = 0.0
         for at in range(self.count):
-            self.servers[at].head, self.servers[at].tail = starts[at], starts[at + 1]
-        self.begin(now)
+            self.servers[at].head = self.servers[at].due = starts[at]
+            self.servers[at].tail = starts[at + 1]
+        self.begin(now, len(due) / last if last > 0 else 0.0)
 
     def follow_intervals(self, double now, const double[::1] interval, due, slot, offset):
         """`due` counts from now; pages that are never due are left out."""
@@ -229,13 +233,13 @@ cdef class Loop:
             used[at] = self.servers[at].tail > 0
         used_s = np.asarray(slot)[np.asarray(used, dtype=np.bool_)]
         self.base, self.slots_per_s, self.slack = now, float((1.0 / used_s).sum()), len(used_s)
-        self.begin(now)
+        self.begin(now, self.slots_per_s)
 
-    cdef begin(self, double now):
+    cdef begin(self, double now, double visits_per_s):
         cdef Py_ssize_t at
         self.clock, self.made = max(self.clock, now), 0
-        self.waiting.clear()
-        self.ready.size = 0
+        self.waiting.clear(now, visits_per_s)
+        self.ready.clear(now, visits_per_s)
         for at in range(self.count):
             self.offer(<int32_t>at)
 
@@ -322,11 +326,13 @@ cdef class Loop:
     cdef double next_assignment(self, double until) noexcept nogil:
         """When a crawler is free and a server's turn has come; servers that may be visited are then in `ready`."""
         cdef double now = max(self.clock, self.free.heap[0].key), turn
+        cdef Entry* first
         while self.budget > 0 and now < until:
             self.wake(now)
             turn = INFINITY
-            if self.ready.size:
-                turn = max(now, min(self.ready.heap[0].key, self.behind_at()))
+            first = self.ready.first()
+            if first.key < INFINITY:
+                turn = max(now, min(first.key, self.behind_at()))
                 if turn == now:
                     return now
             now = min(turn, self.waiting.first().key)
@@ -346,7 +352,6 @@ cdef class Loop:
             ask_for(&self.servers[first.number])
             self.ready.push(self.servers[server].nominal, server)
             if self.kind == TIMETABLE:  # what its visit will read
-                ask_for(&self.table_page[self.servers[server].head])
                 ask_for(&self.table_due[self.servers[server].head] + 1)
 
     cdef void offer(self, int32_t server) noexcept nogil:
@@ -367,26 +372,26 @@ cdef class Loop:
             return self.draws
         if self.draws or self.sends:
             return True
-        return self.kind == VALUES and not now - self.servers[self.ready.heap[0].number].latest >= SURELY_S
+        return self.kind == VALUES and not now - self.servers[self.ready.first().number].latest >= SURELY_S
 
     cdef bint assign(self, double now, bint at_once, Booking* booking) noexcept nogil:
         """The most overdue server gets a visit; false if none of its pages is worth one."""
-        cdef int32_t server = self.ready.heap[0].number
+        cdef Entry* first = self.ready.first()
+        cdef int32_t server = first.number
         cdef Server* it = &self.servers[server]
         cdef double transfer_s = 0.0
         cdef Py_ssize_t at
-        booking.time, booking.due, booking.server, booking.row = now, self.ready.heap[0].key, server, NOT_CHOSEN
+        booking.time, booking.due, booking.server, booking.row = now, first.key, server, NOT_CHOSEN
         self.ready.drop_first()
-        for at in range(min(1 + CHILDREN, self.ready.size)):
-            ask_for(&self.servers[self.ready.heap[at].number])
+        for at in range(min(1 + CHILDREN, self.ready.heap.size)):
+            ask_for(&self.servers[self.ready.heap.heap[at].number])
         if self.kind == TIMETABLE:
-            booking.row = self.table_page[it.head]
             it.head += 1
         else:
             it.nominal += it.slot
-            if at_once and not self.choose(booking):
-                self.offer(server)
-                return False
+        if (at_once or self.sends) and not self.choose(booking):
+            self.offer(server)
+            return False
         if self.sends:
             transfer_s = self.transfer_s[booking.row]
         self.free.first_becomes(now + max(self.service_s, transfer_s))
@@ -409,6 +414,10 @@ cdef class Loop:
                 server, self.starts[server], self.starts[server + 1], it.slot, booking.time
             )
             return booking.row != NOT_CHOSEN
+        if self.kind == TIMETABLE:
+            booking.row = self.table_page[it.due]
+            it.due += 1
+            return True
         heap = self.due + it.due
         booking.row, booking.due = heap[0].number, heap[0].key
         heap[0].key = booking.time + self.pages[booking.row].interval

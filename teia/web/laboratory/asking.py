@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from teia.web import limits
+from teia.web.words import whole_number
 
 POLICIES = (
     "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
@@ -50,7 +51,6 @@ MADE = "lab-report"
 """The folder of a run's files: what it was given, and what it leaves."""
 
 _LAW = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
-_WHOLE = re.compile(r"\d{1,18}|\d{1,3}([.,\u00a0\u202f ]\d{3}){1,5}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,15}([.,]\d{1,9})?", re.ASCII)
 Text = Annotated[str, Field(max_length=100)]
 
@@ -166,8 +166,8 @@ class ReproduceFields(_Fields):
 class PlanFields(_Fields):
     """Pages to plan visits for, and how.
 
-    `pages_of` is `example`, or the number of a run whose pages to take; empty: those of `scenario`, the CSV that
-    `teia lab plan` reads.
+    `scenario` is the CSV that `teia lab plan` reads. Where that is empty `pages_of` is `example`, or the number of a
+    run whose pages to take.
     """
 
     pages_of: Text = ""
@@ -247,7 +247,7 @@ class Reading:
 def _number(text: str, *, whole: bool) -> float | None:
     """1000, 1,000 and 1.000 where it is a whole number; 0.5 and 0,5 where it is not."""
     if whole:
-        return int(re.sub(r"\D", "", text)) if _WHOLE.fullmatch(text) else None
+        return whole_number(text)
     if _DECIMAL.fullmatch(text) is None:
         return None
     value = float(text.replace(",", "."))

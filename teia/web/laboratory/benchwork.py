@@ -128,7 +128,11 @@ class Workbench:
                 like=question.like,
                 work=question.work,
             )
-            self.kept.give(run.number, question.files)
+            try:
+                self.kept.give(run.number, question.files)
+            except BaseException:
+                self.kept.drop(run.number)
+                raise
             self._queue.append(run)
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="lab", daemon=True)
@@ -142,7 +146,7 @@ class Workbench:
             waiting = next((run for run in self._queue if run.number == number), None)
             if waiting is not None:
                 self._queue.remove(waiting)
-                return self._end(waiting, "cancelled")
+                return self._end(waiting, "cancelled", files=self._files(waiting))
             if self._is_turn_of(number):
                 self._wish = "cancelled"
                 self._news.notify_all()
@@ -193,7 +197,7 @@ class Workbench:
             self._thread.join()
         with self._news:
             for run in self._queue:
-                self._end(run, "interrupted", "the server ended before its turn")
+                self._end(run, "interrupted", "the server ended before its turn", files=self._files(run))
             self._queue.clear()
             if self._lock is not None:
                 os.close(self._lock)
@@ -216,9 +220,12 @@ class Workbench:
             self._lock = held
             for run in self.kept.all():
                 if run.state in GOING:
-                    self.kept.tidy(run.number, self.kept.folder(run.number) / MADE)
-                    self._end(run, "interrupted", "the server ended before it did")
+                    self._end(run, "interrupted", "the server ended before it did", files=self._files(run))
             self.kept.prune()
+
+    def _files(self, run: LabRun) -> list[str]:
+        """The files of a run that is over, moved to where they are kept: what it made, and what it was given."""
+        return self.kept.tidy(run.number, self.kept.folder(run.number) / MADE)
 
     def _end(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
         return self.kept.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))
@@ -258,7 +265,7 @@ class Workbench:
                 self._look(going)
         result = _result(printed)
         printed.unlink(missing_ok=True)
-        files = self.kept.tidy(run.number, folder / MADE)
+        files = self._files(run)
         state, message = _verdict(going, result, self.kept.tail(run.number))
         if state != "done" or result is None:
             self._end(run, state, message, files=files)

@@ -121,6 +121,10 @@ class KeptRuns:
             if at and run.is_over and (at >= limits.LAB_KEPT or (run.ended_s or run.queued_s) < oldest_s):
                 shutil.rmtree(self.folder(run.number), ignore_errors=True)
 
+    def drop(self, number: int) -> None:
+        """Forget a run that never began."""
+        shutil.rmtree(self.folder(number), ignore_errors=True)
+
     def folder(self, number: int) -> Path:
         return self.path / f"{number:06d}"
 

@@ -67,22 +67,25 @@ def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, 
         return None, read.problems
     files = ("--scenario", f"{MADE}/{SCENARIO}", "--out", f"{MADE}/{TIMETABLE}")
     words = ("lab", "plan", *files, *read.words, "--json")
+    if fields.scenario.strip():
+        asked["pages_of"] = ""
     asked["scenario"] = ""  # it is a file of the run
     work = visits + len(scenario.pages)
     return Question("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
 
 
 def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, Scenario | None]:
-    """The pages, as text and as they are read; a problem where there are none or one is broken."""
-    chosen, text = fields.pages_of.strip(), fields.scenario
-    if chosen == EXAMPLE:
-        text = example()
-    elif chosen:
-        text = _of_run(chosen, kept)
-        if not text:
-            read.wrong("pages_of", "must be empty, example, or the number of a run of plans that is kept")
-            return "", None
-    elif not text.strip():
+    """The pages, as text and as they are read; a problem where there are none or one is broken.
+
+    What was typed goes before the choice, which a form begins with.
+    """
+    chosen = fields.pages_of.strip()
+    given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
+    if chosen and not given:
+        read.wrong("pages_of", "must be empty, example, or the number of a run of plans that is kept")
+        return "", None
+    text = fields.scenario if fields.scenario.strip() else given
+    if not text:
         read.wrong("scenario", "choose a file, or write pages here")
         return "", None
     try:

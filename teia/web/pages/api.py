@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from fastapi import FastAPI, Request
 
 from teia.errors import TeiaError
-from teia.urls import host_of
+from teia.urls import from_user, host_of
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import API, OfSite, OfVisitor, Pages
@@ -68,7 +68,7 @@ def _examples(site: Site) -> dict[str, str]:
     seed = NO_SITE
     if names:
         try:
-            seed = site.config(names[0]).collection.seeds[0]
+            seed = from_user(site.config(names[0]).collection.seeds[0]) or NO_SITE  # kept as somebody typed it
         except (TeiaError, IndexError, OSError):
             seed = NO_SITE
     known = {"collection": names[0] if names else "NAME", "host": host_of(seed), "url": seed}

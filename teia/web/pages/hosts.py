@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Query
-from fastapi.responses import PlainTextResponse
+from fastapi import Form, Query, Request
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
@@ -47,6 +47,7 @@ from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
+from teia.web.words import whole_number
 
 PER_PAGE = 50
 STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
@@ -91,6 +92,15 @@ class HostsView:
 
 
 @dataclass(frozen=True, slots=True)
+class Mistyped:
+    """A form that comes back: which field is wrong, why, and all that was typed."""
+
+    field: str
+    message: str
+    typed: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class HostPage:
     """One host at a time, and how fresh it is and could be: as it is treated now, and as was asked.
 
@@ -113,6 +123,14 @@ class HostPage:
     own_budget: int | None
     usual_budget: int
     rereads: list[str]
+    mistyped: Mistyped | None = None
+
+    def typed(self, field: str, otherwise: object) -> object:
+        """What stands in a field: what was typed, where the form came back."""
+        return otherwise if self.mistyped is None else self.mistyped.typed[field]
+
+    def fault(self, field: str) -> str:
+        return self.mistyped.message if self.mistyped is not None and self.mistyped.field == field else ""
 
     def ticks(self) -> list[tuple[float, str]]:
         """The rhythm for a chart: when, and how it looks."""
@@ -133,7 +151,9 @@ def add_to(pages: Pages) -> None:
     pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
     pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
     pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
-    pages.deed("/c/{collection}/hosts/{host}", Role.OPERATOR)(treat)
+    to, how = "/c/{collection}/hosts/{host}", {"summary": (treat.__doc__ or ""), "operation_id": "hosts_treat"}
+    pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
+    pages.add("POST", API + to, Role.OPERATOR, treat, response_model=Done, **how)
 
 
 _KEYS: dict[str, Callable[[HostLine], Any]] = {
@@ -332,13 +352,45 @@ def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: T
     if asked.deed == "robots":
         said = _reread(site, collection, line)
     else:
-        edits, said = _edits(site.config(collection), visitor, line.host, asked)
-        changed = change(site.root, collection, edits, site.clock)
+        before = site.config(collection)
+        edits, said = _edits(before, visitor, line.host, asked)
+        try:
+            changed = change(site.root, collection, edits, site.clock)
+        except StoreError:  # it may hold all the same: a crawl that did not answer reads it sooner or later
+            if site.config(collection) != before:
+                _note(site, visitor, collection, line.host, asked)
+            raise
         said += " at once" if changed.running and changed.now else ""
-    detail = {name: text for name in DETAILS.get(asked.deed, ()) if (text := getattr(asked, name))}
-    site.accounts.note(visitor.name, f"treat host: {asked.deed}", collection=collection, host=line.host, **detail)
-    site.kept.forget(("hosts", collection))
+    _note(site, visitor, collection, line.host, asked)
     return Done(said, to)
+
+
+def _by_form(pages: Pages) -> Callable[..., Response]:
+    """The same by a form, which comes back with what was typed where that cannot be."""
+
+    def by_form(
+        request: Request,
+        site: OfSite,
+        visitor: OfVisitor,
+        collection: str,
+        host: str,
+        asked: Annotated[Treatment, Form()],
+    ) -> Response:
+        try:
+            return RedirectResponse(treat(site, visitor, collection, host, asked).to, 303)
+        except WrongTreatment as wrong:
+            mistyped = Mistyped(wrong.field, wrong.message, asked.model_dump(exclude={"deed"}))
+            view = replace(host_page(site, collection, host), mistyped=mistyped)
+            return pages.rendered(request, visitor, "host.html", view, 400)
+
+    return by_form
+
+
+def _note(site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment) -> None:
+    """Write down what was done with a host, and have it counted as it is treated now."""
+    detail = {name: text for name in DETAILS.get(asked.deed, ()) if (text := getattr(asked, name))}
+    site.accounts.note(visitor.name, f"treat host: {asked.deed}", collection=collection, host=host, **detail)
+    site.kept.forget(("hosts", collection))
 
 
 DETAILS = {"delay": ("delay_s", "agreed_by"), "budget": ("requests",)}
@@ -351,17 +403,24 @@ def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tup
             return [Edit(PAUSED_KEY, Operator.ADD, host)], f"{host} is not asked for anything"
         case "resume":
             left = [text for text in config.courtesy.paused if text.strip().lower() != host]
-            return [Edit(PAUSED_KEY, Operator.SET, left)], f"{host} is asked again"
+            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"{host} is asked again"
         case "block":
             return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is left out"
         case "unblock":
             return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is let in again"
         case "budget":
             budget = _budget(asked.requests)
-            edit = Edit(BUDGETS, Operator.SET, with_budget(config.limits.host_budgets, host, budget))
-            return [edit], f"{host} may be asked {'as often as all others' if budget is None else f'{budget:,} times'}"
+            before = config.limits.host_budgets
+            often = "as often as all others" if budget is None else f"{budget:,} times"
+            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be asked {often}"
         case _:
             return _rest(config.courtesy, visitor, host, asked)
+
+
+def _steps(key: str, before: Sequence[str], after: Sequence[str]) -> list[Edit]:
+    """From one list to another, item by item: what somebody else changes meanwhile about other hosts stays changed."""
+    gone = [Edit(key, Operator.REMOVE, text) for text in before if text not in after]
+    return gone + [Edit(key, Operator.ADD, text) for text in after if text not in before]
 
 
 class WrongTreatment(UsageError):
@@ -369,7 +428,7 @@ class WrongTreatment(UsageError):
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
-        self.field = field
+        self.field, self.message = field, message
 
 
 def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
@@ -384,8 +443,8 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatm
             raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
         longer_s, agreed = None, Agreed(delay_s, " ".join(who.split()))
     edits = [
-        Edit(DELAYS, Operator.SET, with_delay(courtesy.host_delays, host, longer_s)),
-        Edit(AGREED, Operator.SET, with_agreement(courtesy.agreed_delays, host, agreed)),
+        *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
+        *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
     ]
     return edits, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
 
@@ -404,12 +463,12 @@ def _delay(text: str) -> float | None:
 
 
 def _budget(text: str) -> int | None:
-    plain = text.strip().replace(",", "").replace(".", "")
-    if not plain:
+    if not text.strip():
         return None
-    if not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
+    budget = whole_number(text.strip())
+    if budget is None or not 1 <= budget <= MAX_BUDGET:
         raise WrongTreatment("requests", f"{text!r} must be a whole number from 1 to {MAX_BUDGET:,}")
-    return int(plain)
+    return budget
 
 
 def _reread(site: Site, collection: str, line: HostLine) -> str:

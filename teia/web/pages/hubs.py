@@ -48,10 +48,10 @@ def verify(
     reason: Annotated[str, Query(alias="hub.reason", max_length=500)] = "",
 ) -> PlainTextResponse:
     """A hub asks whether we asked it, or says that it will not."""
-    folder, now_s = site.root.collection(site.check(collection)), site.clock.now_s()
     known = _topic(site, collection, key)
     if known is None:
         return UNKNOWN
+    folder, now_s = site.root.collection(collection), site.clock.now_s()
     with opened(folder) as hubs:
         if mode == DENIED:
             return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
@@ -62,7 +62,7 @@ def verify(
 
 async def push(request: Request, site: Whole, collection: str, key: str) -> PlainTextResponse:
     """A hub tells that a feed has changed."""
-    known = await run_in_threadpool(_topic, site, site.check(collection), key)
+    known = await run_in_threadpool(_topic, site, collection, key)
     if known is None:
         return UNKNOWN
     try:
@@ -76,6 +76,9 @@ async def push(request: Request, site: Whole, collection: str, key: str) -> Plai
 
 
 def _topic(site: Site, collection: str, key: str) -> Topic | None:
+    """What was asked of a hub; which collections there are is not told to everybody."""
+    if collection not in site.names():
+        return None
     folder = site.root.collection(collection)
     if not folder.hubs.exists():
         return None

@@ -320,7 +320,7 @@ def numbers_in(value: Any) -> Iterator[float]:
             yield from numbers_in(each)
 
 
-NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?%?(?: (?:B|kB|MB|GB|s|min|h|d)\b)?")
+NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?%?(?: (?:B|kB|MB|GB|s|min|h|d)\b)?")
 
 
 def as_shown(value: float) -> set[str]:

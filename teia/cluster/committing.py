@@ -1,0 +1,244 @@
+"""A commit on one node: pages and what other cells sent, into the cells that are kept here.
+
+Links for other cells travel with the commit (frontier/mail.py), and those from other cells come in by the stream: they
+are merged by the next commit, which notes how far it has heard. A cell that was lost is left out, and what NATS does
+not take at once is committed in parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+
+from teia.clock import Clock
+from teia.cluster.cells import KeptCells
+from teia.cluster.homes import REST, Departure, Homes, Said, said_in
+from teia.cluster.journal import CellLost, TooLarge
+from teia.cluster.keeping import NodeRefresh
+from teia.cluster.limiting import STORED
+from teia.crawl.cells import Cell
+from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.visits import Visit
+from teia.frontier import mail
+from teia.frontier.cell import Found
+from teia.frontier.ledger import Ledger, Rest
+from teia.frontier.moving import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
+from teia.store.archive import Stored
+from teia.urls import site_of
+
+HEARD_AT_ONCE = 200
+"""Bulks of links that one commit merges."""
+
+HEARD_WITHIN_S = 2.0
+"""How long links from others wait for a commit of pages of their cell, which then holds both; in a cell where nothing
+else is to be done they do not."""
+
+_log = logging.getLogger(__name__)
+
+
+class NodeCommitter(Committer):
+    """Commits to the cells that are kept here. `inbox` is filled by another thread with (cell, number, links)."""
+
+    cells: KeptCells
+
+    def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
+        super().__init__(cells, starts, ledger, clock)
+        self.inbox: deque[tuple[int, int, bytes]] = deque()
+        self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
+        self.number_of = self.homes.number_of
+        self.departures: deque[Departure] = deque()
+        """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
+        self.departed: list[tuple[Departure, Moved | None]] = []
+        """Those that were, or could not be."""
+        self.arrived: dict[str, float] = {}
+        """Hosts of sites that came, and until when they rest."""
+        self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
+        """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
+        self._waiting_since: dict[int, float] = {}
+        self._at_once = HEARD_AT_ONCE
+        """Bulks that one transaction merges; fewer after one that was too large: what they hold may be passed on."""
+        self._from_others = 0
+        """URLs that the transaction under way got with sites that another cell knew before."""
+        self.heard: dict[int, int] = {}
+        self.lost: set[int] = set()
+        self.dropped: list[Visit] = []
+        self.stored = {cell.number: stored_in(cell) for cell in cells}
+        """How many pages each cell has stored, ever."""
+        self.usual_s = 0.0
+        """Rests that are longer are written into the cell, for whoever keeps it next."""
+        self._rests: dict[str, Rest] = {}
+
+    def commit(self, group: Group) -> Committed:
+        """Make a group true; what belongs to a cell that was lost is left out."""
+        while True:
+            self._leave_out_lost(group)
+            self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
+            try:
+                self._hear({visit.queue.cell for visit in group.visits}, group.done)
+                done = super().commit(group)
+                self._send_sites()
+                self._at_once = HEARD_AT_ONCE
+                return done
+            except TooLarge:
+                bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
+                if len(group.visits) <= 1 and bulks <= 1:
+                    raise
+                self._at_once = max(1, bulks // 2)
+                if len(group.visits) > 1:
+                    self._commit_half(group)
+            except CellLost as error:
+                self.cells.drop(error.cell)
+                self.lost.add(error.cell)
+                if isinstance(self.refresh, NodeRefresh):
+                    self.refresh.drop_cell(error.cell)
+
+    def _commit_half(self, group: Group) -> None:
+        """Commit some of a group's pages, whose links lead to more cells than one batch reaches, before the others."""
+        half = len(group.visits) // 2
+        part = Group(group.visits[:half], group.settled, rests=group.rests, done=group.done)
+        others = group.visits[half:]
+        try:
+            self.commit(part)
+        finally:
+            group.visits = part.visits + others
+
+    def _leave_out_lost(self, group: Group) -> None:
+        self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
+        group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
+        group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
+        group.refills = [each for each in group.refills if self.cells.keeps(each[0].cell)]
+        group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
+
+    def _finds(self, site: str) -> bool:
+        """Whether a site's cell is kept here, or its home, which knows where it is."""
+        return self.cells.keeps(self.homes.guests.get(site, self.homes.home_of(site)))
+
+    def _send_sites(self) -> None:
+        """Send sites on their way; one whose commit fails stays and is tried again with the next."""
+        while self.departures:
+            leaving, moved = self.departures[0], None
+            if self.cells.keeps(leaving.cell):
+                frontier = self.cells[leaving.cell].frontier
+                if urls_of(frontier, leaving.site) <= URLS_MOST:
+                    try:
+                        with frontier.transaction():
+                            moved = self.homes.send(frontier, leaving)
+                    except SiteTooLarge as error:
+                        _log.info("%s", error)
+                    except BaseException:
+                        self.homes.read(leaving.cell, frontier)
+                        raise
+            self.departures.popleft()
+            self.departed.append((leaving, moved))
+            if moved is not None and isinstance(self.refresh, NodeRefresh):
+                self.refresh.drop_hosts(leaving.cell, moved.hosts)
+
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Merge what others sent, in a commit of its own."""
+        known_before = cell.frontier.known
+        try:
+            with cell.frontier.transaction():
+                self._merge(cell, bulks, done)
+        except BaseException:
+            self.homes.read(cell.number, cell.frontier)
+            raise
+        done.new_urls += cell.frontier.known - known_before - self._from_others
+
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Links are new URLs, a site is what another cell knew before; inside a transaction."""
+        frontier, now_s, self._from_others = cell.frontier, self._clock.now_s(), 0
+        onward: dict[int, list[Found]] = {}
+        for sender, seq, said in bulks:
+            if seq > mail.heard(frontier, sender):
+                known = frontier.known
+                self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
+                if isinstance(said, Part):
+                    self._from_others += frontier.known - known
+                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
+                mail.note_heard(frontier, sender, seq)
+        for to_cell, links in onward.items():
+            mail.post(frontier, to_cell, links)
+
+    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+        try:
+            super()._commit_cell(cell, visits, done)
+        except BaseException:
+            self.homes.read(cell.number, cell.frontier)
+            raise
+        done.new_urls -= self._from_others
+        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
+        self._was_heard(cell.number)
+
+    def _absorb_seeds(self, group: Group, done: Committed) -> None:
+        """As ever; but what is for a site that was sent away goes after it."""
+        for seed in group.seeds:
+            site = site_of(seed.host)
+            if not self.homes.lives_here(site):
+                frontier = self.cells[self.homes.home_of(site)].frontier
+                with frontier.transaction():
+                    mail.post(frontier, self.homes.number_of(seed.host), [seed])
+                    frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
+        group.seeds = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
+        super()._absorb_seeds(group, done)
+
+    def _hear(self, with_pages: Collection[int], done: Committed) -> None:
+        """Merge what other cells sent, but for cells whose pages come next: they take it in the same transaction."""
+        waiting = sum(map(len, self.hearing.values()))
+        for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
+            number, seq, bulk = self.inbox.popleft()
+            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said_in(bulk)))
+            self._waiting_since.setdefault(number, self._clock.ticks_s())
+        for number in list(self.hearing):
+            if not self.cells.keeps(number):
+                del self.hearing[number]
+            elif number not in with_pages and self._is_urgent(number):
+                while bulks := self._next_bulks(number):
+                    self._take(self.cells[number], bulks, done)
+                    self._was_heard(number)
+
+    @property
+    def must_hear(self) -> bool:
+        """Whether something that others sent has to be merged now. Not while a commit is under way."""
+        return any(self.cells.keeps(number) and self._is_urgent(number) for number in self.hearing)
+
+    def _is_urgent(self, number: int) -> bool:
+        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
+        is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
+        return has_waited or is_many or not self.cells[number].frontier.queued
+
+    def _next_bulks(self, number: int) -> list[tuple[int, int, Said]]:
+        """What one transaction of a cell merges."""
+        return self.hearing.get(number, [])[: self._at_once]
+
+    def _was_heard(self, number: int) -> None:
+        bulks = self._next_bulks(number)
+        if bulks:
+            self.heard[number] = bulks[-1][1]
+        rest = self.hearing.pop(number, [])[self._at_once :]
+        if rest:
+            self.hearing[number] = rest
+        else:
+            self._waiting_since.pop(number, None)
+
+    def _record(
+        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+    ) -> None:
+        self._merge(cell, self._next_bulks(cell.number), done)
+        super()._record(cell, visits, stored, done)
+        rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
+        rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
+        pages = sum(is_stored(visit) for visit in visits)
+        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
+        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def is_stored(visit: Visit) -> bool:
+    """Whether a visit counts as a page, as it does for the limits of one machine."""
+    return visit.item.purpose == "page" and visit.result is not None and bool(visit.result.payload_bytes)
+
+
+def stored_in(cell: Cell) -> int:
+    """How many pages a cell has stored."""
+    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
+    return 0 if row is None else int(row[0])
