@@ -7,7 +7,6 @@ whether it was understood; the rest comes to our callback (web/pages/hubs.py).
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -18,7 +17,7 @@ from teia.config import Config
 from teia.crawl.announced import open_inbox
 from teia.crawl.posting import Poster, is_taken, said
 from teia.crawl.underway import HUBS, Places, UnderWay
-from teia.durable import disk_errors
+from teia.durable import create_private
 from teia.errors import TeiaError
 from teia.fetch.fetcher import Post
 from teia.frontier.database import open_database, sqlite_errors, unless_busy
@@ -36,9 +35,7 @@ PAGES_OF_A_PUSH = 100
 
 def open_hubs(path: Path) -> Hubs:
     """Open a collection's hubs; the file is made if it is missing, for its owner alone."""
-    if not path.exists():
-        with disk_errors(path, "created"):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    create_private(path)
     return Hubs(open_database(path, websub.DDL, websub.VERSION, websub.PRAGMAS))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.lookup import Lookup
-from teia.durable import disk_errors
+from teia.durable import create_private
 from teia.errors import UsageError
 from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
@@ -66,9 +65,7 @@ class Made:
 
 def open_subscriptions(path: Path) -> Subscriptions:
     """Open a collection's subscriptions; the file is made if it is missing, for its owner alone."""
-    if not path.exists():
-        with disk_errors(path, "created"):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    create_private(path)
     return Subscriptions(open_database(path, tables.DDL, tables.VERSION, tables.PRAGMAS))
 
 

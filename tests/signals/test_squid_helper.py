@@ -25,6 +25,7 @@ from teia.lab.squid import program, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import Ear, Heard, decode
 from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer
+from tests.conftest import missing
 
 EXTRAS = "192.0.2.7/- alice GET myip=192.0.2.1 myport=3128"
 
@@ -306,7 +307,7 @@ def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
     try:
         program()
     except MissingComponent:
-        pytest.skip("squid is not installed")
+        missing("squid is not installed")
     with squid_process({"a.test": "127.0.0.1"}, helper=False, logs=True) as squid:
         ear = Ear(squid.socket)
         squid.socket.chmod(0o666)

@@ -12,7 +12,7 @@ from teia.clock import WallClock
 from teia.lab.planning import plan_file
 from teia.lab.simulate.command import Asked, compare, crawlers_of
 from teia.refresh.scenario import draw_world
-from teia.web.laboratory.asking import MADE, PlanFields, SimulateFields, simulate_question
+from teia.web.laboratory.asking import MADE, PlanFields, Question, SimulateFields, simulate_question
 from teia.web.laboratory.findings import digest_of, finding_of
 from teia.web.laboratory.runs import KeptRuns, LabRun
 from teia.web.laboratory.scenarios import SCENARIO, TIMETABLE, plan_question
@@ -29,13 +29,10 @@ def report_of(policies: Sequence[str] = ("psp", "edf"), days: float = 1.0, **wor
     return compare(made, [], asked, WallClock(), lambda _: None) | {"rate_unit": "day", "theta": 1.0}
 
 
-def keep(kept: KeptRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
-    """Keep a run with such a report."""
-    fields = SimulateFields(pages="60", servers="3", policies=list(policies), days=str(days))
-    question, wrong = simulate_question(fields)
-    assert question is not None, wrong
-    run = kept.add(
-        kind="simulate",
+def queued(kept: KeptRuns, kind: str, question: Question) -> LabRun:
+    """A run that waits, as the form would have added it."""
+    return kept.add(
+        kind=kind,
         asked=question.asked,
         words=list(question.words),
         command=question.command,
@@ -44,6 +41,14 @@ def keep(kept: KeptRuns, policies: Sequence[str] = ("psp", "edf"), days: float =
         like=question.like,
         work=question.work,
     )
+
+
+def keep(kept: KeptRuns, policies: Sequence[str] = ("psp", "edf"), days: float = 1.0) -> LabRun:
+    """Keep a run with such a report."""
+    fields = SimulateFields(pages="60", servers="3", policies=list(policies), days=str(days))
+    question, wrong = simulate_question(fields)
+    assert question is not None, wrong
+    run = queued(kept, "simulate", question)
     report = report_of(policies, days)
     kept.keep_report(run.number, report)
     said: dict[str, Any] = {"digest": digest_of("simulate", report), "finding": finding_of("simulate", report)}
@@ -60,16 +65,7 @@ def keep_plan(kept: KeptRuns) -> LabRun:
     """Keep a run of `teia lab plan` for the pages of the example, with its files."""
     question, wrong = plan_question(PlanFields(pages_of="example"), kept)
     assert question is not None, wrong
-    run = kept.add(
-        kind="plan",
-        asked=question.asked,
-        words=list(question.words),
-        command=question.command,
-        seed=question.seed,
-        by="ana",
-        like=question.like,
-        work=question.work,
-    )
+    run = queued(kept, "plan", question)
     kept.give(run.number, question.files)
     made = kept.folder(run.number) / MADE
     how: dict[str, Any] = {"horizon_s": 86_400.0, "politeness_s": 900.0, "budget": None, "clock": WallClock()}
