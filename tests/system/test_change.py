@@ -37,6 +37,8 @@ scale = 0.0
 [robots]
 crawl_delay = 0
 """
+LARGE_SPEC = SPEC.replace("pages = 200", "pages = 4000")
+"""More than is fetched while somebody types two commands, however slow the machine."""
 
 
 def excluded(data: Path) -> list[str]:
@@ -50,7 +52,7 @@ def hosts_seen(lab: Lab) -> list[str]:
 
 def test_a_host_is_blocked_within_a_second_and_comes_back(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with running_lab(tmp_path, SPEC, 88) as lab, crawling(lab, data, *FLAGS):
+    with running_lab(tmp_path, LARGE_SPEC, 88) as lab, crawling(lab, data, *FLAGS):
         eventually(lambda: len(hosts_seen(lab)) > 3, "the crawl begins")
         host = lab.entries()[-1].host
         done = teia("block", host, "--data", str(data), "--json")
