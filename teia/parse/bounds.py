@@ -29,12 +29,12 @@ _NEVER_NEST = frozenset({
 """Tags that hold nothing or that the parser closes by itself."""
 
 
-def is_modest(markup: bytes) -> bool:
+def is_modest(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
     """Whether markup is so small, or has so few and short tags, that `bounded` would leave it as it is.
 
     Says no of some that it would leave, never yes of one that it would not. Nearly every page is modest.
     """
-    if markup.count(b"<") > SUSPICIOUS_TAGS:
+    if markup.count(b"<") > most_tags:
         return False
     at = markup.find(b"<")
     while at >= 0 and len(markup) - at > LONG_TAG_CHARS:  # on to the last tag that begins near enough

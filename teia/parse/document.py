@@ -9,7 +9,7 @@ from resiliparse.parse.html import HTMLTree
 
 from teia.config import LimitSettings
 from teia.parse import encoding, mime
-from teia.parse.bounds import bounded
+from teia.parse.bounds import MAX_TAGS, bounded
 from teia.parse.extract import Extract
 from teia.parse.headers import Head
 from teia.parse.scan import is_plain, scan
@@ -97,19 +97,26 @@ class Document:
         return bounded(self.markup)
 
     @cached_property
+    def _scanned(self) -> Extract | None:
+        """What the scanner finds in the payload as it came, however many tags that has: it takes them one by one."""
+        if self.options.want_requisites or self.charset != "utf-8" or not is_plain(self.payload, MAX_TAGS):
+            return None
+        return scan(self.payload, want_text=self.options.want_text)
+
+    @cached_property
     def extract(self) -> Extract:
         """What is looked at in a page: scanned if that is possible, else from the tree."""
-        want_text, scanned = self.options.want_text, None
-        if not self.options.want_requisites:
+        scanned, want_text = self._scanned, self.options.want_text
+        if scanned is None and not self.options.want_requisites:
             markup = self._bounded[0]
-            octets = markup if isinstance(markup, bytes) else markup.encode("utf-8", "replace")
-            scanned = scan(octets, want_text=want_text)
+            if isinstance(markup, str):  # else it was just tried
+                scanned = scan(markup.encode("utf-8", "replace"), want_text=want_text)
         return scanned or TreeExtract(self.tree, want_text=want_text)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What had to be cut before the markup could be parsed."""
-        return self._bounded[1]
+        """What had to be cut before `extract` could be made."""
+        return () if self._scanned is not None else self._bounded[1]
 
     @cached_property
     def tree(self) -> HTMLTree:

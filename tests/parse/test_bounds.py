@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from teia.parse.bounds import MAX_DEPTH, MAX_TAGS, bounded
+from teia.config import LimitSettings
+from teia.parse.bounds import MAX_DEPTH, MAX_TAGS, SUSPICIOUS_TAGS, bounded
 from teia.parse.document import Options
 from teia.parse.parsing import ParseResult, parse_document
 from tests.timing import within
@@ -73,3 +74,14 @@ def test_bombs_are_read_up_to_the_limit(name: str) -> None:
 def test_cut_after_so_many_tags() -> None:
     cut, lost = bounded("<i></i>" * MAX_TAGS)
     assert (cut.count("<"), lost) == (MAX_TAGS, ("tags",))
+
+
+def test_a_page_of_very_many_tags_is_read_as_it_came() -> None:
+    """A manual's index has 60,000 tags: the scanner takes them one by one, and nothing is counted or cut before."""
+    page = "<p>before</p>" + "".join(f"<dt><a href=/{n}>{n}</a></dt>" for n in range(SUSPICIOUS_TAGS))
+    result = parsed(page)
+    assert result.page.truncated == "links"
+    assert result.page.text.startswith("before")
+    assert len(result.page.links) == LimitSettings().links_per_page
+    nested = "<section>" * (MAX_DEPTH + 1) + "<b>x</b>" * SUSPICIOUS_TAGS
+    assert parsed(nested).page.truncated == "depth", "what the scanner gives up is cut, and goes through a tree"

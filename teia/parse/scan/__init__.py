@@ -20,7 +20,7 @@ import codecs
 from collections.abc import Callable
 from types import ModuleType
 
-from teia.parse.bounds import is_modest
+from teia.parse.bounds import SUSPICIOUS_TAGS, is_modest
 from teia.parse.extract import Element, Extract
 
 _compiled: ModuleType | None
@@ -54,11 +54,11 @@ def take_anchors(extract: Extract, links: object, other: Callable[[str, Element]
     return True
 
 
-def is_plain(markup: bytes) -> bool:
-    """Whether bytes are valid UTF-8 without a mark in front, with so few and short tags that nothing need be cut."""
+def is_plain(markup: bytes, most_tags: int = SUSPICIOUS_TAGS) -> bool:
+    """Whether bytes are valid UTF-8 without a mark in front, with short tags and no more than so many."""
     if _compiled is not None:
-        return bool(_compiled.is_plain(markup))
-    return is_modest(markup) and _is_utf8(markup) and not markup.startswith(codecs.BOM_UTF8)
+        return bool(_compiled.is_plain(markup, most_tags))
+    return is_modest(markup, most_tags) and _is_utf8(markup) and not markup.startswith(codecs.BOM_UTF8)
 
 
 def _is_utf8(data: bytes) -> bool:

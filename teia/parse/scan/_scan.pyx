@@ -16,7 +16,7 @@ import re
 from codecs import BOM_UTF8
 from html.entities import html5
 
-from teia.parse.bounds import LONG_TAG_CHARS, SUSPICIOUS_TAGS
+from teia.parse.bounds import LONG_TAG_CHARS
 from teia.parse.text import MAX_ANCHOR_CHARS, one_line
 from teia.records import Link, LinkKind
 from teia.urls import MAX_REFERENCE_CHARS
@@ -256,10 +256,10 @@ cdef class Scanner(OpenElements):
         return self.source.inner.add(page, start, end)
 
 
-def is_plain(bytes markup not None):
-    """Whether octets are valid UTF-8 without a mark in front, with so few and short tags that nothing need be cut."""
+def is_plain(bytes markup not None, Py_ssize_t most_tags):
+    """Whether octets are valid UTF-8 without a mark in front, with short tags and no more than so many."""
     cdef Page page = _page_of(markup)
-    return _is_modest(page) and _is_utf8(page) and not markup.startswith(BOM_UTF8)
+    return _is_modest(page, most_tags) and _is_utf8(page) and not markup.startswith(BOM_UTF8)
 
 
 def scan(bytes markup not None, bint want_text=True):

@@ -279,7 +279,6 @@ cdef str _unescaped(bytes value):
 
 # ---- whole pages ----------------------------------------------------------------------------------------------------
 
-cdef Py_ssize_t MOST_LESS_THANS = SUSPICIOUS_TAGS
 cdef Py_ssize_t HALF_A_LONG_TAG = LONG_TAG_CHARS // 2
 
 
@@ -313,8 +312,8 @@ cdef bint _is_utf8(Page page) noexcept:
     return True
 
 
-cdef bint _is_modest(Page page) noexcept:
-    """Whether `bounds.is_modest` would say so, or at least `bounded` leave the page as it is.
+cdef bint _is_modest(Page page, Py_ssize_t most_tags) noexcept:
+    """Whether `bounds.is_modest` would say so, or at least `bounded` would cut no tag that is too long.
 
     A tag that is too long leaves at least one piece of half its length without a `>`.
     """
@@ -326,7 +325,7 @@ cdef bint _is_modest(Page page) noexcept:
         for at in range(start, min(start + 255, size)):
             some += octets[at] == 60
         tags += some
-    if tags > MOST_LESS_THANS:
+    if tags > most_tags:
         return False
     for at in range(0, size - HALF_A_LONG_TAG + 1, HALF_A_LONG_TAG):
         if memchr(octets + at, 62, HALF_A_LONG_TAG) is NULL:
