@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Protocol
-
-import aiodns
-import pycares
+from typing import TYPE_CHECKING, Protocol
 
 from teia.clock import Clock
 from teia.fetch.overrides import split_address
+
+if TYPE_CHECKING:
+    from teia.fetch.cares import NameServer
 
 TTL_FLOOR_S = 30.0
 TTL_CEILING_S = 3_600.0
@@ -151,7 +151,7 @@ class CaresResolver:
         self._remembered_names = remembered_names
         self._places = asyncio.Semaphore(lookups_at_once)
         self._first_try_s, self._tries, self._lookup_limit_s = first_try_s, tries, lookup_limit_s
-        self._cares: aiodns.DNSResolver | None = None
+        self._cares: NameServer | None = None
         self._cache: OrderedDict[str, _Remembered] = OrderedDict()
         self._asking: dict[str, asyncio.Task[Resolution]] = {}
 
@@ -203,20 +203,11 @@ class CaresResolver:
 
     async def _query(self, name: str, kind: str) -> tuple[tuple[str, ...], float, Failure | None]:
         if self._cares is None:
-            servers = [self._server] if self._server else None
-            self._cares = aiodns.DNSResolver(servers, timeout=self._first_try_s, tries=self._tries)
-        try:
-            result = await self._cares.query_dns(name, kind)
-        except aiodns.error.DNSError as error:
-            return (), 0.0, _FAILURES.get(error.args[0], Failure.SERVER)
-        addresses = tuple(
-            record.data.addr
-            for record in result.answer
-            if isinstance(record.data, pycares.ARecordData | pycares.AAAARecordData)
-        )
-        if not addresses:
-            return (), 0.0, Failure.NO_ADDRESS
-        return addresses[:MAX_ADDRESSES], float(min(record.ttl for record in result.answer)), None
+            from teia.fetch.cares import NameServer  # which a crawl of addresses, or by `--resolve`, does without
+
+            self._cares = NameServer(self._server, self._first_try_s, self._tries)
+        addresses, ttl_s, failure = await self._cares.ask(name, kind)
+        return addresses[:MAX_ADDRESSES], ttl_s, failure
 
     def _remember(self, name: str, addresses: tuple[str, ...], ttl_s: float, failure: Failure | None) -> Resolution:
         before = self._cache.pop(name, None)
@@ -229,14 +220,6 @@ class CaresResolver:
         if len(self._cache) > self._remembered_names:
             self._cache.popitem(last=False)
         return resolution
-
-
-_FAILURES = {
-    pycares.errno.ARES_ENOTFOUND: Failure.NO_SUCH_NAME,
-    pycares.errno.ARES_ENODATA: Failure.NO_ADDRESS,
-    pycares.errno.ARES_EBADNAME: Failure.BAD_NAME,
-    pycares.errno.ARES_ETIMEOUT: Failure.TIMEOUT,
-}
 
 
 def _life_s(failure: Failure | None, ttl_s: float, failures: int) -> float:
