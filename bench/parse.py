@@ -131,7 +131,9 @@ def task_of(url: str, head: bytes, body: bytes) -> bytes:
     request = (
         b"GET /section/page.html HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: teia\r\nAccept-Encoding: gzip\r\n\r\n"
     )
-    return encode(Task(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, body, "", "", 3, 0))
+    return encode(
+        Task(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, "", "", 3, 0, body=body)
+    )
 
 
 def echo(payload: bytes) -> bytes:
@@ -152,7 +154,7 @@ async def transport(items: int) -> tuple[float, float]:
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(items):
         await room.acquire()
-        pool.submit(payload, answered)
+        pool.submit(payload, done=answered)
     for _ in range(256):
         await room.acquire()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

@@ -92,7 +92,7 @@ class CopyReader:
         if pool.waiting >= MAX_WAITING:
             done(Lost("too many copies are being read"))
         else:
-            pool.submit(payload, done)
+            pool.submit(payload, done=done)
 
     def _running(self) -> tuple[asyncio.AbstractEventLoop, ChildPool]:
         with self._lock:

@@ -27,7 +27,7 @@ from teia.crawl.control import Command
 from teia.crawl.crawl import Crawl
 from teia.crawl.judge import retry_after_s, task_for, verdict_of
 from teia.crawl.meaning import Meaning
-from teia.crawl.messages import decode_result, encode
+from teia.crawl.messages import decode_result, in_parts
 from teia.crawl.robots import Permission, RobotsBook
 from teia.crawl.soft404 import note_answer, send_probe, wants_probe
 from teia.crawl.space import DiskSpace
@@ -346,7 +346,7 @@ class Crawler:
     def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
         assert visit.fetched is not None
         task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
-        self._pool.submit(encode(task), partial(self._read, crawl, visit, purpose))
+        self._pool.submit(*in_parts(task), done=partial(self._read, crawl, visit, purpose))
 
     def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
         """Take what a child found. A page no child survives is stored unread; its URL is `parse_failed`."""

@@ -22,7 +22,7 @@ from teia.crawl.importing import IMPORTED, KEPT, Imported, ImportedVisit, Target
 from teia.crawl.judge import task_for
 from teia.crawl.links import field_of
 from teia.crawl.lookup import SAME_TIME_S
-from teia.crawl.messages import Result, decode_result, encode
+from teia.crawl.messages import Result, decode_result, in_parts
 from teia.frontier.retry import verdict
 from teia.frontier.schedule import Queued
 from teia.parse.pool import ChildLimits, ChildPool, Lost
@@ -175,7 +175,8 @@ class _WarcImport:
 
     async def _ask(self, purpose: str, item: Queued, fetched: Fetched) -> Result | Lost:
         answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
-        self.pool.submit(encode(task_for(self.target.reading, purpose, item, fetched)), answered.set_result)
+        task = task_for(self.target.reading, purpose, item, fetched)
+        self.pool.submit(*in_parts(task), done=answered.set_result)
         answer = await answered
         return decode_result(answer) if isinstance(answer, bytes) else answer
 

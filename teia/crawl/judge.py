@@ -54,7 +54,6 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
         fetched.address,
         fetched.request_head,
         fetched.head,
-        fetched.body,
         fetched.truncated,
         fetched.detail,
         item.depth,
@@ -65,6 +64,7 @@ def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Ta
         off_topic=hint.off_topic,
         as_sitemap=bool(item.found_by & AS_SITEMAP),
         is_revisit=item.visits > 0,
+        body=fetched.body,
     )
 
 

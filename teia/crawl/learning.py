@@ -198,7 +198,7 @@ async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | Los
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[bytes | Lost]] = [loop.create_future() for _ in answers]
         for answer, future in zip(answers, waiting, strict=True):
-            pool.submit(answer, future.set_result)
+            pool.submit(answer, done=future.set_result)
         done = await asyncio.gather(*waiting)
     finally:
         await pool.close()

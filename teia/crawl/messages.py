@@ -7,6 +7,8 @@ come back compressed. So the crawler itself never looks into a body.
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 
 from teia.frontier.order import TOP_SCORE
@@ -16,6 +18,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once.
 
     `score` and `off_topic` are the URL's hint (frontier/order.py); they matter where pages are judged by a `Focus`.
+    `body` stands last, for `in_parts`.
     """
 
     settings: bytes
@@ -28,7 +31,6 @@ class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
     address: str
     request_head: bytes
     head: bytes
-    body: bytes
     truncated: str
     detail: str
     depth: int
@@ -39,6 +41,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
     off_topic: int = 0
     as_sitemap: bool = False
     is_revisit: bool = False
+    body: bytes = b""
 
 
 class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -156,6 +159,19 @@ encode = msgspec.msgpack.Encoder().encode
 decode_task = msgspec.msgpack.Decoder(Task).decode
 decode_reading = msgspec.msgpack.Decoder(Reading).decode
 decode_result = msgspec.msgpack.Decoder(Result).decode
+
+_NO_BYTES = encode(b"")
+_BYTES = struct.Struct(">BI")
+_BIN_32 = 0xC6
+
+
+def in_parts(task: Task) -> tuple[bytes, bytes]:
+    """`encode(task)` in two parts, of which the second is the body itself.
+
+    Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
+    """
+    message = encode(msgspec.structs.replace(task, body=b""))
+    return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 
 def with_focus(reading: bytes, focus: Focus | None) -> bytes:

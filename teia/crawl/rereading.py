@@ -15,7 +15,7 @@ from teia.clock import Clock
 from teia.config import Config
 from teia.crawl import JOB
 from teia.crawl.lookup import Lookup
-from teia.crawl.messages import Task, decode_result, encode
+from teia.crawl.messages import Task, decode_result, in_parts
 from teia.errors import CorruptFile, StoreError
 from teia.index.entry import Entry, decoded
 from teia.parse.pool import ChildLimits, ChildPool, Lost
@@ -71,13 +71,14 @@ class Rereader:
             return None
         head, body = split_head(record.block)
         seen_s, status = page.last_change_s, page.status
-        return Task(self._reading, "entry", url, str(status), status, seen_s, seen_s, "", b"", head, body, "", "", 0, 0)
+        when = (seen_s, seen_s)
+        return Task(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
 
     async def _read(self, task: Task | None) -> Entry | None:
         if task is None or self._pool is None:
             return None
         answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
-        self._pool.submit(encode(task), answered.set_result)
+        self._pool.submit(*in_parts(task), done=answered.set_result)
         answer = await answered
         self.read += 1
         if isinstance(answer, Lost):

@@ -87,7 +87,8 @@ def _next_item(unread: bytearray) -> tuple[int, bytes] | None:
     end = TO_CHILD.size + length
     if len(unread) < end:
         return None
-    payload = bytes(unread[TO_CHILD.size : end])
+    with memoryview(unread) as view:
+        payload = bytes(view[TO_CHILD.size : end])
     del unread[:end]
     return ticket, payload
 

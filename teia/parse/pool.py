@@ -64,7 +64,8 @@ Done = Callable[[bytes | Lost], None]
 @dataclass(slots=True, eq=False)
 class _Item:
     ticket: int
-    payload: bytes
+    parts: tuple[bytes, ...]
+    size: int
     done: Done
     tries: int = 0
 
@@ -144,14 +145,18 @@ class ChildPool:
             raise
         self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch_wall_time)
 
-    def submit(self, payload: bytes, done: Done) -> None:
-        """Have the job done on `payload`; `done` is called once, later, with the answer or with `Lost`."""
+    def submit(self, *parts: bytes, done: Done) -> None:
+        """Have the job done on a payload; `done` is called once, later, with the answer or with `Lost`.
+
+        The payload may come in parts, lest a large one be copied to be one.
+        """
         if self._closed or self._broken:
             asyncio.get_running_loop().call_soon(done, Lost(self._broken or "closed"))
             return
         self._tickets = (self._tickets + 1) & 0xFFFFFFFF
-        self._queue.append(_Item(self._tickets, payload, done))
-        self._queue_bytes += len(payload)
+        item = _Item(self._tickets, parts, sum(map(len, parts)), done)
+        self._queue.append(item)
+        self._queue_bytes += item.size
         self._plan_flush()
 
     async def close(self) -> None:
@@ -196,12 +201,11 @@ class ChildPool:
         room = min(WINDOW - len(child.items), most)
         while self._queue and room > 0 and child.items_bytes < WINDOW_BYTES:
             item = self._queue.popleft()
-            self._queue_bytes -= len(item.payload)
+            self._queue_bytes -= item.size
             child.items.append(item)
-            child.items_bytes += len(item.payload)
-            child.unsent.append(memoryview(TO_CHILD.pack(len(item.payload), item.ticket)))
-            if item.payload:
-                child.unsent.append(memoryview(item.payload))
+            child.items_bytes += item.size
+            child.unsent.append(memoryview(TO_CHILD.pack(item.size, item.ticket)))
+            child.unsent.extend(map(memoryview, filter(None, item.parts)))
             room -= 1
         if was_idle and child.unsent:
             self._write(child)
@@ -264,7 +268,7 @@ class ChildPool:
                 child.has_started_anything = True
             else:
                 item = child.items.popleft()
-                child.items_bytes -= len(item.payload)
+                child.items_bytes -= item.size
                 child.started = None
                 result = bytes(unread[position + FROM_CHILD.size : end])
                 found.append((item, result if kind == DONE else Lost(result.decode("utf-8", "replace"))))
@@ -390,7 +394,7 @@ class ChildPool:
             blamed.tries += 1
             again = [*others, blamed] if blamed.tries < TRIES else others
         self._queue.extendleft(reversed(again))
-        self._queue_bytes += sum(len(item.payload) for item in again)
+        self._queue_bytes += sum(item.size for item in again)
         child.items.clear()
         child.items_bytes = 0
         if blamed is not None and blamed.tries >= TRIES:

@@ -1,12 +1,14 @@
-"""What a parse child makes of a page's links."""
+"""What a parse child is asked, and what it makes of a page's links."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
+
 from teia.config import LimitSettings
 from teia.crawl.job import _merged, read
-from teia.crawl.messages import Reading, Result, Task, decode_result, encode
+from teia.crawl.messages import Reading, Result, Task, decode_result, decode_task, encode, in_parts
 from teia.frontier.schema import BY_FEED, BY_LINK
 from teia.records import Link, LinkKind
 from teia.urls import DEFAULT_RULES
@@ -20,7 +22,7 @@ def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> R
     reading = Reading(("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits)
     task = Task(
         encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
-        markup.encode(), "", "", 1, 0,
+        "", "", 1, 0, body=markup.encode(),
     )  # fmt: skip
     return decode_result(read(encode(task)))
 
@@ -51,3 +53,11 @@ def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
     )
     assert _merged(links, obeys=True) == {"http://a.test/x": (2, "feed", BY_FEED | BY_LINK)}
     assert _merged(links, obeys=False).keys() == {"http://a.test/x", "http://a.test/y"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])
+def test_a_task_in_parts_is_the_same_task(size: int) -> None:
+    task = Task(b"s", "page", "http://a.test/", "200", 200, 1.0, 1.5, "", b"", HEAD, "", "", 1, 0, body=b"x" * size)
+    message, body = in_parts(task)
+    assert body is task.body
+    assert decode_task(message + body) == task

@@ -44,7 +44,7 @@ async def pool_of(children: int = 1, limits: ChildLimits = QUICK, job: str = JOB
 
 def ask(pool: ChildPool, payload: bytes) -> asyncio.Future[bytes | Lost]:
     answer: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
-    pool.submit(payload, answer.set_result)
+    pool.submit(payload, done=answer.set_result)
     return answer
 
 
@@ -202,7 +202,7 @@ def test_children_die_with_a_killed_crawler() -> None:
         async def main():
             pool = ChildPool({JOB!r}, 2, ChildLimits(cpu_s=60), WallClock())
             await pool.start()
-            pool.submit(b"spin", print)
+            pool.submit(b"spin", done=print)
             while len(pool.pids) < 2:
                 await asyncio.sleep(0.01)
             print(*pool.pids, pool._zygote.process.pid, flush=True)
