@@ -9,9 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 UNDER_CI = os.environ.get("CI") == "true"
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes says something of the machine alone; CI tries the same ones every time.
+settings.register_profile(
+    "teia", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=UNDER_CI, print_blob=True
+)
+settings.load_profile("teia")
 
 
 def missing(what: str) -> None:

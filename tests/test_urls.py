@@ -67,7 +67,7 @@ rule_sets = st.lists(st.sampled_from(list(RULES)), unique=True).map(tuple)
 
 
 @given(any_urls, st.one_of(st.just(DEFAULT_RULES), rule_sets))
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=1_500)
 @example("http://x/.;sid=1", DEFAULT_RULES)
 @example("http://x/%2e;sid=1%2e/a", DEFAULT_RULES)
 @example("http://x/;si;sid=d=1", DEFAULT_RULES)
@@ -81,7 +81,7 @@ def test_canonical_form_is_idempotent(url: str, rules: tuple[str, ...]) -> None:
 
 
 @given(any_urls)
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=1_500)
 @example("http://x/a;sid=1")
 @example("http://x/%7e")
 @example("http://x/?fbclid=1")
@@ -91,7 +91,7 @@ def test_the_short_way_for_plain_urls_gives_what_the_rules_give(url: str) -> Non
 
 
 @given(any_urls, rule_sets)
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 def test_canonical_form_is_clean(url: str, rules: tuple[str, ...]) -> None:
     canonical = canonicalize(url, rules)
     if canonical is None:
@@ -109,7 +109,7 @@ def test_canonical_form_is_clean(url: str, rules: tuple[str, ...]) -> None:
 
 
 @given(any_urls)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_escapes_have_one_spelling(url: str) -> None:
     canonical = canonicalize(url)
     if canonical is None:
@@ -121,14 +121,14 @@ def test_escapes_have_one_spelling(url: str) -> None:
 
 
 @given(st.text(max_size=60), built_urls)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_a_resolved_reference_is_canonical(reference: str, base: str) -> None:
     found = resolve(reference, base)
     assert found is None or canonicalize(found) == found
 
 
 @given(any_urls, any_urls)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_an_absolute_url_does_not_depend_on_the_base(url: str, base: str) -> None:
     found = canonicalize(url)
     if found is not None and canonicalize(base) is not None:
@@ -387,7 +387,7 @@ def test_empty_labels_do_not_make_new_sites(host: str) -> None:
 
 
 @given(built_urls)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_a_site_is_an_end_of_its_host_and_its_own_site(url: str) -> None:
     canonical = canonicalize(url)
     if canonical is None:

@@ -46,7 +46,7 @@ def clusters(draw: st.DrawFn) -> list[Standing]:
     return [Standing(f"n{number}", capacities[number], cells[number], regions[number]) for number in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(clusters(), st.sampled_from(["one-to-one", "one-to-many", "many-to-many"]), st.booleans())
 def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
     nodes: list[Standing], scheme: str, across: bool
@@ -67,7 +67,7 @@ def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
         pytest.fail("it does not end")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(clusters())
 def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[Standing]) -> None:
     nodes = with_states(nodes)
@@ -79,7 +79,7 @@ def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[Standing]) -> None:
             assert node.load <= (1 + RULES.slack) * total * node.capacity / capacity + 1e-9
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from([(1.0, 1.0, 2.0), (1.0, 2.0, 4.0), (0.5, 1.0, 1.0)]))
 def test_three_nodes_of_unequal_capacity_come_within_their_shares(
     seed: int, capacities: tuple[float, float, float]

@@ -71,7 +71,7 @@ def test_the_order_of_takers_is_that_of_the_circles_without_the_dead(
     assert circle.keeper(key, living) == (circle_of(living).owner(key) if living else None)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2, 12), st.sampled_from([0.5, 2.0, 3.0]))
 def test_shares_follow_capacity(nodes: int, capacity: float) -> None:
     """A14: a node of twice the capacity has about twice the circle."""

@@ -47,7 +47,7 @@ async def _all(what: list[Coroutine[Any, Any, Found]]) -> list[Found]:
     return list(await asyncio.gather(*what))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(ACTIONS, st.integers(0, 10_000), st.sampled_from([0.0, 0.05]))
 def test_after_whatever_happened_every_look_up_finds_the_successor(actions: list[str], seed: int, loss: float) -> None:
     async def main() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.cluster.limiting import TURN_S, UNHEARD_S, Shares, part_of, reached
@@ -25,7 +25,6 @@ def shares(*nodes: NodeState) -> tuple[Shares, dict[str, NodeState]]:
     return Shares(session, lambda: range(2), 0.0), alive
 
 
-@settings(deadline=None)
 @given(remaining=st.integers(1, 10_000), nodes=st.integers(1, 30), now=st.floats(0, 1e6))
 def test_the_parts_of_all_nodes_are_the_whole(remaining: int, nodes: int, now: float) -> None:
     names = {f"n{number}": NodeState(f"n{number}", "x") for number in range(nodes)}

@@ -107,7 +107,7 @@ def test_on_many_webs_honest_sitemaps_help_and_lying_ones_do_not_harm(tmp_path: 
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.floats(0, 0.98), st.floats(0, 0.98)), min_size=1, max_size=12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_news_never_comes_later_and_silence_never_sooner(pages: list[tuple[int, float, float]]) -> None:
     """Whatever is said of pages of whatever rates: at the same price, evidence moves a page one way.
 

@@ -8,7 +8,7 @@ from math import inf
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as some
 
 from teia.config import ScheduleSettings
@@ -130,7 +130,6 @@ schedules = some.builds(
 
 
 @given(schedules, some.timedeltas(timedelta(days=-400), timedelta(days=4_000)))
-@settings(deadline=None)
 def test_starts_rise_and_none_is_before_the_first_or_after_the_last(found: Schedule, passed: timedelta) -> None:
     now_s = found.first.replace(tzinfo=found.zone).timestamp() + passed.total_seconds()
     starts = next_starts(found, now_s, 20)
@@ -140,7 +139,6 @@ def test_starts_rise_and_none_is_before_the_first_or_after_the_last(found: Sched
 
 
 @given(schedules, some.timedeltas(timedelta(0), timedelta(days=300)))
-@settings(deadline=None)
 def test_whoever_asks_when_is_told_the_same_starts(found: Schedule, passed: timedelta) -> None:
     """Starts counted from the first one, starts after an instant and the last before it are one list."""
     assume(found.period is not None and found.period.unit != "minute")  # there would be too many to count them all
@@ -152,7 +150,6 @@ def test_whoever_asks_when_is_told_the_same_starts(found: Schedule, passed: time
 
 
 @given(schedules)
-@settings(deadline=None)
 def test_days_weeks_and_months_keep_the_time_of_day(found: Schedule) -> None:
     """But for a start that the clocks jump over."""
     if found.period is None or found.period.unit in {"hour", "minute"}:

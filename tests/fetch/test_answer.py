@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import random
 import resource
 import time
+import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from teia.fetch.answer import Answer, Held
+from teia.fetch.answer import SMALL_BYTES, Answer, Held
 from teia.fetch.outcome import Stop
 from tests.fetch.conftest import IMPATIENT, LIMITS, get
 from tests.fetch.hostile_server import Behaviour, HostileServer, page, repeats, sends, sends_then_resets
@@ -231,3 +235,35 @@ def test_bytes_held_return_to_zero() -> None:
     assert held.now_bytes == LIMITS.body_bytes
     answer.begin(0, ())
     assert held.now_bytes == 0
+
+
+@given(
+    st.lists(st.sampled_from([1, 7, SMALL_BYTES - 1, SMALL_BYTES, 3 * SMALL_BYTES]), max_size=30), st.integers(1, 40)
+)
+def test_a_body_is_the_same_in_whichever_pieces_it_comes(sizes: list[int], most_kib: int) -> None:
+    held, most = Held(10**9), most_kib * 1024
+    answer = Answer(LIMITS, held)
+    answer.begin(most, ())
+    for line in (OK, b"\r\n"):
+        answer.on_header(line)
+    whole = random.Random(len(sizes)).randbytes(sum(sizes))
+    at, refused = 0, False
+    for size in sizes:
+        refused = refused or answer.on_body(whole[at : at + size]) == 0
+        at += size
+        if refused:
+            break
+    assert answer.body() == whole[: min(at, most)]
+    assert refused == (at > most)
+    assert held.now_bytes == min(at, most) == answer.received_bytes - len(OK) - 2
+
+
+def test_a_body_that_comes_octet_by_octet_takes_little_more_memory_than_it_has() -> None:
+    answer = Answer(LIMITS, Held(10**9))
+    tracemalloc.start()
+    try:
+        for _ in range(100_000):
+            answer.on_body(b"x" * 1)
+        assert tracemalloc.get_traced_memory()[1] < 250_000
+    finally:
+        tracemalloc.stop()

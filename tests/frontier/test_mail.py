@@ -169,7 +169,7 @@ def test_links_that_cannot_be_read_name_the_file(pair: Pair) -> None:
         list(mail.waiting(pair.sender))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 def test_counts_are_exact_whatever_dies_and_when(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     chance = random.Random(seed)

@@ -310,7 +310,7 @@ class Web:
         self.politeness.forget_rested(self.now)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32),
     delay_s=st.sampled_from((0.0, 1.0, 5.0)),
@@ -326,7 +326,7 @@ def test_no_two_requests_closer_than_the_rest(seed: int, delay_s: float, factor:
                 assert request.started >= rest.until
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 2**32), per_host=st.sampled_from((1, 2, 3)))
 def test_never_more_than_per_host_at_once(seed: int, per_host: int) -> None:
     web = Web(random.Random(seed), 1.0, 0.0, per_host)

@@ -375,7 +375,7 @@ def test_line_of_a_place_goes_away_with_its_hosts() -> None:
 # ---- KLWF and cost, by definition ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32))
 def test_free_server_with_the_oldest_url_is_always_next(seed: int) -> None:
     """KLWF against its definition, where no two hosts share an address."""

@@ -107,7 +107,7 @@ class Simulation:
             self.schedule.give_back(queue)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     seed=st.integers(0, 2**32),
     delay_s=st.sampled_from((0.0, 1.0, 5.0)),
@@ -123,7 +123,7 @@ def test_every_url_is_served_exactly_once(seed: int, delay_s: float, per_host: i
     assert simulation.most_engaged <= max_hosts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), per_host=st.sampled_from((1, 1, 3)), max_hosts=st.sampled_from((2, 1_000)))
 def test_no_server_or_address_is_asked_too_early_or_too_often(seed: int, per_host: int, max_hosts: int) -> None:
     simulation = Simulation(seed, 5.0, per_host, max_hosts)

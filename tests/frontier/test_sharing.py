@@ -107,7 +107,7 @@ def test_shared_address_is_remembered_when_it_has_rested() -> None:
     assert list(politeness.addresses) == [ADDRESS]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(1, 12), st.floats(0.1, 3.0), st.integers(0, 2**32))
 def test_no_two_requests_to_an_address_are_closer_than_the_rule(
     sites: int, shared_sites: int, shared_rest: float, seed: int

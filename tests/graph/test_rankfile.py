@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.errors import CorruptFile
@@ -39,7 +39,6 @@ def test_every_key_finds_its_own_numbers(tmp_path: Path) -> None:
     assert file.scores(ranks.keys).sum() == pytest.approx(1, abs=1e-5)
 
 
-@settings(deadline=None)  # each writes a file, and waits for the disk
 @given(asked=st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_unknown_keys_have_nothing(tmp_path_factory: pytest.TempPathFactory, asked: list[int]) -> None:
     path = tmp_path_factory.mktemp("ranks") / "ranks.bin"

@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
     assert one[1].page.tolist() != other[1].page.tolist()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(small_worlds(), st.sampled_from(sorted(POLICIES)), st.builds(Crawlers, st.integers(1, 3), st.just(2.0)))
 def test_nobody_beats_the_bounds(world: World, name: str, crawlers: Crawlers) -> None:
     """P3: WP is below every policy, from the same ages over the same time, also when crawlers limit it."""

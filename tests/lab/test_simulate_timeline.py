@@ -43,7 +43,7 @@ CRAWLERS = st.builds(Crawlers, st.integers(1, 4), st.sampled_from([0.5, 1.0, 3.0
 
 
 @pytest.mark.parametrize("make", TIMELINES)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(world=small_worlds(), crawlers=CRAWLERS, name=st.sampled_from(sorted(POLICIES)))
 def test_no_visit_is_early_and_no_server_is_asked_too_soon(
     make: type[PlainTimeline], world: World, crawlers: Crawlers, name: str
@@ -75,7 +75,7 @@ def assert_never_early(world: World, plan: Timetable, visits: Visits) -> None:
 
 
 @compiled
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     small_worlds(),
     CRAWLERS,

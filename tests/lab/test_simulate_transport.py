@@ -41,7 +41,7 @@ def test_the_papers_picture() -> None:
     assert staleness(evenest_slots(RATE, HORIZON, 4, free)) == pytest.approx(staleness(even))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sets(st.integers(0, 11), min_size=3, max_size=9), st.integers(1, 3), st.floats(0.05, 2.0))
 def test_the_evenest_slots_are_the_best_of_all(free: set[int], count: int, rate: float) -> None:
     slots = np.array(sorted(free), dtype=float)
@@ -51,7 +51,7 @@ def test_the_evenest_slots_are_the_best_of_all(free: set[int], count: int, rate:
     assert staleness(nearest_slots(planned, slots), rate) >= best - 1e-12
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.0, 12.0), min_size=1, max_size=4), st.sets(st.integers(0, 11), min_size=4, max_size=7))
 def test_no_other_slots_are_nearer_to_the_plan(planned: list[float], free: set[int]) -> None:
     times, slots = np.array(planned), np.array(sorted(free), dtype=float)

@@ -39,7 +39,7 @@ def _own_part(body: bytes) -> bytes:
     return re.split(rb"<aside>|</TABLE>\n<HR>", body)[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(page=st.sampled_from(TEXTS), part=st.floats(0.01, 0.99))
 def test_bodies_change_at_the_versions_and_only_there(page: tuple[UrlSpace, int], part: float) -> None:
     world = varied_world()
@@ -62,7 +62,7 @@ def test_bodies_change_at_the_versions_and_only_there(page: tuple[UrlSpace, int]
         before = body
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(page=st.sampled_from(TEXTS), days=st.floats(0, 90))
 def test_links_are_those_an_html_parser_finds(page: tuple[UrlSpace, int], days: float) -> None:
     world = varied_world()

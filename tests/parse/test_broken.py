@@ -63,14 +63,14 @@ def links_in(markup: bytes, charset: bytes = b"") -> list[str]:
     return sorted(link.url for link in page.links)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(broken_pages(), st.sampled_from(CHARSETS))
 def test_no_link_of_a_broken_page_is_missed(page: tuple[list[bytes], list[str]], charset: bytes) -> None:
     pieces, links = page
     assert links_in(b"".join(pieces), charset) == sorted(links)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(broken_pages(), st.floats(0, 1))
 def test_a_page_that_ends_too_early_has_the_links_that_came(page: tuple[list[bytes], list[str]], share: float) -> None:
     """Cut anywhere, in the middle of a tag, an attribute or a character."""

@@ -126,7 +126,7 @@ def test_a_page_without_end_is_cut() -> None:
     assert "deep" in made.markup
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(PIECES),

@@ -39,7 +39,7 @@ def staleness(world: World, rows: np.ndarray, times: np.ndarray) -> float:
     return float(world.weight @ visited_staleness(world, rows, times))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(small_worlds(), st.sampled_from([name for name in POLICIES if name != "m-wolf"]))
 def test_no_policy_is_better_than_the_bound(world: World, name: str) -> None:
     """Over the same window from the same ages, exactly."""
@@ -51,7 +51,7 @@ def test_no_policy_is_better_than_the_bound(world: World, name: str) -> None:
         assert slot_price(world, rounds=4) <= reached + 1e-12
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(small_worlds(), st.data())
 def test_no_schedule_by_chance_is_better_than_the_bound(world: World, data: st.DataObject) -> None:
     """Also such as begin at once, and use every moment that politeness leaves."""

@@ -50,7 +50,7 @@ def freshness(world: World, counts: Numbers) -> float:
     return 1.0 - float(world.weight @ even_staleness(world, counts))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(small_worlds())
 def test_counts_are_those_of_the_literal_greedy(world: World) -> None:
     """P4: the same objective within 1e-9, and the same counts but for gains that differ in the last digits only."""
@@ -64,7 +64,7 @@ def test_counts_are_those_of_the_literal_greedy(world: World) -> None:
         assert np.ptp(near) <= 1e-12 * near.max()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(small_worlds(), st.data())
 def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: World, data: st.DataObject) -> None:
     """A floor under which no page falls, and a most."""
@@ -81,7 +81,7 @@ def test_bounds_on_a_page_are_kept_and_greedy_otherwise(world: World, data: st.D
     assert freshness(world, ours) == pytest.approx(freshness(world, literal_greedy(world, least, most)), abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(small_worlds())
 def test_no_server_and_no_budget_is_overdrawn(world: World) -> None:
     counts = plan_counts(world)

@@ -44,7 +44,7 @@ def test_the_inverse_of_q_is_its_inverse(z: float) -> None:
     assert formulas.rough_gap_for(np.array(z)) == pytest.approx(formulas.gap_for(z), rel=1e-7)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(small_worlds(budget=False), st.data())
 def test_staleness_of_any_visits_is_the_integral(world: World, data: st.DataObject) -> None:
     """From any age, visits in any order."""
@@ -66,7 +66,7 @@ def by_integral(world: World, row: int, visits: list[float]) -> float:
     return total / world.horizon_s
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(small_worlds(budget=False), st.data())
 def test_even_visits_are_as_good_as_said_and_no_others_are_better(world: World, data: st.DataObject) -> None:
     counts = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(world), max_size=len(world))))

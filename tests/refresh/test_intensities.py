@@ -99,7 +99,7 @@ def test_too_fast_pages_are_given_up_but_not_with_a_floor_or_the_harmonic_object
         plan_intensities(world, floor_share=1.5)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(small_worlds(), st.sampled_from(OBJECTIVES), st.sampled_from([0.0, 0.1, 1.0]))
 def test_odd_worlds_have_finite_intensities(world: World, objective: Objective, floor_share: float) -> None:
     """Rates of 0 and infinity, weights of 0, servers without pages, no budget at all."""

@@ -31,7 +31,7 @@ def literal_order(world: World, counts: np.ndarray, server: int) -> list[int]:
     return [row for _, _, row in sorted(visits)]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(small_worlds(ages=False, budget=False), st.data())
 def test_order_is_by_ideal_time_then_page_id(world: World, data: st.DataObject) -> None:
     """P4: ties are broken by id, and equal fractions are ties whatever their terms."""
@@ -71,7 +71,7 @@ def test_as_printed_a_full_server_is_not_polite_and_centred_it_is() -> None:
     assert (centred[0], centred[-1]) == (7.5, DAY_S - 7.5)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(small_worlds())
 def test_centred_plans_are_polite(world: World) -> None:
     table = merge(world, plan_counts(world), "centred")
@@ -81,7 +81,7 @@ def test_centred_plans_are_polite(world: World) -> None:
         assert ((due > 0) & (due < world.horizon_s)).all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(small_worlds())
 def test_ideal_times_are_each_pages_own(world: World) -> None:
     counts = plan_counts(world)

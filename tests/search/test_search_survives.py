@@ -78,7 +78,7 @@ def test_naughty_strings_are_answered(searchers: list[Searcher], conformance: Pa
             survive(searcher, text)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=queries)
 def test_any_text_is_answered(searchers: list[Searcher], text: str) -> None:
     for searcher in searchers:

@@ -24,7 +24,7 @@ def test_the_api_answers_whatever_it_is_asked(web: Web, mode: GenerationMode) ->
     for operation in schema.get_all_operations():
         found = operation.ok()
 
-        @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=10, suppress_health_check=list(HealthCheck), database=None)
         @given(case=found.as_strategy(generation_mode=mode))
         def ask(case: schemathesis.Case) -> None:
             case.call_and_validate(headers=headers, checks=[not_a_server_error, response_schema_conformance])
