@@ -1,16 +1,18 @@
-"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--write FILE.md]` (C7).
+"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--ttl 600]` (C7).
 
-Five Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
+Six Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
 that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
-reads), and one whose log daemon announces what was answered, to a crawl that listens. They are asked in turns, so that
-what else the machine does strikes all alike, and what is told is ratios.
+reads), all three as an ACL whose answers Squid keeps for `--ttl` seconds (0: every request is told of), and two whose
+helper is a rewriter or a log daemon and announces to a crawl that listens. Each is asked together with the one without
+a helper, in the same moments, so that what else the machine does strikes both alike, and what is told is ratios.
 
-    mixed      200 requests/s at even distances, whether or not earlier ones were answered; 4 in 10 are for pages
-               that are not in the cache, and their server takes 20 ms. Times count from when a request should begin
+    mixed      200 requests/s to each of the two at even distances, by turns, whether or not earlier ones were answered;
+               4 in 10 are for pages that are not in the cache, and their server takes 20 ms. Times count from when a
+               request should begin
     hits       the same for pages that are all in the cache: the worst case for whatever is added to each request
-    saturated  as many hits as wrk gets over 32 connections
+    saturated  as many hits as wrk gets over 32 connections, from one and then from the other
 
-A ratio is that of the median over rounds, of a variant's number and that of the Squid without a helper.
+A ratio is the median over rounds, of a variant's number and that of the Squid without a helper beside it.
 """
 
 from __future__ import annotations
@@ -36,13 +38,25 @@ from pathlib import Path
 
 from teia.lab.squid import Squid, squid_process
 from teia.signals.datagrams import Ear
+from teia.signals.squid_conf import TTL_S, Way
 
 RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"
 ORIGIN, NAME = "127.77.195.1", "origin.test"
 RATE, CONNECTIONS = 200, 24
 PAGES, MISSES, MISS_S = 200, 0.4, 0.02
 BODY = b"<p>" + b"words and more words. " * 230
-VARIANTS = ("without", "listening", "stopped", "slow", "logged")
+WAYS: dict[str, Way | None] = {
+    "without": None,
+    "listening": "acl",
+    "stopped": "acl",
+    "slow": "acl",
+    "rewriter": "rewriter",
+    "logged": "log",
+}
+VARIANTS = tuple(WAYS)
+SATURATED = ("saturated 1/s", "saturated, Squid's processor us", "saturated, helper's processor us")
+Numbers = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
+HEARD = ("listening", "rewriter", "logged")
 
 LUA = """
 local n = 0
@@ -121,9 +135,10 @@ class User(asyncio.Protocol):
             self._done.set_result(None)
 
 
-async def at_rate(squid: Squid, urls: Sequence[str]) -> list[float]:
+async def at_rate(squid: Squid, urls: Sequence[str], after_s: float = 0.0) -> list[float]:
     """Ask for URLs at even distances; returns how long each took from the moment it should have begun."""
     loop = asyncio.get_running_loop()
+    began = loop.time() + 0.2 + after_s
     free: asyncio.Queue[User] = asyncio.Queue()
     users = [(await loop.create_connection(User, "127.0.0.1", squid.port))[1] for _ in range(CONNECTIONS)]
     for user in users:
@@ -136,7 +151,6 @@ async def at_rate(squid: Squid, urls: Sequence[str]) -> list[float]:
         took_s.append(loop.time() - due)
         free.put_nowait(user)
 
-    began = loop.time() + 0.05
     async with asyncio.TaskGroup() as group:
         for number, url in enumerate(urls):
             due = began + number / RATE
@@ -145,6 +159,13 @@ async def at_rate(squid: Squid, urls: Sequence[str]) -> list[float]:
     for user in users:
         user._transport.close()
     return took_s
+
+
+async def side_by_side(squids: Sequence[Squid], urls: Sequence[str]) -> list[list[float]]:
+    """Ask several for the same URLs in the same moments, by turns; in milliseconds, sorted."""
+    step_s = 1 / RATE / len(squids)
+    found = await asyncio.gather(*(at_rate(squid, urls, at * step_s) for at, squid in enumerate(squids)))
+    return [sorted(1000 * each for each in took_s) for took_s in found]
 
 
 def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
@@ -168,7 +189,7 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
     return found["answers"] / found["seconds"], found["answers"]
 
 
-# ---- the five Squids ------------------------------------------------------------------------------------------------
+# ---- the six Squids -------------------------------------------------------------------------------------------------
 
 
 def listen(ear: Ear, heard: list[int], place: int, over: threading.Event) -> None:
@@ -178,17 +199,12 @@ def listen(ear: Ear, heard: list[int], place: int, over: threading.Event) -> Non
 
 
 @contextmanager
-def five_squids() -> Iterator[tuple[dict[str, Squid], list[int]]]:
-    heard, over = [0, 0], threading.Event()
+def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
+    heard, over = [0] * len(HEARD), threading.Event()
     with ExitStack() as stack:
         names = {NAME: ORIGIN}
-        squids = {
-            name: stack.enter_context(
-                squid_process(names, helper=name not in {"without", "logged"}, logs=name == "logged")
-            )
-            for name in VARIANTS
-        }
-        for place, name in enumerate(("listening", "logged")):
+        squids = {name: stack.enter_context(squid_process(names, way=way, ttl_s=ttl_s)) for name, way in WAYS.items()}
+        for place, name in enumerate(HEARD):
             ear = Ear(squids[name].socket)
             stack.callback(ear.close)
             reader = threading.Thread(target=listen, args=(ear, heard, place, over))
@@ -218,13 +234,20 @@ def cpu_s(pid: int) -> tuple[float, float]:
     return spent[pid], sum(spent[each] for each in helpers)
 
 
-def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str, list[float]]]:
-    """Numbers of each workload and variant, one a round."""
+def saturate(squid: Squid, port: int, seconds: float) -> list[float]:
+    """Answers a second, and processor time for each, of Squid and of its helper, in microseconds."""
+    before_s = cpu_s(squid.pid)
+    rate, answers = saturated(squid, port, seconds)
+    return [rate, *(1e6 * (after - then) / answers for after, then in zip(cpu_s(squid.pid), before_s, strict=True))]
+
+
+def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool) -> Numbers:
+    """Numbers of each workload and variant, one a round, with that of the Squid without a helper beside it."""
     if shutil.which("wrk") is None:
         raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
     chance, numbers = random.Random(1), defaultdict(lambda: defaultdict(list))
     fresh = iter(range(10**9))
-    with origin() as port, five_squids() as (squids, heard):
+    with origin() as port, six_squids(ttl_s) as (squids, heard):
         base = f"http://{NAME}:{port}"
         for squid in squids.values():
             pages = [f"{base}/hit/{page}" for page in range(PAGES)]
@@ -232,43 +255,41 @@ def measure(rounds: int, seconds: float, *, latency: bool) -> dict[str, dict[str
             if min(asyncio.run(at_rate(squid, pages))) > MISS_S:
                 raise SystemExit("what was asked for is not in the cache")
         for number in range(rounds):
-            order = random.Random(number).sample(VARIANTS, len(VARIANTS))
-            for name in order:
+            for name in random.Random(number).sample(VARIANTS[1:], len(VARIANTS) - 1):
+                both = [squids[name], squids["without"]][:: 1 if number % 2 else -1]
                 hits = [f"{base}/hit/{chance.randrange(PAGES)}" for _ in range(int(RATE * seconds))]
                 mixed = [f"{base}/miss/{next(fresh)}" if chance.random() < MISSES else url for url in hits]
+                found: dict[str, list[float]] = {}
                 for workload, urls in (("mixed", mixed), ("hits", hits)) if latency else ():
-                    took_ms = sorted(1000 * each for each in asyncio.run(at_rate(squids[name], urls)))
-                    numbers[f"{workload} p50 ms"][name].append(took_ms[len(took_ms) // 2])
-                    numbers[f"{workload} p95 ms"][name].append(took_ms[int(0.95 * len(took_ms))])
-                before_s = cpu_s(squids[name].pid)
-                rate, answers = saturated(squids[name], port, seconds / 2)
-                numbers["saturated 1/s"][name].append(rate)
-                for what, after_s, then_s in zip(("Squid", "helper"), cpu_s(squids[name].pid), before_s, strict=True):
-                    numbers[f"saturated, {what}'s processor us"][name].append(1e6 * (after_s - then_s) / answers)
+                    took_ms = asyncio.run(side_by_side(both, urls))
+                    for part in (50, 95):
+                        found[f"{workload} p{part} ms"] = [each[len(each) * part // 100] for each in took_ms]
+                rates = [saturate(squid, port, seconds / 2) for squid in both]
+                found |= dict(zip(SATURATED, map(list, zip(*rates, strict=True)), strict=True))
+                for what, values in found.items():
+                    numbers[what][name].append(tuple(values[:: 1 if number % 2 else -1]))
         if not all(heard):
             raise SystemExit("nothing was announced; the helper does not work")
     return {what: dict(of) for what, of in numbers.items()}
 
 
-def ratios(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, float]]:
+def ratios(numbers: Numbers) -> dict[str, dict[str, float]]:
     """The median over rounds of each variant's number over that without a helper."""
     return {
-        what: {
-            name: statistics.median(a / b for a, b in zip(of[name], of["without"], strict=True))
-            for name in VARIANTS[1:]
-        }
+        what: {name: statistics.median(ours / without for ours, without in pairs) for name, pairs in of.items()}
         for what, of in numbers.items()
-        if all(of["without"])
+        if what != SATURATED[2]
     }
 
 
-def table(numbers: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+def table(numbers: Numbers) -> str:
     found = ratios(numbers)
     lines = ["| measure | without | " + " | ".join(VARIANTS[1:]) + " |", "|---" * (1 + len(VARIANTS)) + "|"]
     for what, of in numbers.items():
-        plain = f"{statistics.median(of['without']):,.3g}"
+        plain = f"{statistics.median(without for pairs in of.values() for _, without in pairs):,.3g}"
         shown = [
-            f"{statistics.median(of[name]):,.3g}" + (f" (x {found[what][name]:.3f})" if what in found else "")
+            f"{statistics.median(ours for ours, _ in of[name]):,.3g}"
+            + (f" (x {found[what][name]:.3f})" if what in found else "")
             for name in VARIANTS[1:]
         ]
         lines.append(f"| {what} | {plain} | {' | '.join(shown)} |")
@@ -279,16 +300,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--ttl", type=int, default=TTL_S, help="so long Squid keeps an ACL's answer, in seconds")
     parser.add_argument("--saturated", action="store_true", help="that alone")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--write", type=Path)
     wanted = parser.parse_args()
     load = os.getloadavg()[0]
     began = time.monotonic()
-    numbers = measure(wanted.rounds, wanted.seconds, latency=not wanted.saturated)
+    numbers = measure(wanted.rounds, wanted.seconds, wanted.ttl, latency=not wanted.saturated)
     print(table(numbers))
-    found = {"ratios": ratios(numbers), "rounds": wanted.rounds, "load_before": load, "cores": os.cpu_count()}
+    found = {
+        "ratios": ratios(numbers),
+        "rounds": wanted.rounds,
+        "ttl_s": wanted.ttl,
+        "load_before": load,
+        "cores": os.cpu_count(),
+    }
     print(json.dumps({**found, "seconds": round(time.monotonic() - began)}))
-    RESULTS.write_text(json.dumps({**found, "numbers": numbers}, indent=1) + "\n", "utf-8")
+    wanted.results.write_text(json.dumps({**found, "numbers": numbers}, indent=1) + "\n", "utf-8")
     if wanted.write is not None:
         wanted.write.write_text(table(numbers) + "\n", "utf-8")
 

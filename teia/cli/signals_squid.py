@@ -15,6 +15,8 @@ from teia.errors import UsageError
 
 Socket = Annotated[Path | None, typer.Argument(metavar="SOCKET", help="Where the crawl listens: its signals.socket.")]
 Queries = Annotated[bool, typer.Option("--queries", help="Announce URLs with a query too; they may tell of a person.")]
+Conf = Annotated[bool, typer.Option("--conf", help="Print lines for squid.conf that attach the installed program.")]
+AsWay = Annotated[str, typer.Option("--way", help="For --conf: rewriter, acl (each page once in ten minutes), log.")]
 Print = Annotated[bool, typer.Option("--print", help="Print the program, to be installed where Squid can read it.")]
 
 WORDS = {
@@ -50,12 +52,19 @@ WORDS = {
 }
 
 
-def squid_helper(socket: Socket = None, queries: Queries = False, print_it: Print = False) -> None:
-    """Run beside a Squid as its url_rewrite_program and announce the pages its users ask for; nothing is rewritten.
+def squid_helper(
+    socket: Socket = None,
+    queries: Queries = False,
+    print_it: Print = False,
+    conf: Conf = False,
+    way: AsWay = "rewriter",
+) -> None:
+    """Run beside a Squid and announce the pages its users ask for; their requests are left as they are.
 
     Squid runs it as its own user. If that one cannot read teia, print the program and install it: it is one file.
 
     Examples: teia signals squid-helper --print > /usr/local/lib/teia-announce
+    · teia signals squid-helper --conf /run/teia/squid.sock
     · teia signals squid-helper /run/teia/squid.sock
     """
     from teia.signals import squid_helper as program
@@ -66,8 +75,25 @@ def squid_helper(socket: Socket = None, queries: Queries = False, print_it: Prin
         return
     if socket is None:
         raise UsageError("name the SOCKET where the crawl listens, or --print the program")
+    if conf:
+        print(_conf(socket, way, queries=queries), end="")
+        return
     words = ["-IS", str(source), *(["--queries"] if queries else []), str(socket)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  # a process without teia's modules in it
+
+
+def _conf(socket: Path, way: str, *, queries: bool) -> str:
+    """Lines for squid.conf, where a path is a word of a line."""
+    from teia.signals.squid_conf import WAYS, lines
+
+    known = next((each for each in WAYS if each == way), None)
+    if known is None:
+        raise UsageError(f"--way {way}: it is one of {', '.join(WAYS)}")
+    if queries and known == "log":
+        raise UsageError("--queries: a log daemon is given no flags; acl and rewriter can be told to announce queries")
+    if not socket.is_absolute() or any(each.isspace() or each in "\"'#" for each in str(socket)):
+        raise UsageError(f"{socket}: squid.conf needs a whole path, without spaces, quotes or #")
+    return lines(known, str(socket), words=["--queries"] if queries else [])
 
 
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:

@@ -24,7 +24,8 @@ from pathlib import Path
 
 from teia.clock import Clock, WallClock
 from teia.errors import LabError, MissingComponent
-from teia.signals import squid_helper
+from teia.signals import squid_conf, squid_helper
+from teia.signals.squid_conf import Way
 
 USER = "proxy"
 START_S, END_S = 20.0, 5.0
@@ -36,7 +37,6 @@ CONFIG = """\
 http_port 127.0.0.1:{port}
 visible_hostname squid.test
 pid_filename none
-access_log {log}
 cache_store_log none
 cache_log {folder}/cache.log
 coredump_dir {folder}
@@ -51,26 +51,6 @@ maximum_object_size_in_memory 1 MB
 http_access allow all
 refresh_pattern . 0 20% 4320
 """
-
-HELPER_CONFIG = """\
-acl pages method GET
-acl from_the_cache req_header Cache-Control -i only-if-cached
-url_rewrite_access deny from_the_cache
-url_rewrite_access allow pages
-url_rewrite_program {program}
-url_rewrite_children 1 startup=1 idle=1 concurrency={concurrency}
-url_rewrite_extras "- - %>rm"
-url_rewrite_bypass on
-url_rewrite_timeout 1 second on_timeout=bypass
-"""
-
-
-LOG_CONFIG = """\
-logformat announced %ru - - %rm
-logfile_daemon {program}
-"""
-LOG = "daemon:{socket} announced"
-"""Squid gives a log daemon the path that follows `daemon:`, and a line when a request was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,36 +75,31 @@ def program() -> str:
 def squid_process(
     hosts: Mapping[str, str],
     *,
-    helper: bool = True,
-    logs: bool = False,
-    concurrency: int = 1_024,
+    way: Way | None = "rewriter",
+    ttl_s: int = squid_conf.TTL_S,
     words: Sequence[str] = (),
     extra: str = "",
     clock: Clock | None = None,
 ) -> Iterator[Squid]:
-    """Run a Squid that knows these names; with a `helper` that is given these `words` and announces to `socket`.
+    """Run a Squid that knows these names, with the helper attached in a way, if any; it announces to `socket`.
 
-    With `logs` the same program is its log daemon, and announces what was answered.
+    A rewriter hears of every request, an ACL of a page once in `ttl_s`. `words` are flags of the helper.
     """
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
-        log = LOG.format(socket=folder / "run" / "teia.sock") if logs else "none"
-        squid_conf = extra
-        if logs:
-            daemon = folder / "teia-announce-log"
-            shutil.copyfile(squid_helper.__file__, daemon)
-            daemon.chmod(0o755)
-            squid_conf += LOG_CONFIG.format(program=daemon)
-        squid_conf += CONFIG.format(port=port, folder=folder, outgoing=OUTGOING, log=log)
-        if helper:
-            script = folder / "teia-announce"
-            shutil.copyfile(squid_helper.__file__, script)
-            run = ["/usr/bin/python3", "-IS", str(script), *words, str(folder / "run" / "teia.sock")]
-            squid_conf += HELPER_CONFIG.format(program=" ".join(run), concurrency=concurrency)
+        script = folder / ("teia-announce-log" if way == "log" else "teia-announce")
+        shutil.copyfile(squid_helper.__file__, script)
+        script.chmod(0o755)
+        configured = extra + CONFIG.format(port=port, folder=folder, outgoing=OUTGOING)
+        if way is not None:
+            where = str(folder / "run" / "teia.sock")
+            configured += squid_conf.lines(way, where, program=str(script), words=words, ttl_s=ttl_s)
+        if way != "log":
+            configured += "access_log none\n"
         (folder / "run").mkdir()
         (folder / "hosts").write_text("".join(f"{where} {host}\n" for host, where in hosts.items()), "ascii")
-        (folder / "squid.conf").write_text(squid_conf, "utf-8")
+        (folder / "squid.conf").write_text(configured, "utf-8")
         _give_to_squid(folder)
         with (folder / "complaints").open("wb") as complaints:
             process = subprocess.Popen(  # noqa: S603  # no shell, our own words

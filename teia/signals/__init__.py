@@ -1,6 +1,7 @@
 """What others tell us of pages: that somebody asks for one, that one has changed.
 
 squid_helper   runs beside a Squid and announces the pages that its users ask for (C7); imports nothing of ours
+squid_conf     how it is attached to a Squid: lines for squid.conf
 datagrams      what it sends, and the socket where that is heard
 announce       what a signal is, and the inbox where signals wait for the crawl
 trust          how far what a site says of its own pages is believed, learnt from what visits found

@@ -1,15 +1,17 @@
 #!/usr/bin/python3 -IS
 """What Squid runs beside itself so that the pages its users ask for are announced to teia (C7).
 
-    teia-announce [--queries] SOCKET        as Squid's url_rewrite_program, or store_id_program: they ask alike
+    teia-announce [--queries] SOCKET        as Squid's external_acl_type, url_rewrite_program or store_id_program
     teia-announce-log SOCKET                as its logfile_daemon; or with --log: what was answered, after it was
 
-A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back.
-The answer is always "leave it as it is" and goes out before anything else is done; nothing else is done here but to
-pass the line on to a second process, by a pipe that is never waited for. That one puts URLs together into datagrams
-for teia's socket. While nobody listens, or teia is slow, the oldest announcements are dropped and counted. So neither a
-user's request nor its answer depends on teia in any way. A log daemon answers nothing: nobody waits for it at all. It
-passes lines on in the same way, because Squid ends when its log daemon does: what could fail is in the second process.
+A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back;
+an ACL gets `[channel] URL -`, once for each page in the time that Squid keeps its answers. How these are attached:
+squid_conf.py. The answer is always "leave it as it is", or "no match", and goes out before anything else is done;
+nothing else is done here but to pass the line on to a second process, by a pipe that is never waited for. That one puts
+URLs together into datagrams for teia's socket. While nobody listens, or teia is slow, the oldest announcements are
+dropped and counted. So neither a user's request nor its answer depends on teia in any way. A log daemon answers
+nothing: nobody waits for it at all. It passes lines on in the same way, because Squid ends when its log daemon does:
+what could fail is in the second process.
 
 What leaves the second process is the URL and some counts: no client, no user, no time. A URL with a query or with
 credentials is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query
@@ -39,7 +41,7 @@ from typing import NoReturn
 
 VERSION_LINE = b"teia-announce 1"
 LEFT_ALONE = b"ERR\n"
-"""The answer of a rewriter that does not rewrite, and of a store-ID program that has no other ID."""
+"""The answer of a rewriter that does not rewrite, of a store-ID program with no other ID, of an ACL without a match."""
 
 READ_BYTES = 65_536
 MAX_LINE_BYTES = 65_536

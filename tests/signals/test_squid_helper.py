@@ -308,7 +308,7 @@ def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
         program()
     except MissingComponent:
         missing("squid is not installed")
-    with squid_process({"a.test": "127.0.0.1"}, helper=False, logs=True) as squid:
+    with squid_process({"a.test": "127.0.0.1"}, way="log") as squid:
         ear = Ear(squid.socket)
         squid.socket.chmod(0o666)
         urls: list[str] = []

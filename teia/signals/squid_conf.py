@@ -1,0 +1,80 @@
+"""Lines for squid.conf that attach the helper to a Squid: operators are given these, and the lab runs them (C7).
+
+    rewriter   each request is told of, and waits for the helper, for a second at most
+    acl        an ACL that never matches, asked for each page; Squid keeps the answer for `TTL_S`, and asks nobody
+               meanwhile. It stands in a `cache` line, because one that cannot be told (the helper died, answers
+               nonsense, has too much to do) leaves a request there as it is; in `http_access` nonsense refuses it
+    log        each request is told of when it was answered, and nobody waits; the only log daemon there can be
+
+Nothing is started before it is needed (`startup=0`): Squid ends itself if a program that it must have at its start
+dies before its first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+Way = Literal["rewriter", "acl", "log"]
+WAYS: tuple[Way, ...] = get_args(Way)
+
+PROGRAM = "/usr/local/lib/teia-announce"
+PYTHON = "/usr/bin/python3 -IS"
+"""Without site packages: the helper needs none, and starts sooner."""
+
+TTL_S = 600
+"""A page is told of once in so long, and from half of it on in the background: nobody waits for that."""
+
+KEPT = 65_536
+"""Answers that Squid keeps, of 256 bytes and more each."""
+
+AT_ONCE = 128
+"""Questions that may be under way, and as many that wait. Others are not asked, so a helper that hangs, for which
+Squid has no time-out here, can hold up requests for twice so many pages and no more."""
+
+_ACLS = """\
+acl pages method GET
+acl from_the_cache req_header Cache-Control -i only-if-cached
+"""
+
+_ACL = """\
+external_acl_type teia ttl={ttl_s} negative_ttl={ttl_s} grace=50 cache={kept} children-startup=0 children-max=1 \
+concurrency={at_once} queue-size={at_once} {url} {command}
+acl announced external teia
+{acls}cache deny pages !from_the_cache announced
+"""
+
+_REWRITER = """\
+url_rewrite_program {command}
+url_rewrite_children 1 startup=0 idle=1 concurrency=1024
+url_rewrite_extras "- - %>rm"
+url_rewrite_bypass on
+url_rewrite_timeout 1 second on_timeout=bypass
+{acls}url_rewrite_access deny from_the_cache
+url_rewrite_access allow pages
+"""
+
+_LOG = """\
+{acls}logformat announced %ru - - %rm
+logfile_daemon {program}
+access_log daemon:{socket} announced pages !from_the_cache
+"""
+
+
+def lines(
+    way: Way,
+    socket: str,
+    *,
+    program: str | None = None,
+    words: Sequence[str] = (),
+    ttl_s: int = TTL_S,
+) -> str:
+    """The lines for one way; `words` are the program's flags."""
+    command = " ".join([PYTHON, program or PROGRAM, *words, socket])
+    if way == "acl":
+        # Without its query, which Squid cuts off behind the question mark in %ru; the other is the URL as it came.
+        url = "%'>ru" if "--queries" in words else "%ru"
+        return _ACL.format(ttl_s=ttl_s, kept=KEPT, at_once=AT_ONCE, url=url, command=command, acls=_ACLS)
+    if way == "rewriter":
+        return _REWRITER.format(command=command, acls=_ACLS)
+    return _LOG.format(program=program or f"{PROGRAM}-log", socket=socket, acls=_ACLS)
