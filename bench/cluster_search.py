@@ -2,15 +2,18 @@
 
     python -m bench.cluster_search [--pages 20000] [--seed 1] [--each 6] [--nodes 3] [--write]
 
-The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is not there). One machine searches it
-as `teia search` does. Each node is a librarian process (teia/cluster/librarian.py) that keeps some of its cells; a NATS
-server and all nodes run on this machine, so three nodes share the processors that the one has to itself. Every search
-is ten results with snippets; the two take turns, so that what else the machine does hits both.
+The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is not there), with frontiers that
+know its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
+(teia/cluster/librarian.py) that keeps some of its cells; a NATS server and all nodes run on this machine, so three
+nodes share the processors that the one has to itself. Every search is ten results with snippets and with what the
+frontier knows of them; the two take turns, so that what else the machine does hits both.
 
-`ratio` is the p95 over nodes by the p95 of one machine; `cpu_ms` what a search costs the processor, which a busy
-machine does not blur: one machine, the gateway, all nodes together. `alike` says in how many searches the first ten
-have the same scores, up to a millionth, and `others` are the rest. `dead_node_s` is how long the first search takes
-after a node was stopped (SIGSTOP), `after_s` the slowest of those that follow.
+Each question is asked with words that were not counted before (`new_words`), and then again. `ratio` is the p95 over
+nodes by the p95 of one machine, `ratio_p50` the same of the medians. `cpu_ms` is what a search costs the
+processor: one machine, the gateway, all nodes together, NATS. `messages` are those to nodes for each search. `alike`
+says in how many searches the first ten have the same scores, up to a millionth, and the same facts, and `others` are
+the rest. `dead_node_s` is how long the first search takes after a node was stopped (SIGSTOP), `after_s` the slowest of
+those that follow.
 """
 
 from __future__ import annotations
@@ -19,14 +22,18 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +46,18 @@ from teia.cluster.scattering import ClusterSearch
 from teia.cluster.searchwire import Holding, Kept, Post
 from teia.cluster.servers import NatsServers
 from teia.config import Config, to_toml
+from teia.crawl.searching import CollectionSearch
 from teia.frontier.cell import FrontierCell
+from teia.frontier.schema import LANE_NEW, STATE_DONE
+from teia.frontier.tails import tail_of
 from teia.lab.corpus.collection import Collection, cell_folder
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import Asker, Question
 from teia.lab.corpus.timed import SHOWN
-from teia.search.ranking import Ranking
 from teia.search.results import Results
-from teia.search.searching import Options, Searcher
-from teia.search.shards import LocalShard
-from teia.store.root import open_root
+from teia.search.searching import Options
+from teia.store.root import Root, open_root
+from teia.urls import numbering, site_of, slot_of
 
 RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results" / "cluster_search.json"
 NAME = "pages"
@@ -70,18 +79,59 @@ def nats(folder: Path) -> Iterator[NatsServers]:
         thread.join(10)
 
 
-@contextmanager
-def node(folder: Path, found: Collection, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
-    """A node that keeps some cells; yields its process id."""
+def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
+    """A data folder with the indexes of some cells, and the frontiers of another where there is one."""
     root = open_root(folder, create=True)
     collection = root.create_collection(NAME, to_toml(Config()), found.made.cells)
+    known = [] if frontiers is None else frontiers.collection(NAME).cells()
     for each in collection.cells():
-        FrontierCell(each.frontier).close()
+        if known:
+            shutil.copyfile(known[each.number].frontier, each.frontier)
+        else:
+            FrontierCell(each.frontier).close()
         if each.number in cells:
             each.index.rmdir()
             each.index.symlink_to(cell_folder(found.folder, each.number).resolve())
     collection.ranks.symlink_to((found.folder / "ranks.bin").resolve())
-    post = Post(str(folder), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
+    return root
+
+
+def make_known(root: Root, found: Collection) -> None:
+    """Write all pages into the frontiers of a folder, each visited once."""
+    collection = root.collection(NAME)
+    cell_of = numbering(collection.starts())
+    hosts: dict[str, tuple[int, int, int]] = {}
+    urls: dict[int, list[tuple[Any, ...]]] = {cell.number: [] for cell in collection.cells()}
+    with closing(found.reader()) as reader:
+        for entry in reader.all_entries():
+            if entry.host not in hosts:
+                hosts[entry.host] = cell_of(entry.host), slot_of(site_of(entry.host)), len(hosts) + 1
+            cell, slot, host = hosts[entry.host]
+            tail, in_links = tail_of(entry.url, entry.host), entry.key % 10
+            urls[cell].append((slot, host, entry.key, tail, in_links, entry.visited_s, b"", entry.title))
+    for cell in collection.cells():
+        with closing(FrontierCell(cell.frontier)) as frontier:
+            db, rows = frontier.db, urls[cell.number]
+            db.execute("BEGIN")
+            names = [(host, slot, name) for name, (at, slot, host) in hosts.items() if at == cell.number]
+            db.executemany("INSERT INTO hosts (host_id, slot, name, found_s) VALUES (?, ?, ?, 0)", names)
+            db.executemany(
+                "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, lane, rank)"
+                f" VALUES (?, ?, ?, ?, 1, ?, {STATE_DONE}, 0, {LANE_NEW}, 0)",
+                [row[:5] for row in rows],
+            )
+            db.executemany(
+                "INSERT INTO pages VALUES"
+                " (?1, ?2, ?3, 1, 0, ?6, ?6, 200, ?7, ?7, 0, '', '', ?8, '', '', '', '', 0, '', '', 0, 0, 0, 0)",
+                rows,
+            )
+            db.execute("COMMIT")
+
+
+@contextmanager
+def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
+    """A node that keeps some cells; yields its process id."""
+    post = Post(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
     command = [sys.executable, "-m", "teia.cluster.librarian", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -98,7 +148,7 @@ def node(folder: Path, found: Collection, servers: NatsServers, name: str, cells
         process.communicate()
 
 
-def asked(search: Searcher | ClusterSearch, question: Question) -> tuple[float, Results]:
+def asked(search: CollectionSearch | ClusterSearch, question: Question) -> tuple[float, Results]:
     """One search: milliseconds, and what was found."""
     began = time.perf_counter()
     results = search.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
@@ -106,17 +156,21 @@ def asked(search: Searcher | ClusterSearch, question: Question) -> tuple[float, 
 
 
 def is_alike(one: Results, other: Results) -> bool:
-    """Whether scores are the same, and pages but for those of equal score."""
+    """Whether scores are the same, and pages but for those of equal score, with what is known of them."""
     scores = [hit.score for hit in one.hits]
+    facts = {hit.key: (hit.last_visit_s, hit.backlinks, hit.snippet) for hit in one.hits}
     return len(scores) == len(other.hits) and all(
-        abs(score - hit.score) <= 1e-6 * max(1e-9, score) for score, hit in zip(scores, other.hits, strict=True)
+        abs(score - hit.score) <= 1e-6 * max(1e-9, score)
+        and facts.get(hit.key, (hit.last_visit_s, hit.backlinks, hit.snippet))
+        == (hit.last_visit_s, hit.backlinks, hit.snippet)
+        for score, hit in zip(scores, other.hits, strict=True)
     )
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor seconds that the threads of a process have used."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def spread(times: Sequence[float]) -> dict[str, float]:
@@ -125,64 +179,93 @@ def spread(times: Sequence[float]) -> dict[str, float]:
     }
 
 
+@dataclass
+class Timed:
+    """Searches of one machine and of many, in turns; what they took, and cost the processor."""
+
+    pids: Mapping[str, Sequence[int]]
+    one_ms: list[float] = field(default_factory=list)
+    many_ms: list[float] = field(default_factory=list)
+    spent_s: Counter[str] = field(default_factory=Counter)
+    others: list[str] = field(default_factory=list)
+    partial: int = 0
+    messages: int = 0
+
+    def ask(self, one: CollectionSearch, many: Counting, question: Question) -> None:
+        began = time.process_time()
+        one_ms, truth = asked(one, question)
+        self.spent_s["one"] += time.process_time() - began
+        before, sent = {name: sum(map(cpu_s, some)) for name, some in self.pids.items()}, many.sent
+        began = time.process_time()
+        many_ms, answer = asked(many, question)
+        self.spent_s["gateway"] += time.process_time() - began
+        self.spent_s.update({name: sum(map(cpu_s, some)) - before[name] for name, some in self.pids.items()})
+        self.one_ms.append(one_ms)
+        self.many_ms.append(many_ms)
+        self.messages += many.sent - sent
+        self.others += [] if is_alike(truth, answer) else [question.text]
+        self.partial += answer.is_partial
+
+    def ratio(self, at: int) -> float:
+        return round(float(np.percentile(self.many_ms, at) / np.percentile(self.one_ms, at)), 2)
+
+    def as_json(self) -> dict[str, Any]:
+        several = len(self.one_ms)
+        return {
+            "one": spread(self.one_ms), "many": spread(self.many_ms),
+            "ratio": self.ratio(95), "ratio_p50": self.ratio(50),
+            "cpu_ms": {name: round(1000 * each / several, 2) for name, each in self.spent_s.items()},
+            "messages": round(self.messages / several, 2),
+            "alike": several - len(self.others), "others": self.others, "partial": self.partial,
+        }  # fmt: skip
+
+
+class Counting(ClusterSearch):
+    """A search over nodes that counts its questions."""
+
+    sent = 0
+
+    def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
+        self.sent += 1
+        return super().begin(work)
+
+
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
     """Everything that is measured, ready for JSON."""
     found = kept(pages, seed)
     questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
-    shares = [list(range(CELLS))[at::nodes] for at in range(nodes)]
+    shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))
         servers = stack.enter_context(nats(folder / "nats"))
+        root = opened(folder / "one", found, range(CELLS))
+        make_known(root, found)
         pids = [
-            stack.enter_context(node(folder / f"n{at}", found, servers, f"n{at}", cells))
-            for at, cells in enumerate(shares)
+            stack.enter_context(node(opened(folder / name, found, cells, root), servers, name, cells))
+            for name, cells in shares.items()
         ]
-        reader = stack.enter_context(_closing(found.reader()))
-        ranking = Ranking(priors=found.ranks())
-        one = stack.enter_context(Searcher([LocalShard("one", reader)], WallClock(), ranking=ranking, deadline_s=60.0))
-        many = stack.enter_context(ClusterSearch(servers.urls, servers.key, NAME, WallClock()))
+        one = stack.enter_context(CollectionSearch(root, [NAME], WallClock()))
+        many = stack.enter_context(Counting(servers.urls, servers.key, NAME, WallClock()))
+        processes = {"nodes": pids, "nats": [servers.process_of(0)]}
+        first, warm, new = (Timed(processes) for _ in range(3))
         for question in questions:  # files into memory
-            asked(one, question)
-            asked(many, question)
+            first.ask(one, many, question)
         load = os.getloadavg()[0]
-        times: dict[str, list[float]] = {"one": [], "many": []}
-        alike = partial = 0
-        others: list[str] = []
-        spent = {"one": 0.0, "gateway": 0.0, "nodes": -sum(map(cpu_s, pids))}
         for question in questions:
-            began = time.process_time()
-            one_ms, truth = asked(one, question)
-            between = time.process_time()
-            many_ms, answer = asked(many, question)
-            spent["one"] += between - began
-            spent["gateway"] += time.process_time() - between
-            times["one"].append(one_ms)
-            times["many"].append(many_ms)
-            alike += is_alike(truth, answer)
-            others += [] if is_alike(truth, answer) else [question.text]
-            partial += answer.is_partial
-        spent["nodes"] += sum(map(cpu_s, pids))
+            for search in (one, many):
+                search._searcher._means.statistics.forget()
+            new.ask(one, many, question)
+            warm.ask(one, many, question)
         os.kill(pids[-1], signal.SIGSTOP)
         dead_ms, answer = asked(many, questions[0])
         after = [asked(many, question)[0] for question in questions[1:20]]
     return {
         "command": f"python -m bench.cluster_search --pages {pages} --seed {seed} --each {each} --nodes {nodes}",
         "n": pages, "nodes": nodes, "cells": CELLS, "cores": os.cpu_count(), "load_average": round(load, 1),
-        "searches": len(questions), "one": spread(times["one"]), "many": spread(times["many"]),
-        "ratio": round(float(np.percentile(times["many"], 95) / np.percentile(times["one"], 95)), 2),
-        "cpu_ms": {name: round(1000 * each / len(questions), 2) for name, each in spent.items()},
-        "alike": alike, "others": others, "partial": partial,
+        "searches": len(questions), **warm.as_json(), "new_words": new.as_json(),
         "dead_node_s": round(dead_ms / 1000, 3), "dead_node_is_partial": answer.is_partial,
         "dead_node_says": list(answer.warnings), "after_s": round(max(after) / 1000, 3),
     }  # fmt: skip
-
-
-@contextmanager
-def _closing(reader: Any) -> Iterator[Any]:  # Any: a reader
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from teia.crawl.ranking import rank_file
 from teia.crawl.searching import CollectionRanks, FrontierFacts
 from teia.errors import ClusterError, IndexFailure, TeiaError
 from teia.index.union import UnionReader
-from teia.search.carrying import Answering
+from teia.search.serving import Serving
 from teia.search.shards import LocalShard
 from teia.store.root import Root
 
@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 class _Opened:
     """Some cells, open to be searched; closed when they are put away and no thread is in them any more."""
 
-    answering: Answering
+    serving: Serving
     stack: ExitStack
     users: int = 0
     is_away: bool = False
@@ -102,6 +102,7 @@ class Answerer:
         self._threads = ThreadPoolExecutor(THREADS, "answers")
         self._subscriptions: dict[str, Subscription] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -150,24 +151,19 @@ class Answerer:
 
     async def _take(self, message: Msg) -> None:
         """Take a question, and answer it when there is an answer; others may be asked meanwhile."""
-        try:
-            asked = decode(message.data, Asked)
-        except ClusterError as error:
-            await self._respond(message, encode(Answered(VERSION, self._node, error=str(error))))
-            return
-        if len(self._tasks) >= MAX_WAITING:
+        if self._waiting >= MAX_WAITING:
             await self._respond(message, encode(Answered(VERSION, self._node, error="it is busy; ask again")))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(message, asked))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._waiting += 1
+        self._threads.submit(self._answer, message, self._clock.ticks_s(), asyncio.get_running_loop())
 
-    async def _answer(self, message: Msg, asked: Asked) -> None:
-        until = self._clock.ticks_s() + asked.within_ms / 1000
-        loop = asyncio.get_running_loop()
-        octets = await loop.run_in_executor(self._threads, self._answered, asked, until)
+    def _end_one(self, message: Msg, octets: bytes | None) -> None:
+        """Send an answer that a thread has made."""
+        self._waiting -= 1
         if octets is not None:
-            await self._respond(message, octets)
+            task = asyncio.get_running_loop().create_task(self._respond(message, octets))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _respond(self, message: Msg, octets: bytes) -> None:
         if message.reply:
@@ -176,11 +172,17 @@ class Answerer:
 
     # -- in threads ----------------------------------------------------------------------------------------
 
-    def _answered(self, asked: Asked, until: float) -> bytes | None:
+    def _answer(self, message: Msg, came_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(self._end_one, message, self._answered(message.data, came_s))
+
+    def _answered(self, octets: bytes, came_s: float) -> bytes | None:
         """The answer, as octets; None if nobody waits for it any more."""
-        if self._clock.ticks_s() >= until:
-            return None
+        kind = "?"
         try:
+            asked = decode(octets, Asked)
+            kind = asked.kind
+            if self._clock.ticks_s() >= came_s + asked.within_ms / 1000:
+                return None
             if asked.kind != SEARCH:
                 if self._lend is None:
                     raise ClusterError(f"it does not know what {asked.kind!r} is")
@@ -189,7 +191,7 @@ class Answerer:
         except TeiaError as error:
             return encode(Answered(VERSION, self._node, error=_line(error)))
         except Exception as error:  # noqa: BLE001  # one question fails, the next may not
-            _log.warning("question not answered kind=%s", asked.kind, exc_info=True)
+            _log.warning("question not answered kind=%s", kind, exc_info=True)
             return encode(Answered(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
     def _searched(self, asked: Asked) -> bytes:
@@ -197,9 +199,9 @@ class Answerer:
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
             raise IndexFailure(f"it does not keep {numbers(asked.cells)}")
-        with self._using(cells) as answering:
-            body = answering.answer(asked.body)
-            left_out = dict(answering.left_out)
+        with self._using(cells) as serving:
+            body = serving.answer(asked.body)
+            left_out = dict(serving.left_out)
         return encode(Answered(VERSION, self._node, tuple(kept[cell] for cell in sorted(cells)), left_out, body=body))
 
     def _open_ahead(self, cells: frozenset[int]) -> None:
@@ -207,11 +209,11 @@ class Answerer:
         with self._lock:
             self._close_all_but(MAX_SETS - 1)
         if cells:
-            with contextlib.suppress(TeiaError, OSError), self._using(cells) as answering:  # who asks will be told
-                answering.warm()
+            with contextlib.suppress(TeiaError, OSError), self._using(cells) as serving:  # who asks will be told
+                serving.warm()
 
     @contextlib.contextmanager
-    def _using(self, cells: frozenset[int]) -> Iterator[Answering]:
+    def _using(self, cells: frozenset[int]) -> Iterator[Serving]:
         """Have some cells open, and let nobody close them meanwhile."""
         with self._lock:
             opened = self._opened.pop(cells, None)
@@ -221,7 +223,7 @@ class Answerer:
             self._opened[cells] = opened
             opened.users += 1
         try:
-            yield opened.answering
+            yield opened.serving
         finally:
             with self._lock:
                 opened.users -= 1
@@ -233,14 +235,14 @@ class Answerer:
             lookup = stack.enter_context(contextlib.closing(Lookup(self._root, self._collection)))
             reader = UnionReader({f"cell {cell}": self._folders[cell].index for cell in sorted(cells)})
             stack.callback(reader.close)
-            answering = Answering(
+            serving = Serving(
                 LocalShard(self._node, reader),
                 reader,
                 self._clock,
                 CollectionRanks([rank_file(folder)]),
                 FrontierFacts([lookup], self._clock),
             )
-            return _Opened(answering, stack.pop_all())
+            return _Opened(serving, stack.pop_all())
 
     def _close_all_but(self, count: int) -> None:
         """Put away the sets of cells that were used longest ago; one that a thread still searches is closed by it."""

@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -28,6 +28,7 @@ from teia.clock import Clock
 from teia.cluster.searchwire import (
     SEARCH,
     VERSION,
+    AnotherTeia,
     Answered,
     Asked,
     Presence,
@@ -64,11 +65,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Speakers:
-    """Which node speaks for which cells; `silent` are those that nobody speaks for."""
+    """Which node speaks for which cells; `silent` are those that nobody speaks for.
+
+    `strangers` are nodes of another version, which are not asked.
+    """
 
     cells: Mapping[str, tuple[int, ...]]
     silent: tuple[int, ...] = ()
     of: int = 0
+    strangers: tuple[str, ...] = ()
 
 
 def speakers_of(present: Iterable[Presence]) -> Speakers:
@@ -104,6 +109,7 @@ class Directory:
         inbox = client.new_inbox()
         subscription = await self._wire.ask(client.subscribe(inbox))
         present: dict[str, Presence] = {}
+        strangers: set[str] = set()
         loop = asyncio.get_running_loop()
         until = loop.time() + WHO_S
         try:
@@ -113,8 +119,13 @@ class Directory:
                     message = await asyncio.wait_for(subscription.next_msg(timeout=left_s), left_s)
                 except Exception:  # noqa: BLE001  # nothing more comes, in whatever words the client says so
                     break
-                with contextlib.suppress(ClusterError):
+                try:
                     each = decode(message.data, Presence)
+                except AnotherTeia as error:
+                    strangers.add(error.node)
+                except ClusterError as error:
+                    _log.info("who is that: %s", error)
+                else:
                     present[each.node] = each
                     found = speakers_of(present.values())
                     if found.of and not found.silent:
@@ -122,9 +133,19 @@ class Directory:
         finally:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
-        self.present = tuple(sorted(present))
-        self.heard, self.heard_at = speakers_of(present.values()), self._clock.ticks_s()
+        self._heard(present, tuple(sorted(strangers)))
         return self.heard
+
+    def _heard(self, present: Mapping[str, Presence], strangers: tuple[str, ...]) -> None:
+        if strangers != self.heard.strangers and strangers:
+            _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
+        self.present = tuple(sorted(present))
+        found, before = speakers_of(present.values()), self.heard
+        # When nobody is heard, what there was is still there, were it unreachable; and the next query looks again.
+        of = found.of or before.of
+        silent = found.silent if found.of else tuple(range(of))
+        self.heard = Speakers(found.cells, silent, of, strangers)
+        self.heard_at = self._clock.ticks_s() if present else float("-inf")
 
 
 class NodeShard(CarriedShard):
@@ -137,7 +158,14 @@ class NodeShard(CarriedShard):
         self._search = search
 
     def _carried(self, question: bytes) -> Future[bytes]:
-        return self._search.begin(self._answered(question))
+        asked = self._search.begin(self._answered(question))
+        asked.add_done_callback(self._given_up)
+        return asked
+
+    def _given_up(self, asked: Future[bytes]) -> None:
+        """The query's time was over first; the next one must not wait for this node too."""
+        if asked.cancelled():
+            self._search.is_silent(self.node)
 
     async def _answered(self, question: bytes) -> bytes:
         try:
@@ -159,14 +187,19 @@ class NodeShard(CarriedShard):
 class SilentShard(CarriedShard):
     """Cells that nobody speaks for."""
 
-    def __init__(self, cells: tuple[int, ...]) -> None:
+    def __init__(self, heard: Speakers) -> None:
+        cells = heard.silent
         super().__init__(f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, Told())
+        self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
 
-    @staticmethod
-    def _nobody(_: bytes) -> Future[bytes]:
+    def _nobody(self, _: bytes) -> Future[bytes]:
         future: Future[bytes] = Future()
-        future.set_exception(IndexFailure("no node answers for it"))
+        future.set_exception(IndexFailure(self._why))
         return future
+
+
+def _strange(nodes: Sequence[str]) -> str:
+    return f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another teia; run the same one on all nodes"
 
 
 class ClusterSearch:
@@ -208,7 +241,7 @@ class ClusterSearch:
         if node in heard.cells:
             cells = {name: cells for name, cells in heard.cells.items() if name != node}
             silent = tuple(sorted((*heard.silent, *heard.cells[node])))
-            self._directory.heard = Speakers(cells, silent, heard.of)
+            self._directory.heard = replace(heard, cells=cells, silent=silent)
         self.look_again()
 
     def look_again(self) -> None:
@@ -250,8 +283,9 @@ class ClusterSearch:
         for name in set(self._told.extents) - names:
             self._told.extents.pop(name, None)
         if not heard.of:
-            raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}")
-        return (*nodes, *([SilentShard(heard.silent)] if heard.silent else []))
+            others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
+            raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
+        return (*nodes, *([SilentShard(heard)] if heard.silent else []))
 
     def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
         """Have something done in the loop of the connection."""

@@ -16,7 +16,9 @@ import msgspec
 
 from teia.errors import ClusterError
 
-VERSION = 1
+VERSION = 2
+"""Another one whenever a message changes, or what it carries (search/letters.py): tests/cluster/test_searchwire.py."""
+
 GATHER_S = 5.0
 """From one look for what is new on other nodes to the next."""
 
@@ -29,7 +31,7 @@ LINGER_AT_MOST_S = 60.0
 MAX_LINE_BYTES = 1 << 20
 
 SEARCH, FILE, PAGES, ANCHORS = "search", "file", "pages", "anchors"
-"""Kinds of questions: one for a shard (search/carrying.py), and what gathering.py asks for."""
+"""Kinds of questions: one for a shard (search/letters.py), and what gathering.py asks for."""
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -104,15 +106,38 @@ encode = msgspec.msgpack.Encoder().encode
 Message = TypeVar("Message", Presence, Asked, Answered)
 
 
+class AnotherTeia(ClusterError):
+    """A message of another version; `node` is who sent an answer."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__("another teia answers searches in this cluster; run the same one on all nodes")
+        self.node = node
+
+
+class _Stamp(msgspec.Struct, frozen=True, array_like=True):
+    """How messages of every version begin; what follows may be anything."""
+
+    version: int
+    sender: str = ""
+
+
 def decode(octets: bytes, kind: type[Message]) -> Message:
-    """Read a message; ClusterError if it is none, or another teia's."""
+    """Read a message; ClusterError if it is none, AnotherTeia if it is of another version, whatever else is in it."""
     try:
         message = msgspec.msgpack.decode(octets, type=kind)
+        if message.version == VERSION:
+            return message
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"a message about search cannot be read: {error}") from error
-    if message.version != VERSION:
-        raise ClusterError("another teia answers searches in this cluster; run the same one on all nodes")
-    return message
+        if _stamp(octets).version == VERSION:
+            raise ClusterError(f"a message about search cannot be read: {error}") from error
+    raise AnotherTeia(_stamp(octets).sender)
+
+
+def _stamp(octets: bytes) -> _Stamp:
+    try:
+        return msgspec.msgpack.decode(octets, type=_Stamp)
+    except msgspec.MsgspecError:
+        return _Stamp(VERSION)
 
 
 def who(collection: str) -> str:

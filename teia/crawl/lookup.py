@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from teia.crawl.links import outlinks_of
 from teia.errors import CorruptFile, StoreError
@@ -21,7 +21,7 @@ from teia.frontier.tails import url_from
 from teia.records import Link
 from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root
-from teia.urls import key_of, numbering, site_of, slot_of, split
+from teia.urls import host_of, key_of, numbering, site_of, slot_of, split
 
 if TYPE_CHECKING:
     from teia.index.reader import CellReader
@@ -74,6 +74,17 @@ class UrlEntry:
     pattern: int
 
 
+class Glance(NamedTuple):
+    """The little that a result of a search tells of its page, and where the rest is."""
+
+    cell: int
+    host: str
+    host_id: int
+    in_links: int
+    visits: int
+    last_visit_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class VisitEntry:
     """One line of a URL's history."""
@@ -121,24 +132,28 @@ class Lookup:
 
     def lives_in(self, host: str) -> int:
         """The cell that knows a host: that of its name, or the one into which a cluster has sent its site (A4)."""
-        home = self.cell_number(host)
-        others = (number for number in range(len(self.cells)) if number != home)
-        return next((number for number in (home, *others) if self._knows(number, host)), home)
+        place = self._place_of(host)
+        return self.cell_number(host) if place is None else place[0]
 
-    def _knows(self, number: int, host: str) -> bool:
-        found = self.cells[number].db.execute("SELECT 1 FROM hosts WHERE name = ?", (host,)).fetchone()
-        return found is not None
+    def _place_of(self, host: str) -> tuple[int, int] | None:
+        """The cell that knows a host, and the host's number there."""
+        home = self.cell_number(host)
+        for number in (home, *(number for number in range(len(self.cells)) if number != home)):
+            row = self.cells[number].db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+            if row is not None:
+                return number, row[0]
+        return None
 
     def find(self, url: str) -> UrlEntry | None:
         """What is known of a canonical URL; None if nothing is."""
         host = split(url).host
-        number = self.lives_in(host)
-        db = self.cells[number].db
-        row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
-        if row is None:
+        home = self._place_of(host)
+        if home is None:
             return None
+        number, host_id = home
+        db = self.cells[number].db
         key = key_of(url)
-        place = (slot_of(site_of(host)), row[0], key)
+        place = (slot_of(site_of(host)), host_id, key)
         sql = """
             SELECT state, outcome, depth, in_links, found_s, found_by, failures, lane, rank, pattern
             FROM urls WHERE slot = ? AND host_id = ? AND key = ?
@@ -147,7 +162,18 @@ class Lookup:
         if known is None:
             return None
         state, page = STATE_NAMES[known[0]], self._page(number, place)
-        return UrlEntry(url, host, number, row[0], key, page, state, *known[1:])
+        return UrlEntry(url, host, number, host_id, key, page, state, *known[1:])
+
+    def glance(self, url: str, key: int) -> Glance | None:
+        """The same of a page in one question, for whoever asks of many; None if it was not visited."""
+        host = host_of(url)
+        home = self.cell_number(host)
+        wanted = (host, slot_of(site_of(host)), key)
+        for number in (home, *(number for number in range(len(self.cells)) if number != home)):
+            row = self.cells[number].db.execute(_GLANCE, wanted).fetchone()
+            if row is not None:
+                return Glance(number, host, *row)
+        return None
 
     def _page(self, number: int, place: tuple[int, int, int]) -> PageEntry | None:
         sql = f"SELECT {_PAGE_COLUMNS} FROM pages WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our text
@@ -236,6 +262,12 @@ class Lookup:
         return self._readers[entry.cell].answer(file, offset)
 
 
+_GLANCE = """
+    SELECT h.host_id, u.in_links, p.visits, p.last_visit_s FROM hosts AS h
+    JOIN urls AS u ON u.slot = ?2 AND u.host_id = h.host_id AND u.key = ?3
+    JOIN pages AS p ON p.slot = ?2 AND p.host_id = h.host_id AND p.key = ?3
+    WHERE h.name = ?1
+"""
 _PAGE_COLUMNS = (
     "visits, changes, last_visit_s, last_change_s, status, digest, text_digest, media_type, language, title,"
     " canonical, redirect_to, noindex, file, offset, length"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
 from teia.crawl.collections import choose, saved
-from teia.crawl.lookup import Lookup, UrlEntry
+from teia.crawl.lookup import Glance, Lookup
 from teia.crawl.ranking import rank_file
 from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
 from teia.graph.rankfile import RankFile
@@ -193,21 +193,21 @@ class FrontierFacts:
     def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
         judged = set(list(urls)[:MAX_JUDGED])
         with self._lock:
-            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key in judged)) is not None}
+            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
 
-    def _fact(self, url: str, is_judged: bool) -> Facts | None:
+    def _fact(self, url: str, key: int, is_judged: bool) -> Facts | None:
         for lookup in self._lookups:
-            entry = lookup.find(url)
-            if entry is not None and entry.page is not None:
-                fresh = self._fresh(lookup, entry) if is_judged and entry.page.visits > 1 else None
-                return Facts(entry.page.last_visit_s, entry.in_links, fresh)
+            seen = lookup.glance(url, key)
+            if seen is not None:
+                fresh = self._fresh(lookup, seen, key) if is_judged and seen.visits > 1 else None
+                return Facts(seen.last_visit_s, seen.in_links, fresh)
         return None
 
-    def _fresh(self, lookup: Lookup, entry: UrlEntry) -> float | None:
+    def _fresh(self, lookup: Lookup, seen: Glance, key: int) -> float | None:
         from teia.crawl.freshness import freshness_of  # brings scipy, for collections whose pages come again
 
-        frontier, now_s = lookup.cells[entry.cell], self._clock.now_s()
-        found = freshness_of(frontier, entry.host, entry.host_id, entry.key, now_s, PEERS_OF_HIT)
+        frontier, now_s = lookup.cells[seen.cell], self._clock.now_s()
+        found = freshness_of(frontier, seen.host, seen.host_id, key, now_s, PEERS_OF_HIT)
         return None if found is None else found.fresh_probability
 
 

@@ -23,6 +23,7 @@ What is asked of the index:
     statistics  how frequent terms are over all shards
     plan        a query as shards are asked it; planning makes it, compile makes a tantivy query of it
     shards      what is asked of a shard, and the one on this machine; gateway asks all of them in time
+    letters     the same as octets, for shards on other machines: carrying asks them, serving answers
     expansion   words that the best results have in common (F7); similar, pages like a page
 
 What is made of the answers:

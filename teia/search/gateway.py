@@ -5,7 +5,8 @@ tantivy cannot be stopped, so it goes on in its thread; there are only so many t
 time is over is not begun. Where there is only one shard it is waited for: without it there is no answer at all.
 
 Questions that do not hang on each other are begun together, and their answers taken one after the other: over a network
-what costs most is to wait, and each round of questions waits for the slowest shard.
+what costs most is to wait, and each round of questions waits for the slowest shard. Those to one shard somewhere else
+go there in one letter.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from teia.clock import Clock
 from teia.search.shards import Shard
@@ -53,20 +54,32 @@ class Gateway:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-@dataclass(frozen=True, slots=True)
+_NOT_SENT: Future[Any] = Future()
+
+
+@dataclass(slots=True)
 class Pending(Generic[Answer]):
-    """What was asked and is still to come, and what makes an answer of it."""
+    """What was asked and is still to come, and what makes an answer of it. Before it is sent nothing can come."""
 
-    future: Future[Any]  # Any: octets of somewhere else, or already the answer
-    finish: Callable[[Any], Answer]
+    finish: Callable[[Any], Answer]  # Any: octets of somewhere else, or already the answer
+    future: Future[Any] = _NOT_SENT
+
+    def taken(self) -> Answer:
+        """The answer; waits for it."""
+        return self.finish(self.future.result())
 
 
-@runtime_checkable
+class Letter(Protocol):
+    """Questions to a shard somewhere else. It has the methods of a shard, but each returns a `Pending`."""
+
+    def send(self) -> None:
+        """Ask them all."""
+
+
 class Remote(Protocol):
-    """A shard somewhere else."""
+    """A shard somewhere else, which is written letters."""
 
-    def begun(self) -> Shard:
-        """The same, but each method sends its question and returns a `Pending`."""
+    def letter(self) -> Letter: ...
 
 
 class Underway(Generic[Answer]):
@@ -99,6 +112,8 @@ class Turn:
         self._until_s = until_s
         self._shards = tuple(shards)
         self._failed: dict[str, str] = {}
+        self._letters: dict[int, Letter] = {}
+        """Those that were not sent yet, by the number of the shard: they are when somebody waits for an answer."""
 
     @property
     def asked(self) -> int:
@@ -141,19 +156,25 @@ class Turn:
         wanted = {number: call for number, call in calls.items() if number in self._live}
         if len(self._shards) == 1:
             return Underway(partial(self._asked_here, wanted))
-        asked = {number: self._begun(call, self._live[number]) for number, call in wanted.items()}
+        asked = {number: self._begun(call, number) for number, call in wanted.items()}
         return Underway(partial(self._waited_for, asked))
 
     def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
+        for letter in self._letters.values():
+            letter.send()
+        self._letters.clear()
         wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
         has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
         return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
 
-    def _begun(self, call: Callable[[Shard], Answer], shard: Shard) -> Pending[Answer]:
-        """Begin to ask: of a shard somewhere else, by sending the question; of one here, in a thread."""
-        if isinstance(shard, Remote):
-            return cast("Pending[Answer]", call(shard.begun()))
-        return Pending(self._threads.submit(call, shard), _as_it_is)
+    def _begun(self, call: Callable[[Shard], Answer], number: int) -> Pending[Answer]:
+        """Begin to ask: of a shard somewhere else, by writing the question down; of one here, in a thread."""
+        shard = self._live[number]
+        if not hasattr(shard, "letter"):  # `isinstance` of a protocol takes longer than many a question
+            return Pending(_as_it_is, self._threads.submit(call, shard))
+        if number not in self._letters:
+            self._letters[number] = cast("Remote", shard).letter()
+        return cast("Pending[Answer]", call(cast("Shard", self._letters[number])))
 
     def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
         """Ask in this very thread."""
@@ -194,7 +215,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 def _finished(pending: Pending[Answer], _: Shard) -> Answer:
-    return pending.finish(pending.future.result())
+    return pending.taken()
 
 
 def _why(error: BaseException) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from teia.clock import Clock
+from teia.errors import IndexFailure
 from teia.index.entry import Entry
 from teia.search import expansion
 from teia.search import query as tree
@@ -21,6 +23,7 @@ from teia.search.expansion import Feedback, Related
 from teia.search.gateway import Gateway, Underway
 from teia.search.grouping import leaders_of
 from teia.search.languages import Shares, likely_languages, telling_words
+from teia.search.letters import arrived
 from teia.search.messages import Message, Told
 from teia.search.plan import Plan
 from teia.search.planning import Planner, counted, demand_of
@@ -31,11 +34,14 @@ from teia.search.results import Facts, Hit, PageFacts
 from teia.search.rewrite import narrowed
 from teia.search.rows import Rows
 from teia.search.semantic import Model
-from teia.search.shards import Shard
+from teia.search.shards import Shard, Show, Spelt
 from teia.search.snippets import Highlighter
 from teia.search.statistics import Counts, Demand, Statistics
 
 DEADLINE_S = 1.0
+MAX_AHEAD = 30
+"""Results down to this one are sent by shards far away before anybody asks for them."""
+
 RELATED_WORTH = 0.1
 """How much a related word counts where a snippet is chosen: it is marked, but those that were typed decide."""
 
@@ -83,6 +89,10 @@ class Inquiry:
         self.related: tuple[Related, ...] = ()
         self.is_cut = False
         self._grouped = grouped
+        self._sent: dict[int, bytes] = {}
+        self._unpacked: dict[int, Entry] = {}
+        """Pages that shards have sent along with their best, by key; and those of them that were needed."""
+
         self._now_s = means.clock.now_s()
         self.counts, self.languages = self._counted(language)
         self._planner = Planner(self.counts, means.ranking.weights.fields)
@@ -119,7 +129,8 @@ class Inquiry:
 
     def expand(self, unwanted: frozenset[str]) -> None:
         """Add the words that the best results have in common."""
-        first = self.gathered(self.plan(), expansion.PAGES)
+        best = self._begin(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
+        first = self._gathered(best, expansion.PAGES)
         rows = self.ranked(first.rows)[: expansion.PAGES]
         entries = self.entries(rows)
         shares = expansion.shares_of({int(row["key"]): float(row["score"]) for row in rows})
@@ -132,27 +143,46 @@ class Inquiry:
 
     # -- finding -------------------------------------------------------------------------------------------
 
-    def found(self, plan: Plan, needed: int) -> Found:
-        """Results down to the one that is needed, or to the end of the window."""
+    def begin(self, plan: Plan, wanted: range) -> Underway[Candidates]:
+        """Ask for the best by text, for the results that are wanted; and wait for nobody yet."""
+        is_shown = wanted.stop <= MAX_AHEAD and not self.query.exact
+        show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
+        return self._begin(plan, self._depths(wanted.stop)[0], show)
+
+    def _depths(self, needed: int) -> tuple[int, ...]:
+        """How many of each shard are asked for at first, and then if they are too few."""
+        return (RESULT_WINDOW,) if self.query.exact or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
+
+    def found(self, plan: Plan, needed: int, best: Underway[Candidates] | None = None) -> Found:
+        """Results down to the one that is needed, or to the end of the window; `best` is what was begun already."""
         is_spelt = bool(self.query.exact)
-        depths = (RESULT_WINDOW,) if is_spelt or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
-        for depth in depths:
-            candidates = self.gathered(plan, depth)
+        asked: Underway[Candidates] | None = best or self.begin(plan, range(needed))
+        for depth in self._depths(needed):
+            candidates = self._gathered(asked or self._begin(plan, depth), depth)
+            asked = None
             rows = self.ranked(candidates.rows) if plan.scored is not None else self._listed(candidates.rows)
             total = candidates.total
             if is_spelt:
-                rows, total = self._spelt(rows, total)
+                rows, total = self._spelt(rows, total, needed)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
             found = Found(total, rows, leaders)
             if len(found.places) >= needed or candidates.total <= depth:
                 break
         return found
 
-    def gathered(self, plan: Plan, limit: int) -> Candidates:
+    def _show(self, wanted: range, *, is_grouped: bool = False) -> Show:
+        """What shards have to know to send pages along."""
+        return Show(wanted.start, wanted.stop, dict(self.languages), self._now_s, is_grouped)
+
+    def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> Underway[Candidates]:
+        return self.turn.begin(lambda shard: shard.candidates(plan, limit, show))
+
+    def _gathered(self, best: Underway[Candidates], limit: int) -> Candidates:
         """The best by text of all shards together."""
-        answers = self.turn.ask(lambda shard: shard.candidates(plan, limit))
+        answers = best.answers()
         for number, answer in answers.items():
             answer.rows["shard"] = number
+            self._sent.update(answer.pages)
         everything = merged(list(answers.values()))
         return Candidates(everything.total, everything.rows[:limit])
 
@@ -166,11 +196,15 @@ class Inquiry:
         rows["text"] = 0.0
         return self.means.ranking.unranked(rows)
 
-    def _spelt(self, rows: Rows, total: int) -> tuple[Rows, int]:
+    def _spelt(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
         """Those of the first rows that are spelt as asked."""
-        texts = self.query.exact
-        answers = self.turn.ask_each({number: partial(_spelt, some, texts) for number, some in _by_shard(rows).items()})
-        kept = {key for answer in answers.values() for key in answer}
+        texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_AHEAD else None
+        answers = self.turn.ask_each(
+            {number: partial(_spelt, some, texts, show) for number, some in _by_shard(rows).items()}
+        )
+        kept = {key for answer in answers.values() for key in answer.keys}
+        for answer in answers.values():
+            self._sent.update(answer.pages)
         if total > len(rows):
             self.is_cut = True
             self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
@@ -181,17 +215,28 @@ class Inquiry:
 
     def entries(self, rows: Rows) -> dict[int, Entry]:
         """The pages behind rows, by key, in the order of the rows; those that are gone meanwhile are left out."""
-        return _in_order(rows, self.begin_entries(rows))
+        return self._in_order(rows, self.begin_entries(rows))
 
     def begin_entries(self, rows: Rows) -> Underway[Mapping[int, Entry]]:
-        """Ask for the pages behind rows, and wait for nobody yet."""
-        return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(rows).items()})
+        """Ask for the pages behind rows that were not sent along, and wait for nobody yet."""
+        for key in rows["key"].tolist():
+            if key in self._sent:
+                with suppress(IndexFailure):  # it is asked for
+                    self._unpacked[key] = arrived(self._sent.pop(key))
+        lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
+        return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
+
+    def _in_order(self, rows: Rows, pages: Underway[Mapping[int, Entry]]) -> dict[int, Entry]:
+        found = dict(self._unpacked)
+        for answer in pages.answers().values():
+            found.update(answer)
+        return {key: found[key] for key in rows["key"].tolist() if key in found}
 
     def hits(
         self, rows: Rows, alike: Sequence[int], first_rank: int, pages: Underway[Mapping[int, Entry]] | None = None
     ) -> list[Hit]:
         """Rows as they are shown; `pages` are those behind them, where they were asked for already."""
-        entries = _in_order(rows, pages or self.begin_entries(rows))
+        entries = self._in_order(rows, pages or self.begin_entries(rows))
         facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
         highlighter = self.highlighter()
         shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
@@ -227,13 +272,8 @@ def _by_shard(rows: Rows) -> dict[int, list[int]]:
     return keys
 
 
-def _in_order(rows: Rows, pages: Underway[Mapping[int, Entry]]) -> dict[int, Entry]:
-    found = {key: entry for answer in pages.answers().values() for key, entry in answer.items()}
-    return {key: found[key] for key in rows["key"].tolist() if key in found}
-
-
-def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], shard: Shard) -> Sequence[int]:
-    return shard.spelt(keys, texts)
+def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> Spelt:
+    return shard.spelt(keys, texts, show)
 
 
 def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:

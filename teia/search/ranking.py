@@ -14,8 +14,9 @@ on how many results were asked for. Equal scores are ordered by the key of the U
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -61,10 +62,14 @@ class Priors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Pages that match, best text first, as rows of CANDIDATE. `total` counts all that match."""
+    """Pages that match, best text first, as rows of CANDIDATE. `total` counts all that match.
+
+    `pages` are some of them as the index has them, by key, packed (index/entry.py): those that were sent along.
+    """
 
     total: int
     rows: Rows
+    pages: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def candidates_of(total: int, hits: Hits, *columns: Column) -> Candidates:
@@ -74,7 +79,11 @@ def candidates_of(total: int, hits: Hits, *columns: Column) -> Candidates:
 
 def merged(parts: Sequence[Candidates]) -> Candidates:
     """One list of several, best text first, and of equal ones that with the lower key."""
-    rows = parts[0].rows if len(parts) == 1 else np.concatenate([np.empty(0, CANDIDATE), *(p.rows for p in parts)])
+    rows = parts[0].rows if len(parts) == 1 else np.empty(sum(len(part.rows) for part in parts), CANDIDATE)
+    if len(parts) > 1:  # numpy's own joining looks at the type of records field by field
+        ends = accumulate(len(part.rows) for part in parts)
+        for part, end in zip(parts, ends, strict=True):
+            rows[end - len(part.rows) : end] = part.rows
     order_by_text(rows)
     return Candidates(sum(part.total for part in parts), rows)
 

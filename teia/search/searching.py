@@ -91,11 +91,13 @@ class Searcher:
             inquiry.expand(options.unwanted)
         plan = inquiry.plan()
         first, last = _range(n, offset, inquiry.messages)
-        found = inquiry.found(plan, last)
+        best = inquiry.begin(plan, range(first, last))
+        facets = begin_facets(inquiry.turn, plan) if options.facets else None
+        spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts)
+        found = inquiry.found(plan, last, best)
         rows, alike = _shown(found, range(first, last), options)
         pages = inquiry.begin_entries(rows)
-        spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts, found.total)
-        facets = begin_facets(inquiry.turn, plan) if options.facets else None
+        spellings.look_further(found.total)
         hits = inquiry.hits(rows, alike, first + 1, pages)
         if options.explain:
             reasons = explained(inquiry.turn, plan, rows, inquiry.counts)

@@ -8,9 +8,11 @@ been a commit. The best pages are asked of the newest view of the index, everyth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
 import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
@@ -39,6 +41,28 @@ FacetCounts = dict[str, dict[str, int]]
 """By facet: how many pages have each of its most frequent values."""
 
 
+class Show(msgspec.Struct, frozen=True, array_like=True):
+    """Which results are likely to be shown, from `first` to before `last`, and what decides their order.
+
+    They are those of all shards together, unless `is_of_each`.
+    """
+
+    first: int
+    last: int
+    languages: dict[str, float] = {}
+    now_s: float = 0.0
+    is_grouped: bool = False
+    is_of_each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spelt:
+    """Pages that are spelt as they have to be, by key; `pages` are some of them, as those of `Candidates`."""
+
+    keys: Sequence[int]
+    pages: Mapping[int, bytes] = field(default_factory=dict)
+
+
 class Shard(Protocol):
     """What the gateway asks. Any of these may raise or take long; then it does without this shard."""
 
@@ -57,14 +81,14 @@ class Shard(Protocol):
     def counts(self, demand: Demand) -> Counts:
         """Count its pages."""
 
-    def candidates(self, plan: Plan, limit: int) -> Candidates:
-        """Its best pages by text."""
+    def candidates(self, plan: Plan, limit: int, show: Show | None = None) -> Candidates:
+        """Its best pages by text. One that is far away sends those along that are likely to be shown."""
 
     def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
         """Pages as they were indexed; those that it does not have are left out."""
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
-        """Which of these pages have the texts that they must have, and none that they must not."""
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> Spelt:
+        """Which of these pages have the texts that they must have, and none that they must not; `show` as above."""
 
     def facets(self, plan: Plan) -> FacetCounts:
         """How the pages that match are spread."""
@@ -117,7 +141,7 @@ class LocalShard:
             having = IndexQuery.term_query(self._schema, "exact", folded_of(word))
         return _values(searcher, having, {"lang": "lang"}, MAX_LANGUAGES)["lang"]
 
-    def candidates(self, plan: Plan, limit: int) -> Candidates:
+    def candidates(self, plan: Plan, limit: int, _: Show | None = None) -> Candidates:
         searcher = self._reader.searcher()
         query = self._compiler(searcher).query(plan)
         by_date = "date_s" if plan.scored is None else None
@@ -157,7 +181,7 @@ class LocalShard:
         found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText]) -> Sequence[int]:
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> Spelt:
         wanted = [Spelling(each.text) for each in texts if not each.excluded]
         unwanted = [Spelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
@@ -170,7 +194,7 @@ class LocalShard:
             text = whole_text(entry)
             if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
                 found.append(entry.key)
-        return found
+        return Spelt(found)
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()

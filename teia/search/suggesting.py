@@ -6,13 +6,16 @@ Words of the index have no accents; to be shown, a word is written as the pages 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from teia.errors import IndexFailure
 from teia.index.entry import Entry
 from teia.search.analysis import folded_of
 from teia.search.gateway import Turn, Underway
+from teia.search.letters import arrived
 from teia.search.plan import Group, Plan, Term
 from teia.search.planning import counted
 from teia.search.query import Query, wanted_words
@@ -20,7 +23,7 @@ from teia.search.questions import only_asks
 from teia.search.ranking import Candidates
 from teia.search.render import render
 from teia.search.rewrite import replaced
-from teia.search.shards import Shard
+from teia.search.shards import Shard, Show
 from teia.search.snippets import forms_in
 from teia.search.spelling import FAR_MIN_CHARS, Suggestion, may_be_a_slip
 from teia.search.statistics import Counts
@@ -52,19 +55,28 @@ class Suggestions:
 class Spellings:
     """Other spellings of words that no page has or, where few results were found, few pages have.
 
-    Shards begin to look for them when this is made.
+    Shards begin to look for those that no page has when this is made, for the others when it is told.
     """
 
-    def __init__(self, turn: Turn, query: Query, counts: Counts, total: int) -> None:
+    def __init__(self, turn: Turn, query: Query, counts: Counts) -> None:
         self._turn = turn
         self._query = query
         self._pages = {
             word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)
         }
-        few = FEW_PAGES if total < FEW_RESULTS else 1
-        doubtful = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
-        self._folded = {word: folded for word in doubtful if may_be_a_slip(folded := folded_of(word))}
-        self._looking = self._begun(list(self._folded.values()), 1)
+        self._folded = self._doubtful(1)
+        self._looking = [self._begun(list(self._folded.values()), 1)]
+
+    def look_further(self, total: int) -> None:
+        """Look for words too that few pages have, if so few results were found."""
+        if total < FEW_RESULTS:
+            known, self._folded = self._folded, self._doubtful(FEW_PAGES)
+            self._looking.append(self._begun([each for each in self._folded.values() if each not in known.values()], 1))
+
+    def _doubtful(self, few: int) -> dict[str, str]:
+        """The first words that fewer pages have, by word, folded."""
+        words = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
+        return {word: folded for word in words if may_be_a_slip(folded := folded_of(word))}
 
     def offered(self) -> Suggestions:
         """What they found."""
@@ -79,9 +91,9 @@ class Spellings:
 
     def _best(self) -> dict[str, tuple[str, int]]:
         """By word: the most frequent of those that are spelt alike, where it is much more frequent."""
-        alike = _added(self._looking)
+        alike = _added(*self._looking)
         strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
-        alike |= _added(self._begun(strange, 2))
+        alike |= _added(self._begun(strange, 2)) if strange else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
             others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
@@ -94,10 +106,10 @@ class Spellings:
         return self._turn.begin(lambda shard: shard.words_like(words, slips)) if words else None
 
 
-def _added(looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
+def _added(*looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
     """The sums over all shards; a word of which nothing was found is not among them."""
     alike: dict[str, Counter[str]] = {}
-    for answer in [] if looking is None else looking.answers().values():
+    for answer in [answer for each in looking if each is not None for answer in each.answers().values()]:
         for word, others in answer.items():
             if others:
                 alike.setdefault(word, Counter()).update(others)
@@ -107,26 +119,39 @@ def _added(looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
 def as_written(turn: Turn, words: Sequence[str]) -> dict[str, str]:
     """By folded word: the same with the accents that pages give it, or without where none has it."""
     finding = {word: turn.begin(partial(_examples, word)) for word in words}
-    reading = {word: turn.begin_each(_reading(found.answers())) for word, found in finding.items()}
-    return {word: _form(word, found.answers().values()) for word, found in reading.items()}
+    found = {word: each.answers() for word, each in finding.items()}
+    reading = {word: turn.begin_each(_reading(answers)) for word, answers in found.items()}
+    return {word: _form(word, _pages(found[word], each)) for word, each in reading.items()}
 
 
-def _form(folded: str, answers: Iterable[Mapping[int, Entry]]) -> str:
+def _pages(found: Mapping[int, Candidates], reading: Underway[Mapping[int, Entry]]) -> Iterator[Entry]:
+    """The pages that were found: some were sent along, the others asked for."""
+    for octets in (octets for best in found.values() for octets in best.pages.values()):
+        with suppress(IndexFailure):  # then there are others
+            yield arrived(octets)
+    for entries in reading.answers().values():
+        yield from entries.values()
+
+
+def _form(folded: str, pages: Iterable[Entry]) -> str:
     """How most of these pages write a word."""
     forms: Counter[str] = Counter()
-    for entries in answers:
-        for entry in entries.values():
-            forms.update(forms_in(f"{entry.title}\n{entry.text[:EXAMPLE_CHARS]}", folded))
+    for entry in pages:
+        forms.update(forms_in(f"{entry.title}\n{entry.text[:EXAMPLE_CHARS]}", folded))
     return min(forms, key=lambda form: (-forms[form], form)) if forms else folded
 
 
 def _examples(folded: str, shard: Shard) -> Candidates:
     """Pages that have a word."""
-    return shard.candidates(Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),))), EXAMPLES)
+    plan = Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),)))
+    return shard.candidates(plan, EXAMPLES, Show(0, EXAMPLES, is_of_each=True))
 
 
 def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, Entry]]]:
-    return {number: partial(_entries, best.rows["key"].tolist()) for number, best in found.items() if len(best.rows)}
+    lacking = {
+        number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
+    }
+    return {number: partial(_entries, keys) for number, keys in lacking.items() if keys}
 
 
 def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:

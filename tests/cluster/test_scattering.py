@@ -16,7 +16,7 @@ from teia.cluster.scattering import ClusterSearch, Speakers, speakers_of
 from teia.cluster.searchwire import VERSION, Kept, Presence, numbers
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
-from teia.search.carrying import AskEntries
+from teia.search.letters import AskEntries
 from teia.search.results import Results
 from teia.search.searching import Options, Searcher
 from teia.search.shards import LocalShard
@@ -147,6 +147,7 @@ def test_a_node_that_hangs_costs_one_query_a_second_at_most_and_its_cells_are_na
         assert (results.total, results.is_partial) == (5, True)
         assert (results.shards_asked, results.shards_answered) == (2, 1)
         assert "b (cells 1): did not answer in time" in results.warnings[0]
+        assert "did not answer in time" not in "".join(search.search("common").warnings)  # the next one does not wait
 
 
 def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
