@@ -8,8 +8,9 @@
              counts beside), `first_ms` the very first request, `kb` the size. The bar: 200 ms and 100 KB
     search   50 people, each asking something new five seconds after reading the last answer, on an index of 100,000
              pages: the median and 95th percentile of whole result pages. The bar: 250 ms
-    monitor  processor time that a crawl takes for a page, with the monitor open in four streams and without, in turns
-             within one run: what both processes take more, as a share. The bar: 3%
+    monitor  processor time that the monitor takes, as a share of what a crawl takes: in the crawler, where it is
+             counted function by function (bench.counted_crawl), and in the server, by how much more it takes with the
+             monitor open in four streams than without, in turns within one run. The bar: 3%
 
 Without a name, all three. What takes a walk over all URLs is counted beside the requests and kept (web/kept.py);
 `--write` keeps the figures in results/web.json.
@@ -37,8 +38,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-import numpy as np
-
 from bench.search import CELLS
 from bench.webroot import INDEXED, NAME, SEED, URLS, made
 from teia.clock import WallClock
@@ -52,11 +51,11 @@ RESULTS = Path(__file__).parent / "results" / "web.json"
 EACH = 5
 PAGE_MS, PAGE_KB, SEARCH_MS, MONITOR_SHARE = 200.0, 100.0, 250.0, 0.03
 PEOPLE, THINK_S = 50, 5.0
-STREAMS, TURNS, WARM_S = 4, 16, 5.0
+STREAMS, TURNS, WARM_S, OPENED_S = 4, 12, 5.0, 1.5
 HOST = "www.site0.test"
 PAGE = f"http://{HOST}/secao-0/artigo-sobre-alguma-coisa-0.html"
-NOT_TIMED = ("/raw", "/events", "/health", "/static")
-"""What is no page: a frame of a copy, a stream, a sign of life."""
+NOT_TIMED = ("/raw", "/events", "/health", "/static", "/c/{collection}/frontier.jsonl")
+"""What is no page: a frame of a copy, a stream, a sign of life, all URLs that wait."""
 
 LAB_NET = "127.78.0.0/16"
 Say = Callable[[str], None]
@@ -125,7 +124,7 @@ def _until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:
 
 
 @contextmanager
-def crawling(root: Root) -> Iterator[str]:
+def crawling(root: Root, *runner: str) -> Iterator[str]:
     """Crawl a lab web in the same folder, for as long as it is wanted; yields the collection's name."""
     name = "lab"
     shutil.rmtree(root.path / name, ignore_errors=True)
@@ -135,7 +134,8 @@ def crawling(root: Root) -> Iterator[str]:
         size = ["--pages", "60000", "--hosts", "200", "--seed", "1", "--address", "127.78.0.1"]
         place = ["--port", "0", "--dns-address", "127.78.255.53:0", "--control-address", "127.78.255.80"]
         with lab_process("--spec", str(spec), *size, *place) as lab:
-            command = [sys.executable, "-m", "teia", "crawl", lab["seeds"][0], "--data", str(root.path), "--name", name]
+            command = [sys.executable, "-m", *(runner or ["teia"]), "crawl", lab["seeds"][0], "--name", name]
+            command += ["--data", str(root.path)]
             command += ["--scope", "suffix:.test", "--dns", lab["dns"], "--allow-net", LAB_NET, "--delay", "0.2"]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
@@ -277,59 +277,89 @@ def cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def run_s(pid: int) -> float:
+    """Processor time of a process by the kernel's own clock of it, to the nanosecond; 0 if there is none."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
+
+
+def tree_s(pid: int) -> float:
+    """Processor time of a process, of those it started and of those it waited for."""
+    tick_s, total, parents = os.sysconf("SC_CLK_TCK"), 0.0, {pid}
+    for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
+        try:
+            fields = stat.read_text("ascii", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        one = int(stat.parent.name)
+        if one in parents or int(fields[1]) in parents:
+            parents.add(one)
+            total += run_s(one) + (int(fields[13]) + int(fields[14])) / tick_s
+    return total
+
+
 @dataclass(slots=True)
 class Turn:
-    """A stretch of a crawl, with or without somebody who looks."""
+    """A stretch of a crawl, with or without somebody who looks: processor time of all, and what the crawler counted."""
 
     is_watched: bool
     seconds: float
-    pages: int
-    crawler_s: float
+    crawl_s: float
     server_s: float
+    counted_s: float
 
 
 def monitor(seconds: float, say: Say) -> dict[str, Any]:
-    """Compare turns of one crawl, with the monitor open in four streams and without."""
-    turns: list[Turn] = []
+    """Count what the monitor takes in a crawl, and compare the server's turns with four streams and without."""
     with tempfile.TemporaryDirectory(prefix="teia-bench-monitor-") as folder:
-        root = open_root(Path(folder), create=True)
-        with served(root) as server, crawling(root) as name:
-            _until(lambda: _status(server, name).get("pages", 0) > 50)
+        counts, root = Path(folder) / "counts", open_root(Path(folder) / "data", create=True)
+        with served(root) as server, crawling(root, "bench.counted_crawl", str(counts)) as name:
+            _until(lambda: counts.exists() and _status(server, name).get("pages", 0) > 50)
             pid = _pid(root, name)
             time.sleep(WARM_S)
-            turns += [_turn(server, name, pid, number % 4 in {1, 2}, seconds / TURNS) for number in range(TURNS)]
-    share, error = _more(turns)
-    say(f"monitor in {STREAMS} streams: {share:+.1%} ± {error:.1%} processor time a page")
-    rows = [{key: round(value, 3) for key, value in asdict(each).items()} for each in turns]
-    return {"streams": STREAMS, "more": round(share, 4), "error": round(error, 4), "bar": MONITOR_SHARE, "turns": rows}
+            pids = (pid, server.pid)
+            turns = [
+                _turn(server, name, pids, counts, number % 4 in {1, 2}, seconds / TURNS) for number in range(TURNS)
+            ]
+    in_crawler = _share([each.counted_s / each.crawl_s for each in turns])
+    watched, alone = (
+        _share([each.server_s / each.crawl_s for each in turns if each.is_watched == flag]) for flag in (True, False)
+    )
+    share = in_crawler[0] + watched[0] - alone[0]
+    error = math.hypot(in_crawler[1], watched[1], alone[1])
+    say(f"monitor in {STREAMS} streams: {share:.2%} ± {error:.2%} of the crawl's processor time")
+    say(f"  {in_crawler[0]:.2%} in the crawler; the server {watched[0]:.2%}, and {alone[0]:.2%} with nobody watching")
+    rows = [{key: round(value, 4) for key, value in asdict(each).items()} for each in turns]
+    return {
+        "streams": STREAMS, "more": round(share, 5), "error": round(error, 5), "bar": MONITOR_SHARE,
+        "in_crawler": round(in_crawler[0], 5), "server_watched": round(watched[0], 5),
+        "server_alone": round(alone[0], 5), "load_average": round(os.getloadavg()[0], 1), "turns": rows,
+    }  # fmt: skip
 
 
-def _more(turns: list[Turn]) -> tuple[float, float]:
-    """What a page costs more in watched turns, as a share, and its standard error.
-
-    A page costs more and more as a crawl goes on, for what is done every second is shared by fewer pages: the drift, of
-    second degree in the logarithm, is fitted along with what watching adds.
-    """
-    when = np.linspace(-1, 1, len(turns))
-    known = np.column_stack([np.ones_like(when), when, when**2, [each.is_watched for each in turns]])
-    cost = np.log([(each.crawler_s + each.server_s) / max(1, each.pages) for each in turns])
-    found, *_ = np.linalg.lstsq(known, cost, rcond=None)
-    spread = float(np.sum((cost - known @ found) ** 2)) / (len(turns) - known.shape[1])
-    return math.expm1(found[3]), math.sqrt(spread * float(np.linalg.inv(known.T @ known)[3, 3]))
+def _share(parts: list[float]) -> tuple[float, float]:
+    """The mean, and its standard error."""
+    return statistics.fmean(parts), statistics.stdev(parts) / math.sqrt(len(parts))
 
 
-def _turn(server: Server, name: str, pid: int, is_watched: bool, seconds: float) -> Turn:
+def _turn(server: Server, name: str, pids: tuple[int, int], counts: Path, is_watched: bool, seconds: float) -> Turn:
+    def now() -> tuple[float, float, float, float]:
+        return time.monotonic(), tree_s(pids[0]), run_s(pids[1]), float(counts.read_text("ascii"))
+
     ended = threading.Event()
     streams = [threading.Thread(target=_listen, args=(server, name, ended)) for _ in range(STREAMS * is_watched)]
     for each in streams:
         each.start()
-    began, before = time.monotonic(), (_status(server, name)["pages"], cpu_s(pid), cpu_s(server.pid))
+    time.sleep(OPENED_S)  # opening a stream is no part of watching
+    before = now()
     time.sleep(seconds)
-    after = (_status(server, name)["pages"], cpu_s(pid), cpu_s(server.pid))
+    after = now()
     ended.set()
     for each in streams:
         each.join()
-    return Turn(is_watched, time.monotonic() - began, *(b - a for a, b in zip(before, after, strict=True)))
+    return Turn(is_watched, *(b - a for a, b in zip(before, after, strict=True)))
 
 
 def _listen(server: Server, name: str, ended: threading.Event) -> None:

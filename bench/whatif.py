@@ -40,6 +40,9 @@ from teia.store.root import Root, open_root
 FIRST_NET = 170
 """Labs that run at the same time have addresses of their own, 127.77.170.1 and on."""
 
+IN_STEP = 0.75
+"""A crawl that made so many of the visits that its delay allows has kept up with its clock."""
+
 SPEC = """
 seed = {seed}
 hosts = {hosts}
@@ -110,6 +113,14 @@ class Crawled:
     unread: int
     predicted: tuple[tuple[str, Side], ...] = ()
     tested: str = ""
+
+    def kept_pace(self, case: Case, delay_s: float) -> bool:
+        """Whether the crawl kept up with its clock: most slots of its hosts were used, and every answer was read.
+
+        It says nothing of freshness. What-if reckons with a crawler that is late by as much as the log shows; one that
+        is starved, and now more than then, is a crawl at other delays than those it was told.
+        """
+        return self.visits_per_day >= IN_STEP * case.hosts * DAY_S / delay_s and not self.unread
 
 
 def crawled(

@@ -86,7 +86,9 @@ def eta(now: Summary) -> str:
 
 def freshness(found: Mapping[str, float]) -> str:
     """How fresh the copies are as far as is known, and how fresh they could be."""
-    return f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh, at best {found['best']:.1%} at these delays"
+    at_most = f", never above {found['possible']:.1%}" if "possible" in found else ""
+    said = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
+    return f"{said}; at these delays {found['best']:.1%} can be kept in the long run{at_most}"
 
 
 def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:

@@ -4,15 +4,20 @@ Hosts go side by side. Each gives one URL, rests, gives the next; so the k-th UR
 the host is ready. Of hosts that are ready, the one whose URL has waited longest goes first (KLWF). Within a host it is
 the crawler's own order: retries that are due, then new URLs by the collection's order, with known pages in turns where
 pages are kept fresh (refreshing.py). What is looked at is bounded: so many hosts, so many URLs.
+
+*Why* a URL waits is one word, the same as in `Whys`: of a host that has something to ask for one URL is `next`, or
+`resting` with its server, and the others are `behind` it; `retry` failed and `not_due` is known, both have their time
+yet to come; `suspect` may be a trap; `parked` is of a host that is left alone, and nobody knows until when.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from teia.clock import iso_utc
 from teia.config import Config
 from teia.crawl.hosttable import HostLine, HostTable
 from teia.crawl.lookup import Lookup
@@ -21,28 +26,37 @@ from teia.frontier import revisits
 from teia.frontier.cell import FrontierCell
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.taking import of_lane, of_page
+from teia.frontier.taking import InLane, later_of_lane, of_lane, of_page
 from teia.urls import site_of, slot_of
 
 HOSTS_LOOKED_AT = 100
-MATCHED_AMONG = 3_000
+MATCHED_AMONG = 2_000
 """URLs that are looked through for a text, of all hosts that are looked at together."""
 
 OF_EACH_AT_LEAST = 20
 
+NEVER_S = revisits.LATEST_S / 10
+"""Later than any calendar has days."""
+
 KNOWN_AT_FIRST, KNOWN_LOOKED_AT = 8, 500
 
 SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
+FIRST = frozenset({"next", "resting"})
+"""Why the first URL of a host waits, of those that wait for nothing but their turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A URL that waits: when it is expected, and how many of its host come before it. Times are Unix seconds."""
+    """A URL that waits: when it is expected, why, and how many of its host come before it. Times are Unix seconds.
 
-    expected_s: float
+    Of a host that is left alone nothing is expected, nor of a page that no plan visits again.
+    """
+
+    expected_s: float | None
     host: str
     url: str
     source: str
+    why: str
     ahead: int
     since_s: float
     depth: int
@@ -57,13 +71,14 @@ class Filter:
     contains: str = ""
     source: str = ""
     depth: int | None = None
+    why: str = ""
 
     @property
     def is_picky(self) -> bool:
         """Whether URLs have to be looked at one by one."""
         return bool(self.contains or self.source or self.depth is not None)
 
-    def wants(self, item: Queued) -> bool:
+    def wants(self, item: Queued | InLane) -> bool:
         return (
             self.contains in item.url
             and (not self.source or SOURCES.get(item.lane) == self.source)
@@ -73,7 +88,7 @@ class Filter:
 
 def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
     """The first URLs that would be taken, in order, as far as they are wanted."""
-    lines = [line for line in _candidates(table, only) if line.cell < len(lookup.cells)]
+    lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
     most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
@@ -89,13 +104,54 @@ def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit
     return found
 
 
-def _candidates(table: HostTable, only: Filter) -> list[HostLine]:
+def time_or_never(unix_s: float | None) -> str | None:
+    """A time as in all our JSON; None for one that does not come."""
+    return None if unix_s is None or unix_s >= NEVER_S else iso_utc(unix_s)
+
+
+def _candidates(table: HostTable, only: Filter, now_s: float) -> list[HostLine]:
     """The hosts that could have the first URLs: those that are ready first."""
     if only.host:
         line = table.hosts.get(only.host)
-        return [line] if line is not None else []
-    waiting = (line for line in table.hosts.values() if not line.parked and line.waits.any)
+        return [line] if line is not None and (not only.why or _has(line, only.why, now_s)) else []
+    waiting = (line for line in table.hosts.values() if line.waits.any and _has(line, only.why, now_s))
     return heapq.nsmallest(HOSTS_LOOKED_AT, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
+
+
+_HAS: dict[str, Callable[[HostLine, float], bool]] = {
+    "next": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) <= now_s,
+    "resting": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) > now_s,
+    "behind": lambda line, _: line.waits.ready > 1,
+    "retry": lambda line, _: line.waits.retry > 0,  # some may have become due since they were counted, or come later
+    "suspect": lambda line, _: line.waits.suspect > 0,
+    "not_due": lambda line, _: line.waits.refresh_later > 0,
+}
+
+
+def _has(line: HostLine, why: str, now_s: float) -> bool:
+    """Whether a host may have URLs that wait for this; without a reason, whether any of it is expected at all."""
+    if why == "parked":
+        return bool(line.parked)
+    return (why == "not_due" or not line.parked) and (not why or _HAS[why](line, now_s))
+
+
+def first_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
+    """The key of the URL that a host gives next; None where all wait for their time."""
+    found = _Host(frontier, line, config, now_s, Filter(), OF_EACH_AT_LEAST)
+    return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
+
+
+def why_of(item: Queued | InLane, line: HostLine, now_s: float, *, is_first: bool) -> str:
+    """Why a URL waits; `is_first` of those of its host that wait for nothing but their turn."""
+    if line.parked and not (item.lane == LANE_REFRESH and item.since_s > now_s):
+        return "parked"
+    if item.lane == LANE_LATER:
+        return "suspect"
+    if item.lane != LANE_NEW and item.since_s > now_s:
+        return "retry" if item.lane == LANE_DUE else "not_due"
+    if not is_first:
+        return "behind"
+    return "resting" if (line.ready_at_s or 0.0) > now_s else "next"
 
 
 class _Host:
@@ -107,7 +163,7 @@ class _Host:
         self._most = most
         self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
         self._place = (slot_of(site_of(line.host)), line.host_id)
-        self._begins_s = max(now_s, line.ready_at_s or 0.0)
+        self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
         self._wanted = self._in_time()
         self._next = next(self._wanted, None)
 
@@ -117,15 +173,53 @@ class _Host:
 
     def take(self) -> Coming:
         assert self._next is not None
-        ahead, expected_s, item = self._next
+        ahead, at_s, item, why = self._next
         self._next = next(self._wanted, None)
+        expected_s = None if self._line.parked or at_s >= NEVER_S else at_s
         source = SOURCES.get(item.lane, "new")
-        return Coming(expected_s, self._line.host, item.url, source, ahead, item.since_s, item.depth, item.failures)
+        state = (item.since_s, item.depth, item.failures)
+        return Coming(expected_s, self._line.host, item.url, source, why, ahead, *state)
 
-    def _in_time(self) -> Iterator[tuple[int, float, Queued]]:
-        for ahead, (item, at_s) in enumerate(islice(self._slots(), self._most)):
-            if self._only.wants(item):
-                yield ahead, at_s, item
+    def _in_time(self) -> Iterator[tuple[int, float, Queued, str]]:
+        for each in self.looked_at():
+            if self._only.wants(each[2]) and self._only.why in ("", each[3]):
+                yield each
+            if self._only.why in FIRST and each[3] in FIRST:
+                return  # of each host there is one
+
+    def looked_at(self) -> Iterator[tuple[int, float, Queued, str]]:
+        """Each URL with how many come before it, when it goes and why it waits; as many as may be looked at."""
+        has_first = False
+        for ahead, item, at_s in islice(self._by_reason(), self._most):
+            why = why_of(item, self._line, self._now_s, is_first=not has_first)
+            has_first = has_first or why in FIRST
+            yield ahead, at_s, item, why
+
+    def _by_reason(self) -> Iterator[tuple[int, Queued, float]]:
+        """All URLs in their order; where one reason is asked for and they lie together on disk, only those."""
+        if self._only.why not in ("retry", "not_due", "suspect"):
+            for ahead, (item, at_s) in enumerate(self._slots()):
+                yield ahead, item, at_s
+            return
+        waits, slot_s = self._line.waits, self._line.slot_s
+        free_s = self._begins_s
+        for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
+            free_s = max(free_s + (slot_s if number else 0.0), ready_s)
+            before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
+            yield number + min(waits.ready, before), item, free_s
+
+    def _of_reason(self, turns_s: float) -> Iterator[tuple[Queued, float]]:
+        """The URLs of one reason and from when on each may go; what is ready takes `turns_s`."""
+        if self._only.why == "suspect":
+            for item in self._lane(LANE_LATER):
+                yield item, self._begins_s + turns_s
+        elif self._only.why == "retry":
+            after = (int(self._now_s * 1000), 1 << 62)
+            for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
+                yield item, item.since_s
+        else:
+            for page in self._known(int(self._now_s * 1000)):
+                yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + turns_s
 
     def _slots(self) -> Iterator[tuple[Queued, float]]:
         """One URL a slot, as refills would read them, each with when it goes; where none is ready the host waits."""
@@ -164,10 +258,10 @@ class _Host:
     def _lane(self, lane: int) -> Iterator[Queued]:
         return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
 
-    def _known(self) -> Iterator[tuple[Queued, revisits.Next]]:
+    def _known(self, after_ms: int = -1) -> Iterator[tuple[Queued, revisits.Next]]:
         seen: set[int] = set()
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
-            for each in revisits.next_known(self._db, *self._place, some, seen):
+            for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
                 item = of_page(self._db, self._line.host, *self._place, each.key)
                 if item is not None:

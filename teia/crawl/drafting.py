@@ -82,7 +82,7 @@ def drafted(values: Mapping[str, Any], base: Config | None = None) -> Drafted:
     whole |= {key: value for key, value in values.items() if key not in wrong}
     config = read_tree(Config, whole)  # the part of it that makes sense
     faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
-    faults += _seed_faults(config.collection.seeds) if SEEDS not in wrong else []
+    faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
     faults += _rule_faults(config, before)
     faults += _other_faults(config) if not faults else []
     return Drafted(None if faults else config, tuple(faults))
@@ -124,7 +124,8 @@ def _name_faults(name: str) -> list[Fault]:
     return [Fault(NAME, f"{name!r} cannot name a collection; choose another")] if name in TAKEN else []
 
 
-def _seed_faults(seeds: Sequence[str]) -> list[Fault]:
+def seed_faults(seeds: Sequence[str]) -> list[Fault]:
+    """What is wrong with seeds that somebody typed."""
     if not seeds:
         return [Fault(SEEDS, "at least one seed is needed, like https://example.org/")]
     if len(seeds) > MAX_SEEDS:

@@ -2,12 +2,15 @@
 
 pass       pages x (rest + how long an answer takes)
 weekly     the rest at which a pass takes a week; and how many pages a week has room for at the rest there is
+plan       how many visits of a week go to known pages, where they are kept fresh, and how many to new ones
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from teia.config import RefreshSettings
+from teia.crawl.hostplan import SHORTEST_SLOT_S
 from teia.crawl.hosttable import HostLine
 from teia.crawl.standing import WEEK_S
 
@@ -41,3 +44,23 @@ def feasibility_of(line: HostLine, delay_s: float | None = None, pages: int | No
         week_pages=wanted if slot_s <= 0 else min(wanted, int(WEEK_S / slot_s)),
         week_delay_s=week_delay_s if week_delay_s is not None and week_delay_s > 0 else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WeekPlan:
+    """The visits of a host's next week, as they will be shared out while things are as they are."""
+
+    known: int
+    new: int
+
+
+def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
+    """What the live crawler would do; None where pages are not kept fresh, or none is there.
+
+    Known pages have `refresh.share` of the visits while new ones wait, else all; none comes more often than `least_s`.
+    """
+    if not settings.keep or not line.visited:
+        return None
+    visits = WEEK_S / max(line.slot_s, SHORTEST_SLOT_S)
+    known = min(visits * (settings.share if line.waiting else 1.0), line.visited * WEEK_S / settings.least_s)
+    return WeekPlan(round(known), round(visits - known) if line.waiting else 0)

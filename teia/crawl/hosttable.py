@@ -33,13 +33,26 @@ DELAYS_READ = 500
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How many URLs of a host wait, by what for. `refresh_…` are known pages, where pages are kept fresh."""
+    """How many URLs of a host wait, by what for. `refresh_…` are known pages, where pages are kept fresh.
+
+    `retry_due` of those that are tried again may be asked for now.
+    """
 
     new: int = 0
     retry: int = 0
     suspect: int = 0
     refresh_due: int = 0
     refresh_later: int = 0
+    retry_due: int = 0
+
+    @property
+    def ready(self) -> int:
+        """URLs that wait for nothing but their turn."""
+        return self.new + self.refresh_due + self.retry_due
+
+    @property
+    def retry_later(self) -> int:
+        return self.retry - self.retry_due
 
     @property
     def queued(self) -> int:
@@ -165,7 +178,7 @@ def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
     for host_id, of_host in lanes.items():
         known, due = of_host.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
         new, retry, suspect = (of_host.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
-        found[host_id] = Waits(new, retry, suspect, due, known - due)
+        found[host_id] = Waits(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
     return found
 
 
@@ -205,12 +218,12 @@ def whys_of(table: HostTable) -> Whys:
     """Add up why URLs wait: of each host one is next, or waits for the host's rest, and the others are behind it."""
     upcoming = resting = behind = retry = suspect = parked = not_due = 0
     for line in table.hosts.values():
-        waits, ready = line.waits, line.waits.new + line.waits.refresh_due
+        waits, ready = line.waits, line.waits.ready
         not_due += waits.refresh_later
         if line.parked:
-            parked += ready + waits.retry + waits.suspect
+            parked += ready + waits.retry_later + waits.suspect
             continue
-        retry, suspect = retry + waits.retry, suspect + waits.suspect
+        retry, suspect = retry + waits.retry_later, suspect + waits.suspect
         if ready:
             is_resting = line.ready_at_s is not None and line.ready_at_s > table.time_s
             resting, upcoming = resting + is_resting, upcoming + (not is_resting)

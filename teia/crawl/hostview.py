@@ -269,11 +269,15 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Possible:
-    """How fresh a host's copies are by what is known, and could be with requests `slot_s` apart; None if unknown."""
+    """How fresh a host's copies are by what is known, and could be with requests `slot_s` apart; None if unknown.
+
+    `best` in the long run, `possible` at any moment.
+    """
 
     slot_s: float
     fresh: float | None
     best: float | None
+    possible: float | None
 
 
 def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> Possible:
@@ -287,5 +291,5 @@ def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_
         cell = next(cell for cell in cells if cell.number == line.cell)
         found = one_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
     if found is None:
-        return Possible(slot_s, None, None)
-    return Possible(slot_s, round(found.fresh, 4), round(found.best, 4))
+        return Possible(slot_s, None, None, None)
+    return Possible(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))

@@ -142,7 +142,7 @@ class Refresh:
         self._carried: OrderedDict[Host, Carried] = OrderedDict()
         self._wanted: deque[Host] = deque()
         self._plan_at = 0.0
-        self._sums, self._standing = np.zeros(3), np.zeros(5)
+        self._sums, self._standing = np.zeros(3), np.zeros(7)
         self._of_all = _NOTHING
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[Made] | None = None
@@ -360,11 +360,13 @@ class Refresh:
 
     def account(self) -> dict[str, float] | None:
         """How fresh all hosts were when each was planned last, and could be; None before there is anything to say."""
-        pages, weight, fresh, variance, best = self._standing.tolist()
+        pages, weight, fresh, variance, best, best_variance, possible = self._standing.tolist()
         if not pages or not weight > 0:
             return None
-        whole = Standing(round(pages), weight, fresh / weight, max(variance, 0.0), best / weight, 1.0)
+        shares = (fresh / weight, max(variance, 0.0), best / weight)
+        whole = Standing(round(pages), weight, *shares, 1.0, best_variance=max(best_variance, 0.0))
         numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
+        numbers |= {"best_error": whole.best_error, "possible": possible / weight}
         counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
         return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
 
@@ -475,8 +477,9 @@ def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma
 def _as_sums(one: Standing | None) -> Floats:
     """What standings are added up by."""
     if one is None:
-        return np.zeros(5)
-    return np.array([one.pages, one.weight, one.weight * one.fresh, one.variance, one.weight * one.best])
+        return np.zeros(7)
+    shares = np.array([one.fresh, one.best, one.possible]) * one.weight
+    return np.array([one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]])
 
 
 def _as_row(sums: Sums) -> tuple[float, float, float]:

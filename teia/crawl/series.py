@@ -30,7 +30,7 @@ Counted = Literal["requests", "pages"]
 
 
 class Point(NamedTuple):
-    """One point. `requests` and `pages` are since the run began, `fresh` and `best` of crawls that keep pages fresh."""
+    """One point. `requests` and `pages` are since the run began; the last three of crawls that keep pages fresh."""
 
     time_s: float
     requests: float
@@ -39,6 +39,7 @@ class Point(NamedTuple):
     queued: float
     fresh: float | None
     best: float | None
+    possible: float | None = None
 
 
 class Series:
@@ -52,7 +53,7 @@ class Series:
         """Write a point of each series that is due; called with every account."""
         fresh = summary.freshness if summary.freshness and summary.freshness["visited_again"] >= ENOUGH_AGAIN else {}
         numbers = (summary.requests, summary.pages, summary.urls_known, summary.urls_queued)
-        point = (*numbers, fresh.get("fresh"), fresh.get("best"))
+        point = (*numbers, fresh.get("fresh"), fresh.get("best"), fresh.get("possible"))
         for step_s, kept_s in KEPT_S.items():
             if now_s >= self._next_s.get((summary.collection, step_s), 0.0):
                 self._next_s[summary.collection, step_s] = now_s + step_s

@@ -2,13 +2,16 @@
 
 `fresh` is the mean over pages, by weight, of the probability that the copy is what the page is, with what is known of
 the rates now. Whether one page changed tells nothing of another, so its error shrinks with their number; what is wrong
-with all rates alike is not in it. `best` is what the best intensities would give in the long run, and `best_next` is
-what no polite policy could exceed on average over the next horizon, beginning with the copies as they are (WP,
-refresh/bound.py). Both go by the same rates and by the slots that the host grants.
+with all rates alike is not in it. Three numbers say how fresh copies could be (refresh/possible.py), all by the same
+knowledge of the rates and by the slots that the host grants:
+
+    possible    what no polite policy could exceed at any moment; `fresh` is never above it
+    best        the most that can be kept in the long run. Right after a crawl copies may be fresher
+    best_next   what no polite policy could exceed on average over the next horizon, from the copies as they are (WP)
 
 What is missing to `best` is told apart page by page (`Excess`): where a copy is less fresh than the best plan would
 have it, either its page did not answer lately, or too few visits have told how fast it changes, or the visits came at
-other times than that plan's.
+other times than that plan's. What the best plan lacks because rates are not known is for learning too.
 """
 
 from __future__ import annotations
@@ -19,13 +22,11 @@ from math import sqrt
 
 import numpy as np
 
-from teia.crawl.hostplan import Columns, fresh_now, one_host
-from teia.refresh.bound import steady_optimum, weak_politeness
-from teia.refresh.formulas import staleness, steady_staleness
+from teia.crawl.hostplan import SHORTEST_SLOT_S, Columns, fresh_now, one_host
 from teia.refresh.history import DAY_S
 from teia.refresh.intensities import plan_intensities
-from teia.refresh.model import World
-from teia.refresh.rates import Flags, Floats, Gamma
+from teia.refresh.possible import Copies, possible, possible_within
+from teia.refresh.rates import Flags, Floats, Gamma, kept_probability_of
 
 WEEK_S = 7 * DAY_S
 UNANSWERED_S = 1.0
@@ -43,12 +44,14 @@ FEW_VISITS = 5
 class Excess:
     """By how much copies are less fresh than under the best plan, as sums of weights; negative where they are fresher.
 
-    `uniform` is how fresh they would be if all pages were visited alike. `changes_per_s` are of all pages together,
+    `unknown` is by how much the best plan would be better if rates were known. `uniform` is how fresh copies would be
+    if all pages were visited alike. `changes_per_s` are of all pages together,
     `well_known` those with FEW_VISITS or more.
     """
 
     failing: float = 0.0
     learning: float = 0.0
+    unknown: float = 0.0
     schedule: float = 0.0
     uniform: float = 0.0
     changes_per_s: float = 0.0
@@ -62,7 +65,8 @@ class Excess:
 class Standing:
     """One host, or a part of one. `weight` is the sum of its pages' weights, `variance` that of the sum of fresh ones.
 
-    `best_next` and `excess` are None where nobody asked for them.
+    `best_variance` is that of the sum that can be kept fresh, because rates are not known. `best_next` and `excess` are
+    None where nobody asked for them.
     """
 
     pages: int
@@ -73,6 +77,13 @@ class Standing:
     slot_s: float
     best_next: float | None = None
     excess: Excess | None = None
+    possible: float = 1.0
+    best_variance: float = 0.0
+
+    @property
+    def best_error(self) -> float:
+        """The same for `best`."""
+        return ERRORS * sqrt(self.best_variance) / self.weight if self.weight > 0 else 0.0
 
     @property
     def error(self) -> float:
@@ -102,37 +113,49 @@ def standing_of(
     here = ~columns.is_gone & (columns.weight > 0)
     if not here.any():
         return None
-    weight, rate = columns.weight[here], found.mean[here]
-    total = float(weight.sum())
+    copies = Copies(
+        weight=columns.weight[here],
+        found=Gamma(found.changes[here], found.time_s[here]),
+        age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
+        slot_s=max(slot_s, SHORTEST_SLOT_S),
+    )
+    total = float(copies.weight.sum())
     fresh = fresh_now(columns, found, now_s)[here]
-    ages_s = np.maximum(now_s - columns.fresh_s[here], 0.0)
-    world = one_host(weight, rate, slot_s, horizon_s or DAY_S, ages_s)
+    world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
+    plan = plan_intensities(world).visits_per_s
+    at_best = possible(copies, plan)
+    is_asked = horizon_s is not None
     return Standing(
-        pages=int(here.sum()),
+        pages=len(copies),
         weight=total,
-        fresh=float(weight @ fresh) / total,
-        variance=float(np.square(weight) @ (fresh * (1.0 - fresh))),
-        best=1.0 - steady_optimum(world),
+        fresh=float(copies.weight @ fresh) / total,
+        variance=float(np.square(copies.weight) @ (fresh * (1.0 - fresh))),
+        best=at_best.long_run / total,
         slot_s=slot_s,
-        best_next=None if horizon_s is None else 1.0 - weak_politeness(world),
-        excess=None if horizon_s is None else _excess(columns, here, world, fresh, slot_s),
+        best_next=possible_within(copies, horizon_s) / total if horizon_s is not None else None,
+        excess=_excess(columns, here, copies, fresh, plan, at_best.long_run - at_best.planned) if is_asked else None,
+        possible=at_best.moment / total,
+        best_variance=at_best.variance,
     )
 
 
-def _excess(columns: Columns, here: Flags, world: World, fresh: Floats, slot_s: float) -> Excess:
-    """Tell apart what is missing to the best plan; `world` and `fresh` are of the pages that are `here`."""
-    weight, visits = columns.weight[here], columns.histories.visits[here]
-    at_best = 1.0 - steady_staleness(world.rate, plan_intensities(world).visits_per_s)
-    missing = weight * (at_best - fresh)
+def _excess(columns: Columns, here: Flags, copies: Copies, fresh: Floats, plan: Floats, unknown: float) -> Excess:
+    """Tell apart what is missing to the best plan; all but `columns` are of the pages that are `here`.
+
+    `plan` is the best for what is known, and `unknown` what could be had beyond it if rates were known.
+    """
+    weight, visits = copies.weight, columns.histories.visits[here]
+    missing = weight * (kept_probability_of(copies.found, plan) - fresh)
     is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
     is_few = (visits + 1 < FEW_VISITS) & ~is_failing
-    alike = 1.0 - staleness(world.rate * slot_s * len(weight))
+    alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))
     return Excess(
         failing=float(missing[is_failing].sum()),
         learning=float(missing[is_few].sum()),
+        unknown=unknown,
         schedule=float(missing[~is_failing & ~is_few].sum()),
         uniform=float(weight @ alike),
-        changes_per_s=float(world.rate[np.isfinite(world.rate)].sum()),
+        changes_per_s=float(copies.found.mean.sum()),
         well_known=int((visits + 1 >= FEW_VISITS).sum()),
     )
 
@@ -155,7 +178,7 @@ def lost_of(whole: Standing) -> Lost:
     """
     missing = max(0.0, whole.best - whole.fresh)
     excess = whole.excess or Excess()
-    parts = [max(0.0, each) for each in (excess.learning, excess.schedule, excess.failing)]
+    parts = [max(0.0, excess.learning) + excess.unknown, max(0.0, excess.schedule), max(0.0, excess.failing)]
     scale = missing / sum(parts) if sum(parts) > 0 else 0.0
     learning, schedule, failures = (each * scale for each in parts)
     if not scale:
@@ -181,6 +204,8 @@ def together(standings: Iterable[Standing]) -> Standing | None:
         slot_s=1.0 / visits_per_s,
         best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
         excess=sum(told, Excess()) if len(told) == len(each) else None,
+        possible=sum(one.weight * one.possible for one in each) / weight,
+        best_variance=sum(one.best_variance for one in each),
     )
 
 

@@ -32,6 +32,12 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
     return lambda pages: np.ones(len(pages))
 
 
+def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:
+    """The weights of URLs, which need not have been visited, by (key, links to it)."""
+    pages = [Held(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
+    return [float(weight) for weight in weigh(pages)] if pages else []
+
+
 def _in_links(pages: Sequence[Held]) -> Floats:
     return np.array([page.in_links for page in pages], dtype=np.float64)
 

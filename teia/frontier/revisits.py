@@ -152,13 +152,18 @@ class Next(NamedTuple):
     asked_s: float
 
 
-def next_known(db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int]) -> list[Next]:
-    """The pages of a host that are due first, whether or not they are due now; `skip` are in memory already."""
+def next_known(
+    db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
+) -> list[Next]:
+    """The pages of a host that are due first, whether or not they are due now; `skip` are in memory already.
+
+    `after_ms` leaves out those that are due until then.
+    """
     sql = """
         SELECT q.key, q.rank / 1000.0, p.last_visit_s FROM queue AS q JOIN pages AS p USING (slot, host_id, key)
-        WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? ORDER BY q.rank, q.key LIMIT ?
+        WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank > ? ORDER BY q.rank, q.key LIMIT ?
     """
-    rows = db.execute(sql, (slot, host_id, LANE_REFRESH, limit + len(skip)))
+    rows = db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
     return [Next(*row) for row in rows if row[0] not in skip][:limit]
 
 

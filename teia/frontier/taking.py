@@ -25,6 +25,15 @@ _ROWS = f"""
 _OF_LANE = f"""
     {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank <= ? ORDER BY q.rank, q.key LIMIT ?
 """
+_LATER_OF_LANE = f"""
+    {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND (q.rank, q.key) > (?, ?)
+        ORDER BY q.rank, q.key LIMIT ?
+"""
+_ALL_OF_LANE = """
+    SELECT u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.in_links
+    FROM queue AS q JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+    WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND (q.rank, q.key) > (?, ?) ORDER BY q.rank, q.key LIMIT ?
+"""
 _OF_PAGE = f"""
     {_ROWS} WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.key = ? AND q.rank = u.rank
         AND q.rank = (SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?)
@@ -45,10 +54,42 @@ def of_lane(
             yield _queued(host, row)
 
 
+def later_of_lane(
+    db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
+) -> Iterator[Queued]:
+    """Yield the URLs of one lane behind a place in it, which is (rank, key)."""
+    for row in db.execute(_LATER_OF_LANE, (*place, *after, limit)):
+        yield _queued(host, row)
+
+
 def of_page(db: sqlite3.Connection, host: str, slot: int, host_id: int, key: int) -> Queued | None:
     """A known page wherever it stands in the lane of those that are kept fresh; None if it does not."""
     row = db.execute(_OF_PAGE, (slot, host_id, LANE_REFRESH, key, slot, host_id, key)).fetchone()
     return None if row is None else _queued(host, row)
+
+
+class InLane(NamedTuple):
+    """A URL in a lane, without what is known of its page: for who goes through all of them."""
+
+    url: str
+    key: int
+    lane: int
+    rank: int
+    depth: int
+    since_s: float
+    failures: int
+    in_links: int
+
+
+def all_of_lane(
+    db: sqlite3.Connection, host: str, place: tuple[int, int, int], after: tuple[int, int], limit: int
+) -> list[InLane]:
+    """The next URLs of one lane behind a place in it, which is (rank, key)."""
+    lane = place[2]
+    return [
+        InLane(url_from(host, tail), key, lane, rank, depth, float(found_s) if lane == LANE_NEW else rank / 1000, *rest)
+        for tail, key, rank, depth, found_s, *rest in db.execute(_ALL_OF_LANE, (*place, *after, limit))
+    ]
 
 
 class KnownUrl(NamedTuple):

@@ -199,3 +199,13 @@ def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
     """The same when the rate is only known as a distribution: its mean over that, higher than at the mean rate."""
     share: Floats = (1.0 + np.maximum(age_s, 0.0) / found.time_s) ** -found.changes
     return share
+
+
+def kept_probability_of(found: Gamma, visits_per_s: Floats) -> Floats:
+    """The same on average over the time between two visits of a page that comes so often; 0 where it never does."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = 1.0 / (visits_per_s * found.time_s)
+        power, growth = 1.0 - found.changes, np.log1p(gap)
+        area = np.where(np.abs(power * growth) < 1e-9, growth, np.expm1(power * growth) / power)
+        share: Floats = np.where(gap > 0, area / gap, 1.0)
+    return np.where(visits_per_s > 0, share, 0.0)

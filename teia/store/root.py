@@ -96,6 +96,11 @@ class CollectionFolder:
         return self.path / "ranks.bin"
 
     @property
+    def audits(self) -> Path:
+        """What the last audits found; may be missing."""
+        return self.path / "audits"
+
+    @property
     def signals(self) -> Path:
         """Signals that wait for the crawl, and counts of them; may be missing."""
         return self.path / "signals.sqlite"

@@ -26,16 +26,21 @@ from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
 from teia.web import limits
 from teia.web.roles import Role
+from teia.web.scopes import ALL, Scope
 
-VERSION = 1
+VERSION = 2
 SCHEMA = """
     CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL) WITHOUT ROWID;
     CREATE TABLE sessions (hash BLOB PRIMARY KEY, user TEXT, csrf TEXT, made_s REAL, seen_s REAL) WITHOUT ROWID;
-    CREATE TABLE tokens (hash BLOB PRIMARY KEY, name TEXT, user TEXT, role INT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE tokens (
+        hash BLOB PRIMARY KEY, name TEXT, user TEXT, role INT, made_s REAL, seen_s REAL, scopes TEXT NOT NULL DEFAULT ''
+    ) WITHOUT ROWID;
     CREATE TABLE invitations (hash BLOB PRIMARY KEY, role INT, until_s REAL) WITHOUT ROWID;
     CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
     CREATE TABLE audit (seq INTEGER PRIMARY KEY, time_s REAL, who TEXT, what TEXT, detail TEXT);
 """
+_FROM_1 = "ALTER TABLE tokens ADD COLUMN scopes TEXT NOT NULL DEFAULT ''"
+"""Version 1 had no scopes; no word at all means all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Token:
     role: str
     made_s: float
     seen_s: float
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ class Accounts:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version == 1:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_FROM_1}; PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
 
@@ -237,7 +245,7 @@ class Accounts:
 
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
-    def make_token(self, name: str, user: str, role: Role) -> str:
+    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[Scope] = ALL) -> str:
         """Return a new key for a program; only its hash is kept."""
         check_name(name)
         secret = f"teia_{secrets.token_urlsafe(32)}"
@@ -247,17 +255,17 @@ class Accounts:
             if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
                 raise UsageError(f"{user} has a token {name!r} already")
             now_s = self._clock.now_s()
-            values = (_hash(secret), name, user, int(role), now_s, 0.0)
-            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", values)
+            values = (_hash(secret), name, user, int(role), now_s, 0.0, " ".join(sorted(scopes)))
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return secret
 
-    def token(self, secret: str) -> tuple[str, Role] | None:
-        """The user and role of a program's key."""
-        rows = self._rows("SELECT user, role, seen_s FROM tokens WHERE hash = ?", _hash(secret))
-        for user, role, seen_s in rows:
+    def token(self, secret: str) -> tuple[str, Role, frozenset[Scope]] | None:
+        """The user, role and scopes of a program's key."""
+        rows = self._rows("SELECT user, role, seen_s, scopes FROM tokens WHERE hash = ?", _hash(secret))
+        for user, role, seen_s, scopes in rows:
             if self._clock.now_s() - seen_s > SEEN_EVERY_S:
                 self._note_seen("UPDATE tokens SET seen_s = ? WHERE hash = ?", self._clock.now_s(), _hash(secret))
-            return user, Role(role)
+            return user, Role(role), _scopes(scopes)
         return None
 
     def remove_token(self, name: str, user: str) -> None:
@@ -266,8 +274,11 @@ class Accounts:
                 raise UsageError(f"{user} has no token {name!r}")
 
     def tokens(self) -> list[Token]:
-        rows = self._rows("SELECT name, user, role, made_s, seen_s FROM tokens ORDER BY made_s")
-        return [Token(name, user, Role(role).word, made_s, seen_s) for name, user, role, made_s, seen_s in rows]
+        rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
+        return [
+            Token(name, user, Role(role).word, made_s, seen_s, tuple(each for each in Scope if each in _scopes(text)))
+            for name, user, role, made_s, seen_s, text in rows
+        ]
 
     # ---- what they did, and what we sign with -----------------------------------------------------------------------
 
@@ -305,6 +316,11 @@ def check_password(password: str) -> None:
     least, most = limits.PASSWORD_CHARS
     if not least <= len(password) <= most:
         raise UsageError(f"a password has {least} to {most:,} characters")
+
+
+def _scopes(text: str) -> frozenset[Scope]:
+    """What a token is for; words that nobody knows any more are nothing."""
+    return frozenset(scope for scope in Scope if scope in text.split()) if text else ALL
 
 
 def _hash(secret: str) -> bytes:

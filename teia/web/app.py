@@ -13,16 +13,19 @@ from teia import __version__
 from teia.web import events, problems
 from teia.web.headline import headline_of
 from teia.web.pages import (
+    adding,
     api,
     bulk,
     cluster,
     collections,
     copy,
+    data,
     diff,
     editing,
     feeds,
     freshness,
     frontier,
+    hostlist,
     hosts,
     hubs,
     lab,
@@ -51,10 +54,13 @@ MODULES = (
     collections,
     editing,  # before the monitor: /c/new is no collection
     monitor,
+    hostlist,
     hosts,
     frontier,
     bulk,
+    adding,
     freshness,
+    data,
     settings,
     signing_in,
     copy,

@@ -188,11 +188,19 @@ class Charts:
         ]
         return self._figure(name, title, finding, draw, self._table(head, rows, show), height=8 + 38 * len(bars))
 
-    def parts(self, name: str, title: str, finding: str, parts: Sequence[Part], digits: int | None = None) -> Markup:
-        """One bar of labelled parts that add up."""
+    def parts(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        parts: Sequence[Part],
+        digits: int | None = None,
+        shown: Callable[[float], str] | None = None,
+    ) -> Markup:
+        """One bar of labelled parts that add up; `shown` writes their amounts."""
         total = sum(part.value for part in parts) or 1.0
         are_counts = all(isinstance(part.value, int) for part in parts)
-        show = self._shower(Axis(0, total), 0 if are_counts else digits)
+        show = shown or self._shower(Axis(0, total), 0 if are_counts else digits)
 
         def draw(frame: Frame) -> Markup:
             drawn, x, row = [], 1.0, 0

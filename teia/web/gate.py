@@ -23,6 +23,7 @@ from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.accounts import Accounts
 from teia.web.roles import Role
+from teia.web.scopes import ALL, Scope
 from teia.web.site import Site, site_of
 
 COOKIE = "teia_session"
@@ -47,9 +48,10 @@ class Visitor:
     name: str = ""
     role: Role = Role.PUBLIC
     csrf: str = ""
+    scopes: frozenset[Scope] = ALL
 
-    def may(self, role: Role) -> bool:
-        return self.role >= role
+    def may(self, role: Role, scope: Scope | None = None) -> bool:
+        return self.role >= role and (scope is None or scope in self.scopes)
 
 
 NOBODY = Visitor()
@@ -69,7 +71,7 @@ async def visitor_of(request: Request, site: Annotated[Site, Depends(site_of)]) 
 
 def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
     known = accounts.token(key) if scheme.lower() == "bearer" else None
-    return None if known is None else Visitor(known[0], known[1])
+    return None if known is None else Visitor(known[0], known[1], scopes=known[2])
 
 
 def _of_session(accounts: Accounts, secret: str) -> Visitor:
@@ -77,8 +79,8 @@ def _of_session(accounts: Accounts, secret: str) -> Visitor:
     return NOBODY if session is None else Visitor(session.user, session.role, session.csrf)
 
 
-def needs(role: Role) -> Callable[..., Awaitable[Visitor]]:
-    """Let only those pass who have a role: the dependency that every route has."""
+def needs(role: Role, scope: Scope | None = None) -> Callable[..., Awaitable[Visitor]]:
+    """Let only those pass who have a role, and tokens that are for this: the dependency that every route has."""
 
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
         if not visitor.may(role):
@@ -86,6 +88,9 @@ def needs(role: Role) -> Callable[..., Awaitable[Visitor]]:
                 raise Refused(401, f"this needs the role {role.word}", "sign in")
             who = f"this needs the role {role.word}; you are {visitor.role.word}"
             raise Refused(403, who, "ask an admin")
+        if not visitor.may(role, scope):
+            of_token = ", ".join(sorted(visitor.scopes))
+            raise Refused(403, f"this needs the scope {scope}; the token has {of_token}", "make another token")
         if request.method not in SAFE_METHODS:
             _check_origin(request)
             await _check_csrf(request, visitor)

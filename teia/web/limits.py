@@ -49,6 +49,13 @@ SQL_ROWS = 10_000
 SQL_AT_ONCE = 2
 """A question in SQL: how long it may take, how many rows it may have, how many are answered at a time."""
 
+EXPORT_S = 900.0
+EXPORTS_AT_ONCE = 2
+"""All URLs that wait: how long they may take to be taken along, and how many people may do so at a time."""
+
+AUDIT_S = 12 * 3600.0
+"""An audit that somebody asked for: terabytes are read in that time."""
+
 LAB_S = 3_600.0
 LAB_MEMORY_BYTES = 4 << 30
 LAB_QUEUE = 8

@@ -336,7 +336,7 @@ def _deeds(_: Translate) -> tuple[str, ...]:
         *(_("start"), _("pause"), _("resume"), _("stop"), _("check now"), _("add"), _("remove collection")),
         *(_("make collection"), _("change settings"), _("change role"), _("remove user"), _("make token")),
         *(_("remove token"), _("change password"), _("first sign-in"), _("invite")),
-        *(_("start lab run"), _("cancel lab run")),
+        *(_("start lab run"), _("cancel lab run"), _("audit")),
     )
 
 
@@ -355,6 +355,15 @@ def _operators(_: Translate) -> tuple[str, ...]:
         _("all hosts rest {n} s"),
         _("say who agreed to less, it is written down"),
         _("there is no such warning now"),
+        _("{n} URLs are more than {most} at a time"),
+        _("write at least one URL, like https://example.org/page"),
+        _("an audit is being made already; the next one can begin when it has ended"),
+        _("{n} exports are being made"),
+        *(_("this needs the scope {scope}; the token has {scopes}"), _("make another token")),
+        _("say what the token is for, at least one of {scopes}"),
+        _("a token cannot give what it does not have: {scopes}"),
+        _("{text} is no time zone that is known here, like America/Sao_Paulo"),
+        _("try again when one has ended"),
         _("{n} deeds on {collection} wait already; let them be done first"),
         _("known pages that are kept fresh cannot be dropped; exclude them from the scope instead"),
         _("a text to look for in URLs has {n} characters at most"),

@@ -15,10 +15,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo, available_timezones
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from teia import __version__
@@ -32,7 +34,9 @@ from teia.web.words import ENGLISH, LOCALES, Locale, preferred
 
 HERE = Path(__file__).parent
 LANGUAGE_COOKIE, THEME_COOKIE, KEYS_COOKIE = "teia_language", "teia_theme", "teia_keys"
+DENSITY_COOKIE, ZONE_COOKIE = "teia_density", "teia_zone"
 THEMES = ("auto", "light", "dark")
+_ZONE = re.compile(r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[\w/+-]+")
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
 
@@ -62,8 +66,8 @@ class Renderer:
             "percent": locale.percent,
             "size": locale.size,
             "span": locale.span,
-            "moment": partial(_moment, locale),
-            "since": partial(_since, locale, self._clock),
+            "moment": pass_context(partial(_moment, locale)),
+            "since": pass_context(partial(_since, locale, self._clock)),
             "breakable": breakable,
             "shown_url": shown_url,
             "said": lambda text: translations.gettext(text) if text else "",
@@ -72,13 +76,12 @@ class Renderer:
         environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
-        environment.globals |= {"unit_of": unit_of}
+        environment.globals |= {"unit_of": unit_of, "zones": zones}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
         """Answer with a page."""
         locale = language_of(request)
-        theme = request.cookies.get(THEME_COOKIE, THEMES[0])
         query = request.url.query
         context = {
             "view": view,
@@ -87,9 +90,8 @@ class Renderer:
             "path": request.url.path,
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
-            "theme": theme if theme in THEMES else THEMES[0],
-            "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
             "version": __version__,
+            **choices_of(request),
         }
         text = self._environments[locale.tag].get_template(template).render(context)
         return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
@@ -111,6 +113,28 @@ def phrases_for(tag: str) -> Phrases | None:
 def language_of(request: Request) -> Locale:
     """The language in which whoever asks wants to be answered."""
     return preferred(request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", ""))
+
+
+def choices_of(request: Request) -> dict[str, Any]:
+    """What somebody chose in their browser, beside the language."""
+    theme = request.cookies.get(THEME_COOKIE, THEMES[0])
+    return {
+        "theme": theme if theme in THEMES else THEMES[0],
+        "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
+        "density": "dense" if request.cookies.get(DENSITY_COOKIE) == "dense" else "normal",
+        "zone": zone_named(request.cookies.get(ZONE_COOKIE, "")),
+    }
+
+
+@lru_cache
+def zones() -> tuple[str, ...]:
+    """All time zones there are, by the names that people know: those of a continent, and UTC."""
+    return ("UTC", *sorted(name for name in available_timezones() if _ZONE.fullmatch(name)))
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """A time zone that somebody chose; None for that of their browser."""
+    return ZoneInfo(name) if name and name in zones() else None
 
 
 def link(path: str, **query: object) -> str:
@@ -147,20 +171,27 @@ def _seconds(moment: str | float | None) -> float | None:
     return moment
 
 
-def _moment(locale: Locale, moment: str | float | None) -> Markup:
-    """A `<time>` with the instant; the page's own script shows it in the reader's zone."""
+def _moment(locale: Locale, context: Context, moment: str | float | None, *, seconds: bool = False) -> Markup:
+    """A `<time>` with the instant, in the zone that the reader chose; else the page's script shows it in theirs."""
     at_s = _seconds(moment)
     if at_s is None:
         return Markup("")
     iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
-    return Markup('<time datetime="{}">{} UTC</time>').format(iso, locale.moment(at_s))
+    mark = Markup(" data-seconds") if seconds else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(iso, mark, _in_zone(locale, context, at_s, seconds))
 
 
-def _since(locale: Locale, clock: Clock, moment: str | float | None) -> Markup:
+def _in_zone(locale: Locale, context: Context, at_s: float, seconds: bool = False) -> str:
+    zone: ZoneInfo | None = context.get("zone")
+    shown = locale.moment(at_s, zone or UTC, seconds=seconds)
+    return f"{shown} UTC" if zone is None else shown
+
+
+def _since(locale: Locale, clock: Clock, context: Context, moment: str | float | None) -> Markup:
     at_s = _seconds(moment)
     if at_s is None:
         return Markup("")
     iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
-    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        iso, locale.moment(at_s), locale.since(clock.now_s() - at_s)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        iso, _in_zone(locale, context, at_s), locale.since(clock.now_s() - at_s)
     )

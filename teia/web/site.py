@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,17 +22,23 @@ from teia.crawl.collections import saved
 from teia.crawl.control import hold
 from teia.crawl.copyreader import CopyReader
 from teia.crawl.examples import examples_of
+from teia.crawl.hostplan import Weigh
 from teia.crawl.lookup import Lookup
 from teia.crawl.meaning import Meaning, meaning_of
+from teia.crawl.weights import weigh_keys, weigher
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.accounts import Accounts
+from teia.web.auditing import Auditor
 from teia.web.hands import Hands
 from teia.web.kept import Kept
 from teia.web.laboratory.benchwork import Workbench
 from teia.web.shelf import Shelf
 from teia.web.supervisor import Supervisor
+
+WEIGHER_S = 600.0
+"""How long a file of weights is not looked at again."""
 
 EXAMPLES_S = 600.0
 """How long the examples of the front page stay the same."""
@@ -69,8 +75,10 @@ class Site:
     cluster: ClusterSource = field(init=False)
     hands: Hands = field(init=False)
     lab: Workbench = field(init=False)
+    auditor: Auditor = field(init=False)
     _held: sqlite3.Connection | None = None
     sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
+    exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
         self._shelf = Shelf(self.root, self.clock)
@@ -79,6 +87,7 @@ class Site:
         self.cluster = cluster_of(self.root, self.clock)
         self.hands = Hands(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
+        self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # a folder that can only be read
             self._held = hold(self.root.path / "control.sqlite")
 
@@ -135,6 +144,22 @@ class Site:
             if known is None or known.config is not config:
                 known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
         return known
+
+    def weigher(self, name: str, patience_s: float | None = None) -> Weigh | None:
+        """What gives a collection's pages their weights; None while that is being read, or where it cannot be."""
+        settings, ranks = self.config(name).refresh, self.root.collection(name).ranks
+
+        def make() -> Weigh:
+            return weigher(settings, ranks)
+
+        wait_s = self.patience_s(name) if patience_s is None else patience_s
+        found = self.kept.peek(("weigher", name), make, WEIGHER_S, wait_s, settings)
+        return None if found is None else found.value
+
+    def weights(self, name: str, found: Sequence[tuple[int, int]]) -> Sequence[float | None]:
+        """The weights of URLs by (key, links to it); None where they are not known yet."""
+        weigh = self.weigher(name)
+        return [None] * len(found) if weigh is None else weigh_keys(weigh, found)
 
     def check(self, name: str) -> str:
         """A name that came in a request, if there is such a collection."""
@@ -198,6 +223,7 @@ class Site:
         if self.supervisor is not None:
             self.supervisor.stop()
         self.lab.close()
+        self.auditor.close()
         if self._held is not None:
             self._held.close()
         with self._lock:

@@ -21,6 +21,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from teia.web.gate import Visitor, needs, visitor_of
 from teia.web.rendering import Renderer
 from teia.web.roles import Role
+from teia.web.scopes import Scope, scope_of
 from teia.web.site import Site, site_of
 
 API = "/api/v1"
@@ -45,6 +46,7 @@ class Gate:
     method: str
     path: str
     role: Role
+    scope: Scope | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,9 @@ class Pages:
 
     def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
         """Add one route with its role; for what is neither a page nor a change."""
-        self.gates.append(Gate(method, path, role))
-        gate = Depends(needs(role))
+        scope = scope_of(method, path.removeprefix(API) or "/", role)
+        self.gates.append(Gate(method, path, role, scope))
+        gate = Depends(needs(role, scope))
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
 
 

@@ -70,10 +70,10 @@ class Locale:
                 return f"{self.number(seconds // size)} {unit}"
         return f"{self.number(seconds)} s"
 
-    def moment(self, unix_s: float, zone: tzinfo = UTC) -> str:
-        """21 Nov 2026 02:00, or 21 nov. 2026 02:00."""
+    def moment(self, unix_s: float, zone: tzinfo = UTC, *, seconds: bool = False) -> str:
+        """21 Nov 2026 02:00, or 21 nov. 2026 02:00; with its seconds where they matter."""
         at = datetime.fromtimestamp(unix_s, zone)
-        return f"{at.day} {self.months[at.month - 1]} {at.year} {at:%H:%M}"
+        return f"{at.day} {self.months[at.month - 1]} {at.year} {at:%H:%M}{f':{at:%S}' if seconds else ''}"
 
 
 ENGLISH = Locale(

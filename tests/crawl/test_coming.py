@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from teia.clock import VirtualClock
-from teia.config import Config, CourtesySettings
+from teia.config import Config, CourtesySettings, RefreshSettings
 from teia.crawl.collections import saved
 from teia.crawl.coming import Filter, coming
-from teia.crawl.feasibility import feasibility_of
+from teia.crawl.feasibility import WeekPlan, feasibility_of, week_plan
+from teia.crawl.hostreasons import count_reasons, reasons_of
 from teia.crawl.hosttable import HostLine, HostTable, Waits, host_table, whys_of
 from teia.crawl.hostview import host_view, line_of, standing_at, state_of
 from teia.crawl.lookup import Lookup
@@ -19,6 +20,7 @@ from teia.crawl.needs import Disk, needs_of
 from teia.crawl.reading import known_urls
 from teia.crawl.summary import nothing_yet
 from teia.errors import StoreError
+from teia.frontier.hostrules import PAUSED
 from teia.frontier.politeness import Politeness
 from teia.store.root import open_root
 
@@ -107,6 +109,32 @@ def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
     assert whys_of(resting).total == waiting
 
 
+@pytest.mark.parametrize(
+    ("values", "reasons"),
+    [
+        ({}, ()),
+        ({"parked": PAUSED}, ("paused",)),
+        ({"parked": "robots.txt asks for a Crawl-delay of 900 s"}, ("parked",)),
+        ({"visited": 0, "failed": 1}, ("unanswered",)),
+        ({"visited": 40, "failed": 5}, ("errors",)),
+        ({"visited": 60, "failed": 5}, ()),
+        ({"visited": 0, "excluded": 10, "waits": Waits()}, ("left_out",)),
+        ({"rest_s": 1e6}, ("slow",)),
+        ({"waits": Waits(retry=2, retry_due=1)}, ("retry",)),
+        ({"waits": Waits(retry=2, retry_due=2)}, ()),
+        ({"waits": Waits(suspect=1)}, ("suspect",)),
+        ({"ready_at_s": 11.0}, ("resting",)),
+        ({"ready_at_s": 11.0, "parked": PAUSED}, ("paused",)),
+        ({"visited": 0, "failed": 3, "rest_s": 1e6}, ("unanswered", "slow")),
+    ],
+)
+def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reasons: tuple[str, ...]) -> None:
+    """UX 2.7."""
+    of = line(**values)
+    assert reasons_of(of, 10.0) == reasons
+    assert {word for word, number in count_reasons([of, line()], 10.0).items() if number} == set(reasons)
+
+
 def test_the_slowest_host_decides_when_all_is_done() -> None:
     hosts = [line("a.test"), line("b.test", waits=Waits(new=4), rest_s=60.0), line("c.test", parked="asked to")]
     table = HostTable(0.0, {each.host: each for each in hosts})
@@ -183,6 +211,17 @@ def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> N
 def test_a_server_that_answers_too_slowly_has_no_weekly_delay() -> None:
     assert feasibility_of(line(visited=10**6, response_s=1.0)).week_delay_s is None
     assert feasibility_of(line(visited=0, waits=Waits())).pass_s == 0
+
+
+def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
+    """UX 2.7: so many to known pages, the rest to new ones."""
+    keep = RefreshSettings(keep=True, share=0.5, least_s=3_600.0)
+    both = line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0, response_s=0.0)
+    assert week_plan(both, keep) == WeekPlan(known=60_480, new=60_480)
+    assert week_plan(replace(both, waits=Waits()), keep) == WeekPlan(known=120_960, new=0)
+    assert week_plan(replace(both, visited=10), keep) == WeekPlan(known=1_680, new=119_280), "none every few seconds"
+    assert week_plan(both, RefreshSettings()) is None
+    assert week_plan(replace(both, visited=0), keep) is None
 
 
 # ---- what needs a person --------------------------------------------------------------------------------------------

@@ -37,12 +37,12 @@ def test_between_two_runs_there_is_a_gap_and_no_rate() -> None:
 def test_freshness_is_written_down_once_enough_was_seen_again(tmp_path: Path) -> None:
     control = Control(tmp_path / "control.sqlite")
     series = Series(control)
-    few = {"pages": 300, "visited_again": 199, "fresh": 0.9, "fresh_error": 0.1, "best": 0.95}
+    few = {"pages": 300, "visited_again": 199, "fresh": 0.9, "fresh_error": 0.1, "best": 0.95, "possible": 0.97}
     series.note(summary(1, fresh=few), 1e9)
     series.note(summary(2, fresh=few | {"visited_again": 200}), 1e9 + 10)
-    assert [(point.fresh, point.best) for point in points_of(control, "main", FINE_S, 0.0)] == [
-        (None, None),
-        (0.9, 0.95),
+    assert [(point.fresh, point.best, point.possible) for point in points_of(control, "main", FINE_S, 0.0)] == [
+        (None, None, None),
+        (0.9, 0.95, 0.97),
     ]
     control.close()
 

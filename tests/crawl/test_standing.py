@@ -94,7 +94,7 @@ def test_pages_that_were_seen_seldom_are_where_rates_are_learnt() -> None:
     assert whole.excess is not None
     assert whole.excess.well_known == 0
     often = standing(60.0, 30 * DAY_S)
-    assert lost_of(often).learning == 0
+    assert 0 < lost_of(often).learning < 0.001, "more is known, and still not all"
     assert lost_of(often).schedule > 0
     assert often.excess is not None
     assert often.excess.well_known == 40

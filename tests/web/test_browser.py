@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import uvicorn
@@ -115,4 +117,33 @@ def test_all_works_without_scripts(live: Live, browser: Browser) -> None:
     assert page.locator("#links-here").is_visible()
     page.click("button:has-text('PT')")
     assert page.locator("#links-here").inner_text().startswith("Quem aponta")
+    context.close()
+
+
+def test_narrow_screens_show_cards_and_times_are_in_the_zone_that_was_chosen(live: Live, browser: Browser) -> None:
+    """UX 2.13 and 4: nothing has to be scrolled sideways to reach a button; scripts go by the chosen zone too."""
+    context = live.context(browser, viewport={"width": 360, "height": 800}, timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    page.goto("/c/main/watches")
+    page.fill("#w-query", "imposto de renda")
+    page.click("button:has-text('Watch')")
+    page.goto("/c/main/watches")
+    box = page.get_by_role("button", name="Remove").bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
+    assert page.evaluate("document.querySelector('.stack').scrollWidth <= document.querySelector('.stack').clientWidth")
+    page.goto("/settings/you")
+    assert page.inner_text("[data-zone]") == "Asia/Tokyo"
+    page.select_option("#zone", "America/Sao_Paulo")
+    page.select_option("#density", "dense")
+    page.click("button:has-text('Save')")
+    assert page.inner_text("[data-zone]") == "America/Sao_Paulo"
+    page.goto("/settings/audit")
+    shown = page.locator("main time").first
+    there = datetime.fromisoformat(shown.get_attribute("datetime") or "").astimezone(ZoneInfo("America/Sao_Paulo"))
+    assert shown.inner_text().endswith(f"{there:%H:%M}")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    row = page.locator("main tbody td").first.bounding_box()
+    assert row is not None
+    assert row["height"] < 36, "dense"
     context.close()

@@ -252,7 +252,7 @@ def test_what_a_site_wrote_runs_on_no_page(scene: Scene, page: Page) -> None:
     data = scene.live.web.site.root.path
     nasty = url_of(data, "/xss")
     gates = [gate for gate in gates_of(scene.live.web.app) if gate.method == "GET"]
-    files = (".csv", "/csv", "/svg", ".rss", ".xml", "/json")
+    files = (".csv", "/csv", "/svg", ".rss", ".xml", "/json", ".jsonl")
     pages = [gate for gate in gates if not gate.path.startswith(NOT_PAGES) and not gate.path.endswith(files)]
     shown = [address_of(gate, scene.live.web) for gate in pages]
     asked = quote("perigo " + XSS)

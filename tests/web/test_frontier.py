@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from teia.clock import WallClock
+from teia.crawl.changing import change
+from teia.crawl.edits import Edit, Operator
 from teia.store.root import open_root
 from teia.web.accounts import Accounts
 from teia.web.roles import Role
@@ -18,14 +22,20 @@ from .conftest import QUICK, Web, app_of
 WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo"]
 
 
-@pytest.fixture
-def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
-    """A crawl that was stopped while URLs waited."""
-    monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl that was stopped while URLs waited; copied by who writes in it."""
     pages = {f"/{word}": html(text=text_of(n)) for n, word in enumerate(WORDS)}
     pages["/"] = html(*(f"/{word}" for word in WORDS))
-    data = crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/", limits__pages=2).data
-    clock = WallClock()
+    return crawl_web(ScriptedWeb({"x.test": pages}), tmp_path_factory.mktemp("cut"), "x.test/", limits__pages=2).data
+
+
+@pytest.fixture
+def cut(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
+    """The same behind the application."""
+    monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
+    data, clock = tmp_path / "data", WallClock()
+    shutil.copytree(stopped, data)
     site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     return Web(app_of(site), site)
 
@@ -66,5 +76,76 @@ def test_filters_and_pages(cut: Web) -> None:
     cut.site.close()
 
 
+def test_the_reasons_of_the_list_are_those_that_are_counted(cut: Web) -> None:
+    """UX 2.8: each reason can be asked for, and gives as many URLs as its count says."""
+    client = cut.client(Role.VIEWER)
+    whys = client.get("/api/v1/c/main/frontier").json()["whys"]
+    for why in ("next", "resting", "behind", "retry", "suspect", "parked", "not_due"):
+        found = client.get(f"/api/v1/c/main/frontier?why={why}").json()
+        assert [row["why"] for row in found["rows"]] == [why] * whys[why], why
+    page = client.get("/c/main/frontier?why=behind").text
+    assert '<option value="behind" selected>behind others (6)</option>' in page
+    assert "Nothing that waits is like that" in client.get("/c/main/frontier?why=suspect").text
+    assert client.get("/c/main/frontier?why=evil").status_code == 400
+    operator = cut.client(Role.OPERATOR)
+    assert "Drop…" in operator.get("/c/main/frontier").text
+    assert "Drop…" not in operator.get("/c/main/frontier?why=behind").text, "a deed does not go by reasons"
+    cut.site.close()
+
+
+def test_all_that_waits_can_be_taken_along(cut: Web) -> None:
+    """UX 2.8, Export JSONL: the same URLs, reasons and weights as on the page, a line each."""
+    client = cut.client(Role.VIEWER)
+    answer = client.get("/c/main/frontier.jsonl")
+    assert answer.headers["content-type"].startswith("application/jsonl")
+    assert "main-frontier.jsonl" in answer.headers["content-disposition"]
+    taken = {line["url"]: line for line in map(json.loads, answer.text.splitlines())}
+    shown = client.get("/api/v1/c/main/frontier").json()
+    assert len(taken) == shown["whys"]["total"] == 7
+    for row in shown["rows"]:
+        same = ("host", "why", "source", "since", "depth", "failures", "weight")
+        assert {name: taken[row["url"]][name] for name in same} == {name: row[name] for name in same}
+    assert client.get("/c/main/frontier.jsonl?contains=ento").text.count("\n") == 1
+    assert client.get("/c/main/frontier.jsonl?why=next").text.count("\n") == 1
+    assert client.get("/c/main/frontier.jsonl?host=y.test").text == ""
+    assert client.get("/c/main/frontier.jsonl?depth=x").status_code == 400
+    assert "frontier.jsonl?why=behind" in client.get("/c/main/frontier?why=behind").text
+    cut.site.close()
+
+
+def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = cut.client(Role.VIEWER)
+    monkeypatch.setattr("teia.crawl.queued.AT_ONCE", 2)
+    whole = client.get("/c/main/frontier.jsonl").text
+    assert len({json.loads(line)["url"] for line in whole.splitlines()}) == 7
+    for _ in range(2):
+        assert cut.site.exports.acquire(blocking=False)
+    assert client.get("/c/main/frontier.jsonl").status_code == 429
+    cut.site.exports.release()
+    assert client.get("/c/main/frontier.jsonl").text == whole
+    monkeypatch.setattr("teia.web.limits.EXPORT_S", -1.0)
+    cut_short = client.get("/c/main/frontier.jsonl").text.splitlines()
+    assert json.loads(cut_short[-1])["error"] == "too_long"
+    cut.site.exports.release()
+    cut.site.close()
+
+
+@pytest.mark.parametrize(("weights", "most"), [("equal", 1.0), ("in_links", 2.0), ("pagerank", 2.0)])
+def test_what_a_page_weighs_is_shown(cut: Web, weights: str, most: float) -> None:
+    path = cut.site.root.path / "main" / "teia.toml"
+    path.write_text(path.read_text() + f'\n[refresh]\nweights = "{weights}"\n')
+    client = cut.client(Role.VIEWER)
+    found = client.get("/api/v1/c/main/frontier").json()
+    assert (found["weights"], found["rows"][0]["weight"]) == (weights, most), "one page links to it"
+    assert f'data-label="weight">{most:.2f}</td>' in client.get("/c/main/frontier").text
+    cut.site.close()
+
+
 def test_nothing_waits_is_said_so(web: Web) -> None:
-    assert "Nothing waits." in web.client(Role.VIEWER).get("/c/main/frontier").text
+    client = web.client(Role.VIEWER)
+    assert "Nothing waits." in client.get("/c/main/frontier").text
+    assert client.get("/api/v1/c/main/frontier").json()["next_run"] is None
+    edits = [Edit("schedule.start", Operator.SET, "2099-01-03 02:00"), Edit("schedule.every", Operator.SET, "7 days")]
+    change(web.site.root, "main", edits, web.site.clock)
+    assert client.get("/api/v1/c/main/frontier").json()["next_run"].startswith("2099-01-03T02:00")
+    assert "The next run begins" in client.get("/c/main/frontier").text

@@ -11,6 +11,7 @@ from httpx2 import Response
 
 from teia.web.app import gates_of
 from teia.web.roles import Role
+from teia.web.scopes import ALL, Scope
 from teia.web.twins import Gate
 
 from .conftest import PASSWORD, Web
@@ -64,6 +65,22 @@ def test_the_table_of_routes_and_roles_is_kept(web: Web) -> None:
             if role is not Role.PUBLIC:
                 by_token = ask(web, gate, anybody, url, headers=tokens[role])
                 assert (by_token.status_code in (401, 403)) == (role < gate.role) or is_sign_in, (gate, role)
+
+
+def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> None:
+    """UX 2.13: every route x a token that is for all but it; and what is read x a token that is for it alone."""
+    url, anybody, accounts = web.some_url(), web.client(), web.site.accounts
+    but = {scope: accounts.make_token(f"but-{scope}", "ana", Role.ADMIN, ALL - {scope}) for scope in Scope}
+    only = {scope: accounts.make_token(f"only-{scope}", "ana", Role.ADMIN, frozenset({scope})) for scope in Scope}
+    for gate in gates_of(web.app):
+        for scope, token in [*but.items()] if gate.scope is None else [(gate.scope, but[gate.scope])]:
+            answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {token}"})
+            is_refused = answer.status_code == 403 and "this needs the scope" in answer.text
+            assert is_refused == (gate.scope is scope), (gate, scope, answer.status_code)
+        if gate.method == "GET" and gate.scope is not None and "/api/" in gate.path:
+            answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {only[gate.scope]}"})
+            assert answer.status_code != 403, gate
+    assert {gate.scope for gate in gates_of(web.app)} == {None, *Scope}
 
 
 @pytest.mark.parametrize(

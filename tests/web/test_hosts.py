@@ -45,6 +45,25 @@ def test_hosts_are_found_by_name_and_state(web: Web, query: str, found: int) -> 
     assert client.get(f"/c/main/hosts?{query}").status_code == 200
 
 
+def test_hosts_are_found_by_what_is_in_their_way(web: Web) -> None:
+    """UX 2.7: every reason with how many hosts have it; asking for it gives those."""
+    client = web.client(Role.VIEWER)
+    assert set(client.get("/api/v1/c/main/hosts").json()["reasons"].values()) == {0}
+    change(web.site.root, "main", [Edit("courtesy.paused", Operator.ADD, "x.test")], web.site.clock)
+    web.site.kept.forget(("hosts", "main"))
+    found = client.get("/api/v1/c/main/hosts?reason=paused").json()
+    assert [row["reasons"] for row in found["rows"]] == [["paused"]]
+    assert (found["reasons"]["paused"], found["reasons"]["parked"]) == (1, 0)
+    assert client.get("/api/v1/c/main/hosts?reason=errors").json()["rows"] == []
+    page = client.get("/c/main/hosts?reason=paused").text
+    assert '<option value="paused" selected>paused by an operator (1)</option>' in page
+    assert client.get("/api/v1/c/main/hosts?reason=x").json()["field"] == "reason"
+    (in_csv,) = csv.DictReader(io.StringIO(client.get("/c/main/hosts.csv").text))
+    assert in_csv["reasons"] == "paused"
+    assert "hosts.csv?reason=paused" in page
+    assert client.get("/c/main/hosts.csv?reason=errors").text.count("\n") == 1, "only its head"
+
+
 @pytest.mark.parametrize("query", ["state=x", "sort=;", "offset=-1", "n=0", "n=1e9", "offset=99999999999999999999"])
 def test_bad_values_are_refused_with_their_field(web: Web, query: str) -> None:
     answer = web.client(Role.VIEWER).get(f"/api/v1/c/main/hosts?{query}")
@@ -67,6 +86,16 @@ def test_one_host_says_how_long_a_pass_takes(web: Web) -> None:
     asked = client.get("/api/v1/c/main/hosts/x.test/feasibility?delay_s=5&pages=535700").json()
     assert asked["pass_s"] == pytest.approx(535_700 * 5, rel=0.01)
     assert "31 d" in client.get("/c/main/hosts/x.test?delay_s=5&pages=535700").text
+
+
+def test_a_host_whose_pages_are_kept_fresh_says_what_a_week_has_for_them(web: Web) -> None:
+    """UX 2.7: the plan gives so many visits a week to known pages."""
+    client = web.client(Role.VIEWER)
+    assert client.get("/api/v1/c/main/hosts/x.test").json()["plan"] is None
+    change(web.site.root, "main", [Edit("refresh.keep", Operator.SET, True)], web.site.clock)
+    plan = client.get("/api/v1/c/main/hosts/x.test").json()["plan"]
+    assert plan["known"] > 0
+    assert f"The plan gives {plan['known']:,} visits a week to known pages" in client.get("/c/main/hosts/x.test").text
 
 
 def test_a_host_nobody_knows_is_said_to_be_unknown(web: Web) -> None:

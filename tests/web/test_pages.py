@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 
 from teia.crawl.control import Command, Control
@@ -40,6 +43,25 @@ def test_collections_are_for_those_who_signed_in(web: Web) -> None:
     status = web.client(Role.VIEWER).get("/api/v1/status").json()
     assert status["pages"] == 4
     assert status == web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+
+
+def test_programs_find_twins_and_feeds_in_the_head_of_a_page(web: Web) -> None:
+    """UX 2.0: `<link rel=alternate>`, the same address as at the foot; nothing where there is no twin."""
+    client = web.client(Role.OPERATOR)
+    client.post("/c/main/watches/add", data={"query": "imposto", "csrf": web.csrf(client)})
+    pattern = r'<link rel="alternate" type="([^"]+)" title="[^"]*" href="([^"]+)">'
+    for address in ("/", "/search?q=imposto&c=main", "/c", "/c/main", "/c/main/frontier?why=next", "/c/main/watches"):
+        text = client.get(address).text
+        found = dict(re.findall(pattern, text[: text.index("</head>")]))
+        twin = found["application/json"]
+        assert f'<a href="{twin}" rel="alternate" type="application/json">' in text
+        assert client.get(unescape(twin)).headers["content-type"] == "application/json", address
+        if address.startswith("/search"):
+            assert client.get(unescape(found["application/rss+xml"])).status_code == 200
+        if address.endswith("/watches"):
+            assert client.get(unescape(found["application/atom+xml"])).status_code == 200
+    for address in ("/login", "/nothing"):
+        assert 'rel="alternate"' not in web.client().get(address).text
 
 
 def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> None:

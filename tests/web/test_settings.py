@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from teia.clock import WallClock
 from teia.errors import UsageError
+from teia.web.accounts import Accounts
 from teia.web.roles import Role
+from teia.web.scopes import Scope
 
-from .conftest import PASSWORD, Web
+from .conftest import PASSWORD, QUICK, Web
 
 
 def test_an_invitation_makes_an_account_of_its_role(web: Web) -> None:
@@ -24,7 +32,8 @@ def test_an_invitation_makes_an_account_of_its_role(web: Web) -> None:
 
 def test_a_token_is_shown_once_and_is_good_until_it_is_removed(web: Web) -> None:
     admin = web.client(Role.ADMIN)
-    shown = admin.post("/settings/tokens/make", data={"name": "cron", "role": "viewer", "csrf": web.csrf(admin)}).text
+    wanted = {"name": "cron", "role": "viewer", "scopes": ["search", "read"], "csrf": web.csrf(admin)}
+    shown = admin.post("/settings/tokens/make", data=wanted).text
     (token,) = set(re.findall(r"teia_[\w-]{20,}", shown))
     assert token not in admin.get("/settings/tokens").text
     headers = {"authorization": f"Bearer {token}"}
@@ -33,6 +42,81 @@ def test_a_token_is_shown_once_and_is_good_until_it_is_removed(web: Web) -> None
     owner = web.site.accounts.tokens()[0].user
     admin.post("/settings/tokens/remove", data={"name": "cron", "user": owner, "csrf": web.csrf(admin)})
     assert web.client().get("/api/v1/c", headers=headers).status_code == 401
+
+
+def test_a_token_is_good_for_its_scopes_alone(web: Web) -> None:
+    """UX 2.13: scopes; what a token is not for is refused with what it is for."""
+    admin = web.client(Role.ADMIN)
+    sent = {"name": "busca", "role": "viewer", "scopes": ["search"], "csrf": web.csrf(admin)}
+    shown = admin.post("/settings/tokens/make", data=sent)
+    assert '<span translate="no">search</span>' in shown.text
+    headers = {"authorization": f"Bearer {re.findall(r'teia_[A-Za-z0-9_-]{20,}', shown.text)[0]}"}
+    ask = web.client().get
+    assert ask("/api/v1/search?q=imposto", headers=headers).json()["hits"]
+    refused = ask("/api/v1/c", headers=headers)
+    assert (refused.status_code, refused.json()["message"]) == (403, "this needs the scope read; the token has search")
+    assert (
+        ask("/metrics", headers=headers).status_code
+        == ask("/events?topics=status&c=main", headers=headers).status_code
+        == 403
+    )
+    assert ask("/api/v1/api", headers=headers).json()["others"] > 0, "what it may not is not shown to it"
+    assert [key["scopes"] for key in admin.get("/api/v1/settings/tokens").json()["tokens"]] == [["search"]]
+
+
+def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> None:
+    admin = web.client(Role.ADMIN)
+    nothing = admin.post("/settings/tokens/make", data={"name": "x", "role": "viewer", "csrf": web.csrf(admin)})
+    assert nothing.status_code == 400
+    assert "say what the token is for" in nothing.text
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({Scope.SETTINGS}))
+    headers = {"authorization": f"Bearer {own}"}
+    more = web.client().post("/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["crawl"]}, headers=headers)
+    assert (more.status_code, more.json()["field"]) == (400, "scopes")
+    same = web.client().post(
+        "/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["settings"]}, headers=headers
+    )
+    assert same.status_code == 200
+    wrong = {"name": "z", "scopes": ["everything"]}
+    assert web.client().post("/api/v1/settings/tokens/make", json=wrong, headers=headers).status_code == 400
+
+
+def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -> None:
+    path, clock = tmp_path / "web.sqlite", WallClock()
+    accounts = Accounts(path, clock, QUICK)
+    secret = accounts.make_token("old", "ana", Role.VIEWER)
+    accounts.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("ALTER TABLE tokens DROP COLUMN scopes; PRAGMA user_version = 1;")
+    accounts = Accounts(path, clock, QUICK)
+    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(Scope))
+    assert accounts.tokens()[0].scopes == tuple(Scope)
+    accounts.close()
+
+
+def test_density_and_zone_are_chosen_under_you(web: Web) -> None:
+    """UX 2.13: language, theme, density, keys, zone. Times are written in that zone by the server, without scripts."""
+    client = web.client(Role.VIEWER)
+    before = client.get("/settings/you").text
+    assert 'data-density="normal"' in before
+    assert "data-time-zone" not in before
+    sent = {"density": "dense", "zone": "America/Sao_Paulo", "to": "/settings/you", "csrf": web.csrf(client)}
+    assert client.post("/choose", data=sent).headers["location"] == "/settings/you"
+    page, twin = client.get("/settings/you").text, client.get("/api/v1/settings/you").json()
+    assert 'data-density="dense" data-time-zone="America/Sao_Paulo"' in page
+    assert (twin["density"], twin["zone"], twin["keys"], twin["theme"]) == ("dense", "America/Sao_Paulo", "on", "auto")
+    assert '<option translate="no" selected>America/Sao_Paulo</option>' in page
+    web.site.accounts.note("ana", "try")
+    admin = web.client(Role.ADMIN)
+    admin.cookies.set("teia_zone", "America/Sao_Paulo")
+    shown = re.search(r'<time datetime="([^"]+)">([^<]+)</time>', admin.get("/settings/audit").text)
+    assert shown is not None
+    there = datetime.fromisoformat(shown[1]).astimezone(ZoneInfo("America/Sao_Paulo"))
+    assert shown[2].endswith(f"{there:%H:%M}")
+    assert client.post("/choose", data={"zone": "auto", "csrf": web.csrf(client)}).status_code == 303
+    assert "data-time-zone" not in client.get("/settings/you").text
+    for wrong in ({"zone": "Mars/Olympus"}, {"zone": "../etc/passwd"}, {"density": "x"}):
+        assert client.post("/choose", data={**wrong, "csrf": web.csrf(client)}).status_code == 400
 
 
 def test_a_removed_user_is_out_at_once_with_all_tokens(web: Web) -> None:

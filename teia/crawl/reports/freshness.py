@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from teia.clock import Clock, WallClock
 from teia.config import RefreshSettings
 from teia.crawl.hostplan import Columns, Weigh, columns_of, plan_host
+from teia.crawl.logrows import CACHED
 from teia.crawl.observing import readable
 from teia.crawl.reports.source import OpenCell, Source
 from teia.crawl.standing import Lost, Standing, feasibility, lost_of, standing_of, together
@@ -25,14 +27,16 @@ PART = 50_000
 """Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
 
 FIRST_KEY = -(1 << 63)
+MAX_HOSTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """One host: how fresh its copies are now, within what error, and at best; requests are `slot_s` apart.
+    """One host: how fresh its copies are now and could be, within what error; requests are `slot_s` apart.
 
-    `late_share` of its pages cannot be visited every week; with requests `week_slot_s` apart all could. `weight` is its
-    share of all weight, `lost` what its stale copies take from the freshness of the whole.
+    `requests_a_day` is how many there were within the last day. `late_share` of its pages cannot be visited every week;
+    with requests `week_slot_s` apart all could. `weight` is its share of all weight, `lost` what its stale copies take
+    from the freshness of the whole.
     """
 
     host: str
@@ -40,8 +44,11 @@ class HostRow:
     fresh: float
     fresh_error: float
     best: float
+    best_error: float
     best_next: float
+    possible: float
     slot_s: float
+    requests_a_day: int
     full_pass_s: float
     late_share: float
     week_slot_s: float
@@ -55,7 +62,8 @@ class Freshness:
     """The whole collection, and the hosts with the most pages.
 
     `uniform` is how fresh copies would be if all pages were visited alike; what `fresh` lacks to 1 is told apart in
-    `lost`. `well_known` pages were visited often enough for their rates to be known.
+    `lost`. `well_known` pages were visited often enough for their rates to be known. Within the last day hosts had
+    `requests_a_day`; `granted_a_day` is how many they allow.
     """
 
     pages: int
@@ -64,9 +72,13 @@ class Freshness:
     fresh: float | None
     fresh_error: float | None
     best: float | None
+    best_error: float | None
     best_next: float | None
+    possible: float | None
     uniform: float | None
     well_known: int
+    requests_a_day: int
+    granted_a_day: float
     lost: Lost | None
     rows: tuple[HostRow, ...]
     notes: tuple[str, ...]
@@ -87,20 +99,21 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     """Say how fresh a collection is by what its visits saw; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
-    pace = _pace(source)
+    pace = _pace(source, now_s)
     known = _Known(np.zeros(3))
     found: list[tuple[str, Standing]] = []
     again = 0
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
-        slot_s = pace.get(host, (source.config.courtesy.delay_s, 0.0))
-        parts, seen = _host(cell, host_id, host, sum(slot_s), source.config.refresh, weigh, known, now_s)
+        slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
+        parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
         of_host = together(parts)
         if of_host is not None:
             found.append((host, of_host))
     found.sort(key=lambda each: (-each[1].pages, each[0]))
     whole = together(standing for _, standing in found)
-    notes = [feasibility(host, standing, pace.get(host, (0.0, 0.0))[1]) for host, standing in found[:top]]
+    notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
+    rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
     return Freshness(
         pages=whole.pages if whole is not None else 0,
         visited_again=again,
@@ -108,22 +121,40 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
         fresh=round(whole.fresh, 6) if whole is not None else None,
         fresh_error=round(whole.error, 6) if whole is not None else None,
         best=round(whole.best, 6) if whole is not None else None,
+        best_error=round(whole.best_error, 6) if whole is not None else None,
         best_next=round(whole.best_next or 0.0, 6) if whole is not None else None,
+        possible=round(whole.possible, 6) if whole is not None else None,
         uniform=round(whole.excess.uniform / whole.weight, 6) if whole is not None and whole.excess else None,
         well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
+        requests_a_day=sum(pace.get(host, _UNASKED).last_day for host, _ in found),
+        granted_a_day=round(sum(DAY_S / standing.slot_s for _, standing in found if standing.slot_s > 0), 1),
         lost=lost_of(whole) if whole is not None else None,
-        rows=tuple(_row(host, standing, whole.weight) for host, standing in found[:top]) if whole is not None else (),
+        rows=tuple(_row(*each, whole.weight) for each in rows) if whole is not None else (),
         notes=tuple(filter(None, notes)),
     )
 
 
-def _row(host: str, standing: Standing, whole: float) -> HostRow:
-    numbers = (standing.fresh, standing.error, standing.best, standing.best_next or 0.0)
-    times = (standing.slot_s, standing.full_pass_s, standing.late_share, standing.week_slot_s)
+def _row(host: str, standing: Standing, last_day: int, whole: float) -> HostRow:
     weight = standing.weight / whole
     changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
-    rest = (weight, changes_per_day, weight * (1.0 - standing.fresh))
-    return HostRow(host, standing.pages, *(round(each, 6) for each in (*numbers, *times, *rest)))
+    return HostRow(
+        host=host,
+        pages=standing.pages,
+        fresh=round(standing.fresh, 6),
+        fresh_error=round(standing.error, 6),
+        best=round(standing.best, 6),
+        best_error=round(standing.best_error, 6),
+        best_next=round(standing.best_next or 0.0, 6),
+        possible=round(standing.possible, 6),
+        slot_s=round(standing.slot_s, 6),
+        requests_a_day=last_day,
+        full_pass_s=round(standing.full_pass_s, 6),
+        late_share=round(standing.late_share, 6),
+        week_slot_s=round(standing.week_slot_s, 6),
+        weight=round(weight, 6),
+        changes_per_day=round(changes_per_day, 6),
+        lost=round(weight * (1.0 - standing.fresh), 6),
+    )
 
 
 def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
@@ -174,11 +205,28 @@ def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Co
             yield columns_of(rows, weigh)
 
 
-def _pace(source: Source) -> dict[str, tuple[float, float]]:
-    """By host: how long it rested before its requests on average, and how long its answers took."""
+class _Pace(NamedTuple):
+    """How long a host rested before its requests on average, how long its answers took, and how many a day had."""
+
+    rest_s: float
+    took_s: float
+    last_day: int
+
+    @property
+    def slot_s(self) -> float:
+        return self.rest_s + self.took_s
+
+
+_UNASKED = _Pace(0.0, 0.0, 0)
+
+
+def _pace(source: Source, now_s: float) -> dict[str, _Pace]:
+    """How each host was asked, by the log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
-    sql = f"SELECT host, avg(rest_s), avg({seconds}) FROM fetches GROUP BY host"  # noqa: S608  # our own text
+    last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND kind <> '{CACHED}')"
+    sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {
-        host: (delay_s if rest_s is None else rest_s, took_s) for host, rest_s, took_s in source.log.query(sql).rows
+        host: _Pace(delay_s if rest_s is None else rest_s, took_s, asked)
+        for host, rest_s, took_s, asked in source.log.query(sql, MAX_HOSTS).rows
     }

@@ -15,18 +15,19 @@ from teia.errors import TeiaError
 from teia.urls import from_user, host_of
 from teia.web.roles import Role
 from teia.web.site import Site
-from teia.web.twins import API, OfSite, OfVisitor, Pages
+from teia.web.twins import API, Gate, OfSite, OfVisitor, Pages
 
 NO_SITE = "https://example.org/"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """One route: who may ask, what it does, and how it is asked from a terminal."""
+    """One route: who may ask, the scope that a token needs, what it does, and how it is asked from a terminal."""
 
     method: str
     path: str
     role: str
+    scope: str
     summary: str
     curl: str
 
@@ -47,16 +48,18 @@ def add_to(pages: Pages) -> None:
 def api(request: Request, site: OfSite, visitor: OfVisitor) -> ApiView:
     """The routes of the API, each with a line to try it."""
     app = cast("FastAPI", request.app)
-    roles = {(gate.method, gate.path): gate.role for gate in app.state.gates}
+    gates: dict[tuple[str, str], Gate] = {(gate.method, gate.path): gate for gate in app.state.gates}
     document, examples = app.openapi(), _examples(site)
     base = f"{request.url.scheme}://{request.url.netloc}"
     found, others = [], 0
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            role = roles[method.upper(), path]
-            if visitor.may(role):
+            gate = gates[method.upper(), path]
+            role = gate.role
+            if visitor.may(role, gate.scope):
                 line = _curl(base, method.upper(), path, operation, document, examples, needs_token=role > Role.PUBLIC)
-                found.append(ApiRoute(method.upper(), path, role.word, operation.get("summary", ""), line))
+                summary, scope = operation.get("summary", ""), gate.scope or ""
+                found.append(ApiRoute(method.upper(), path, role.word, scope, summary, line))
             else:
                 others += 1
     return ApiView(sorted(found, key=lambda each: (each.path, each.method)), others, f"{API}/openapi.json")

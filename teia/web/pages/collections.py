@@ -101,7 +101,7 @@ def _line(site: Site, name: str) -> CollectionLine:
         urls_queued=account["urls_queued"],
         pages_per_s=account["pages_per_s"],
         fresh=freshness.get("fresh"),
-        bound=max(freshness["best"], freshness["fresh"]) if freshness else None,
+        bound=freshness.get("possible"),
         paused_why=account["paused_why"],
         next_run=None if agenda is None else agenda.next_run,
         words="" if agenda is None else agenda.words,

@@ -44,21 +44,23 @@ class LostPoints:
 
 @dataclass(frozen=True, slots=True)
 class HostFreshness:
-    """One host: its share of all weight, how often it changes and can be visited, and what it costs the whole."""
+    """One host: its share of all weight, how often it changes, was visited and can be, and what it costs the whole."""
 
     host: str
     pages: int
     weight: float
     changes_per_day: float
+    visits_last_day: int
     visits_per_day: float
     fresh: float
+    best: float
     possible: float
     lost: float
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a crawl that keeps its pages fresh goes by."""
+    """What a crawl that keeps its pages fresh goes by. Of `visits_per_day` that hosts allow, `used` were made."""
 
     keep: bool
     policy: str
@@ -66,15 +68,17 @@ class Policy:
     explore: float
     weights: str
     visits_per_day: float
+    visits_last_day: int
+    used: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class FreshnessView:
     """How fresh a collection is, by the rates that its visits told, as computed at `counted`.
 
-    `possible` is what no polite policy could exceed in the long run, and not less than what there is: right after a
-    crawl copies are fresher than they can be kept (`is_settling`). Before `enough` pages were visited again nothing is
-    said. `series` is (time, fresh, possible) of crawls that keep pages fresh.
+    `possible` is what no polite policy could exceed at any moment, `best` what none could in the long run. Right after
+    a crawl copies are fresher than they can be kept (`is_settling`). Before `enough` pages were visited again nothing
+    is said. `series` is (time, fresh, possible) of crawls that keep pages fresh.
     """
 
     counted: str
@@ -85,6 +89,7 @@ class FreshnessView:
     fresh_error: float | None
     possible: float | None
     best: float | None
+    best_error: float | None
     uniform: float | None
     is_settling: bool
     lost: LostPoints | None
@@ -153,7 +158,7 @@ def by_host(site: Site, collection: str) -> dict[str, tuple[float | None, float 
     found = site.kept.last(("freshness", collection))
     if found is None or found.value.visited_again < ENOUGH:
         return {}
-    return {row.host: (row.fresh, max(row.best, row.fresh)) for row in found.value.rows}
+    return {row.host: (row.fresh, row.possible) for row in found.value.rows}
 
 
 def freshness(site: OfSite, collection: str, window: Window = "24h") -> FreshnessView:
@@ -169,8 +174,9 @@ def freshness(site: OfSite, collection: str, window: Window = "24h") -> Freshnes
         enough=ENOUGH,
         fresh=report.fresh if is_enough else None,
         fresh_error=report.fresh_error if is_enough else None,
-        possible=max(report.best, report.fresh) if is_enough else None,
+        possible=report.possible if is_enough else None,
         best=report.best if is_enough else None,
+        best_error=report.best_error if is_enough else None,
         uniform=report.uniform if is_enough else None,
         is_settling=is_enough and report.fresh > report.best,
         lost=LostPoints(**asdict(report.lost)) if is_enough else None,
@@ -184,7 +190,9 @@ def freshness(site: OfSite, collection: str, window: Window = "24h") -> Freshnes
             share=settings.share,
             explore=settings.explore,
             weights=settings.weights,
-            visits_per_day=round(sum(86_400.0 / row.slot_s for row in report.rows if row.slot_s > 0), 1),
+            visits_per_day=report.granted_a_day,
+            visits_last_day=report.requests_a_day,
+            used=round(report.requests_a_day / report.granted_a_day, 4) if report.granted_a_day else None,
         ),
         window=window,
         series=series_of(site, collection, window),
@@ -197,9 +205,11 @@ def _row(row: Any) -> HostFreshness:
         pages=row.pages,
         weight=row.weight,
         changes_per_day=row.changes_per_day,
+        visits_last_day=row.requests_a_day,
         visits_per_day=round(86_400.0 / row.slot_s, 1) if row.slot_s > 0 else 0.0,
         fresh=row.fresh,
-        possible=max(row.best, row.fresh),
+        best=row.best,
+        possible=row.possible,
         lost=row.lost,
     )
 
@@ -216,8 +226,7 @@ def series_of(site: Site, collection: str, window: str) -> list[tuple[float, flo
     for point in points:
         if series and point.time_s - series[-1][0] > 3 * step_s:
             series.append((point.time_s - step_s, None, None))
-        possible = None if point.fresh is None or point.best is None else max(point.fresh, point.best)
-        series.append((point.time_s, point.fresh, possible))
+        series.append((point.time_s, point.fresh, point.possible))
     return series if any(fresh is not None for _, fresh, _ in series) else []
 
 
@@ -225,5 +234,4 @@ def pair(site: Site, collection: str) -> dict[str, Any]:
     """What changes by itself: how fresh and how fresh at best, by the crawler's own account where one runs."""
     account, _ = account_of(site, collection)
     said = account.get("freshness") or {}
-    fresh, best = said.get("fresh"), said.get("best")
-    return {"fresh": fresh, "possible": None if fresh is None else max(fresh, best or 0.0)}
+    return {name: said.get(name) for name in ("fresh", "possible", "best")}

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
+from fastapi.responses import StreamingResponse
 
 from teia.clock import iso_utc
-from teia.crawl.coming import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming
-from teia.crawl.hosttable import Whys, whys_of
+from teia.crawl.agenda import preview_of
+from teia.crawl.coming import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
+from teia.crawl.hosttable import Whys, host_table, whys_of
+from teia.crawl.lookup import Lookup
+from teia.crawl.queued import waiting_urls
+from teia.web import limits
+from teia.web.gate import Refused
 from teia.web.pages.bulk import DeedRow, deeds_of
 from teia.web.pages.monitor import table_of
 from teia.web.roles import Role
@@ -19,34 +28,45 @@ from teia.web.twins import OfSite, Pages
 PER_PAGE = 50
 MAX_SHOWN = 1_000
 Source = Literal["", "new", "retry", "refresh", "suspect"]
+Why = Literal["", "next", "resting", "behind", "retry", "suspect", "parked", "not_due"]
+Host = Annotated[str, Query(max_length=255)]
+Text = Annotated[str, Query(max_length=500)]
+Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
 
 
 @dataclass(frozen=True, slots=True)
 class ComingRow:
-    """A URL that waits. `expected` assumes that nothing new is found; `ahead` are URLs of its host that come before."""
+    """A URL that waits. `expected` assumes that nothing new is found; `ahead` are URLs of its host that come before.
 
-    expected: str
+    `expected` is null where its host is left alone, `weight` where it is not known yet.
+    """
+
+    expected: str | None
     host: str
     url: str
     source: str
     why: str
     ahead: int
-    since: str
+    since: str | None
     depth: int
     failures: int
+    weight: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierView:
     """How many URLs wait and for what, as counted then; and the first of them in the order they would be taken in.
 
-    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more. `deeds` are the
-    last ones on many URLs at once.
+    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more. `weights` is
+    what makes a page important here. `deeds` are the last ones on many URLs at once. `next_run` is when the schedule
+    begins the next run, if there is one.
     """
 
     counted: str
     order: str
+    weights: str
     whys: Whys
+    why: str
     host: str
     contains: str
     source: str
@@ -58,19 +78,22 @@ class FrontierView:
     urls_looked_at: int
     rows: list[ComingRow]
     deeds: list[DeedRow]
+    next_run: str | None
 
 
 def add_to(pages: Pages) -> None:
     pages.page("/c/{collection}/frontier", "frontier.html", Role.VIEWER)(frontier)
+    pages.add("GET", "/c/{collection}/frontier.jsonl", Role.VIEWER, as_lines, response_class=StreamingResponse)
 
 
 def frontier(
     site: OfSite,
     collection: str,
-    host: Annotated[str, Query(max_length=255)] = "",
-    contains: Annotated[str, Query(max_length=500)] = "",
+    why: Why = "",
+    host: Host = "",
+    contains: Text = "",
     source: Source = "",
-    depth: Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")] = "",
+    depth: Depth = "",
     offset: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
     n: Annotated[int, Query(ge=1, le=200)] = PER_PAGE,
 ) -> FrontierView:
@@ -78,16 +101,19 @@ def frontier(
     config = site.config(collection)
     table = table_of(site, collection)
     assert table is not None
-    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None)
+    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
         found = coming(lookup, table, config, now_s, offset + n + 1, only)
-    shown, has_more = found[offset : offset + n], len(found) > offset + n and offset + n < MAX_SHOWN
+        shown, has_more = found[offset : offset + n], len(found) > offset + n and offset + n < MAX_SHOWN
+        weights = _weights(site, collection, lookup, shown)
     waiting = sum(line.waits.any for line in table.hosts.values())
     return FrontierView(
         counted=iso_utc(table.time_s),
         order=config.collection.order,
+        weights=config.refresh.weights,
         whys=whys_of(table),
+        why=why,
         host=only.host,
         contains=contains,
         source=source,
@@ -97,36 +123,71 @@ def frontier(
         is_bounded=only.is_picky or (waiting > HOSTS_LOOKED_AT and not only.host),
         hosts_looked_at=HOSTS_LOOKED_AT,
         urls_looked_at=MATCHED_AMONG,
-        rows=[_row(each, now_s) for each in shown],
+        rows=[_row(*each) for each in zip(shown, weights, strict=True)],
         deeds=deeds_of(site, collection),
+        next_run=next(iter(preview_of(config.schedule, now_s, 1).starts), None),
     )
 
 
-def _row(each: Coming, now_s: float) -> ComingRow:
+def _weights(site: Site, collection: str, lookup: Lookup, rows: Sequence[Coming]) -> Sequence[float | None]:
+    known = [lookup.find(each.url) for each in rows]
+    return site.weights(collection, [(0, 0) if each is None else (each.key, each.in_links) for each in known])
+
+
+def _row(each: Coming, weight: float | None) -> ComingRow:
     return ComingRow(
-        expected=iso_utc(each.expected_s),
+        expected=time_or_never(each.expected_s),
         host=each.host,
         url=each.url,
         source=each.source,
-        why=_why(each, now_s),
+        why=each.why,
         ahead=each.ahead,
-        since=iso_utc(each.since_s),
+        since=time_or_never(each.since_s),
         depth=each.depth,
         failures=each.failures,
+        weight=None if weight is None else round(weight, 4),
     )
 
 
-def _why(each: Coming, now_s: float) -> str:
-    """What a URL waits for: `behind` others of its host, `failed` before, `resting` …; `next` waits for nothing."""
-    if each.source == "retry" and each.since_s > now_s:
-        return "failed"
-    if each.source == "suspect":
-        return "suspect"
-    if each.source == "refresh" and each.since_s > now_s:
-        return "not_due"
-    if each.ahead:
-        return "behind"
-    return "resting" if each.expected_s > now_s else "next"
+# ---- all of them ----------------------------------------------------------------------------------------------------
+
+
+def as_lines(
+    site: OfSite,
+    collection: str,
+    why: Why = "",
+    host: Host = "",
+    contains: Text = "",
+    source: Source = "",
+    depth: Depth = "",
+) -> StreamingResponse:
+    """All URLs that wait, or those of a filter: one JSON object a line."""
+    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+    with site.lookup(collection):
+        lines = _lines(site, collection, only)
+    if not site.exports.acquire(blocking=False):
+        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are being made", "try again when one has ended")
+    next(lines)  # from here on it gives its turn back, however it ends
+    head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
+    return StreamingResponse(lines, media_type="application/jsonl", headers=head)
+
+
+def _lines(site: Site, collection: str, only: Filter) -> Iterator[str]:
+    """The lines of an export. One that had to be cut says so in its last line."""
+    try:
+        yield ""
+        until, now_s = site.clock.ticks_s() + limits.EXPORT_S, site.clock.now_s()
+        table, config = host_table(site.root, collection, now_s), site.config(collection)
+        site.weigher(collection, limits.EXPORT_S)  # waited for, once
+        opened, weigh = partial(site.lookup, collection), partial(site.weights, collection)
+        for some in waiting_urls(opened, table, config, only, now_s, weigh):
+            yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
+            if site.clock.ticks_s() > until:
+                said = f"stopped after {limits.EXPORT_S:g} s; there is more"
+                yield json.dumps({"error": "too_long", "message": said, "next": "ask for one host or reason"}) + "\n"
+                return
+    finally:
+        site.exports.release()
 
 
 def counts(site: Site, collection: str) -> dict[str, Any]:

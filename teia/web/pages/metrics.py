@@ -66,10 +66,15 @@ class Accounts(Collector):
         return family
 
     def _freshness(self) -> Iterator[Metric]:
-        for key, meaning in (("fresh", "share of copies that are fresh"), ("best", "what could be at best")):
+        meanings = {
+            "fresh": "share of copies that are fresh",
+            "best": "what could be kept in the long run",
+            "possible": "what no polite crawler could exceed at any moment",
+        }
+        for key, meaning in meanings.items():
             family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])
             for collection, (account, _) in self._accounts.items():
-                if account.get("freshness"):
+                if account.get("freshness") and key in account["freshness"]:
                     family.add_metric([collection], account["freshness"][key])
             yield family
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Query, Request
 from pydantic import BaseModel, Field
 
 from teia.clock import iso_utc
@@ -13,9 +13,12 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.accounts import AuditLine
 from teia.web.gate import Visitor
+from teia.web.rendering import LANGUAGE_COOKIE, choices_of
 from teia.web.roles import Role, role_named
+from teia.web.scopes import Scope
 from teia.web.site import Site
 from teia.web.twins import Done, OfSite, OfVisitor, Pages
+from teia.web.words import LOCALES
 
 LINES = 50
 RoleWord = Literal["viewer", "operator", "admin"]
@@ -35,13 +38,14 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One token; the token itself is kept nowhere."""
+    """One token, and what it is for; the token itself is kept nowhere."""
 
     name: str
     user: str
     role: str
     made: str
     seen: str | None
+    scopes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,15 @@ class AuditView:
 
 @dataclass(frozen=True, slots=True)
 class YouView:
-    """Who is signed in."""
+    """Who is signed in, and what they chose in this browser: an empty language and zone are the browser's own."""
 
     name: str
     role: str
+    language: str
+    theme: str
+    density: str
+    keys: str
+    zone: str
     tokens: list[Key] = field(default_factory=list)
 
 
@@ -107,10 +116,11 @@ class Named(BaseModel):
 
 
 class TokenWanted(BaseModel):
-    """A token to make."""
+    """A token to make, and what it is for."""
 
     name: Name
     role: RoleWord = "viewer"
+    scopes: Annotated[list[Scope], Field(max_length=20)] = Field(default_factory=list)
 
 
 class TokenNamed(BaseModel):
@@ -179,10 +189,21 @@ def tokens(site: OfSite) -> TokensView:
 
 
 def make_token(site: OfSite, visitor: OfVisitor, asked: TokenWanted) -> TokensView:
-    """Make a key for a program; it is shown once."""
-    token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role))
-    site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role)
+    """Make a key for a program, good for at least one scope; it is shown once."""
+    scopes = frozenset(asked.scopes)
+    if not scopes:
+        raise WrongScopes(f"say what the token is for, at least one of {', '.join(Scope)}")
+    if not scopes <= visitor.scopes:
+        raise WrongScopes(f"a token cannot give what it does not have: {', '.join(sorted(scopes - visitor.scopes))}")
+    token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
+    site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
     return TokensView(_keys(site), token)
+
+
+class WrongScopes(UsageError):
+    """A token is to be for nothing, or for more than may be given."""
+
+    field = "scopes"
 
 
 def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenNamed) -> Done:
@@ -194,7 +215,10 @@ def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenNamed) -> Done:
 
 def _keys(site: Site) -> list[Key]:
     found = site.accounts.tokens()
-    return [Key(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found]
+    return [
+        Key(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
+        for each in found
+    ]
 
 
 # ---- what was done --------------------------------------------------------------------------------------------------
@@ -214,9 +238,20 @@ def _change(line: AuditLine) -> Change:
 # ---- oneself --------------------------------------------------------------------------------------------------------
 
 
-def you(site: OfSite, visitor: OfVisitor) -> YouView:
-    """Who is signed in, and the keys that are theirs."""
-    return YouView(visitor.name, visitor.role.word, [key for key in _keys(site) if key.user == visitor.name])
+def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
+    """Who is signed in, what they chose, and the keys that are theirs."""
+    chosen, theirs = choices_of(request), [key for key in _keys(site) if key.user == visitor.name]
+    zone = chosen["zone"].key if chosen["zone"] is not None else ""
+    return YouView(
+        name=visitor.name,
+        role=visitor.role.word,
+        language=language if (language := request.cookies.get(LANGUAGE_COOKIE, "")) in LOCALES else "",
+        theme=chosen["theme"],
+        density=chosen["density"],
+        keys=chosen["keys"],
+        zone=zone,
+        tokens=theirs,
+    )
 
 
 def change_password(site: OfSite, visitor: OfVisitor, asked: NewPassword) -> Done:

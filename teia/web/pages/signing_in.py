@@ -11,11 +11,13 @@ from fastapi.responses import RedirectResponse, Response
 from teia.errors import UsageError
 from teia.web import limits
 from teia.web.gate import COOKIE, Buckets, Refused
-from teia.web.rendering import KEYS_COOKIE, LANGUAGE_COOKIE, THEME_COOKIE
+from teia.web.rendering import DENSITY_COOKIE, KEYS_COOKIE, LANGUAGE_COOKIE, THEME_COOKIE, ZONE_COOKIE, zone_named
 from teia.web.roles import Role
 from teia.web.twins import OfSite, OfVisitor, Pages
 
 YEAR_S = 365 * 86_400
+AUTO = "auto"
+"""The time zone of the browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,15 @@ def choose(
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
     theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",
     keys: Annotated[Literal["on", "off", ""], Form()] = "",
+    density: Annotated[Literal["normal", "dense", ""], Form()] = "",
+    zone: Annotated[str, Form(max_length=64)] = "",
 ) -> Response:
-    """Choose a language, a theme, or whether keys do anything."""
+    """Choose a language, a theme, how dense tables are, a time zone, or whether keys do anything."""
+    if zone not in ("", AUTO) and zone_named(zone) is None:
+        raise UsageError(f"{zone!r} is no time zone that is known here, like America/Sao_Paulo")
     answer = RedirectResponse(_ours(to), 303)
-    for cookie, value in ((LANGUAGE_COOKIE, language), (THEME_COOKIE, theme), (KEYS_COOKIE, keys)):
+    chosen = ((LANGUAGE_COOKIE, language), (THEME_COOKIE, theme), (KEYS_COOKIE, keys), (DENSITY_COOKIE, density))
+    for cookie, value in (*chosen, (ZONE_COOKIE, zone)):
         if value:
             secure = request.url.scheme == "https"
             answer.set_cookie(cookie, value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)

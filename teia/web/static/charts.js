@@ -1,11 +1,12 @@
 // Charts: instants in the reader's own zone. The charts themselves are drawn by the server.
 
+import { timeZone } from "./dates.js";
 import { meant } from "./keys.js";
 
 const lang = document.documentElement.lang;
 const forms = {
-  time: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
-  day: new Intl.DateTimeFormat(lang, { day: "numeric", month: "short" }),
+  time: new Intl.DateTimeFormat(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone }),
+  day: new Intl.DateTimeFormat(lang, { day: "numeric", month: "short", timeZone }),
 };
 for (const text of document.querySelectorAll("text[data-time]")) {
   text.textContent = forms[text.dataset.form].format(new Date(text.dataset.time));

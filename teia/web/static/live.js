@@ -2,7 +2,7 @@
 // then. Nothing is asked while the tab is hidden or updates are paused. Only text and attributes are set, and rows are
 // cloned from templates: no markup is ever made from text.
 
-import { moment } from "./dates.js";
+import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
 
 const POLL_MS = 10_000;
@@ -39,7 +39,7 @@ function span(seconds) {
   return `${number(whole)} ${unit}` + (rest && whole < 100 ? ` ${rest} ${part}` : "");
 }
 
-const clock = new Intl.DateTimeFormat(lang, { timeStyle: "medium", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(lang, { timeStyle: "medium", hourCycle: "h23", timeZone });
 const FORMS = {
   text: (value) => String(value),
   number: (value, digits) => number(value, digits),

@@ -1,16 +1,16 @@
 // What makes pages nicer where scripts run; nothing here is needed. No markup is ever made from text.
 
-import { moment } from "./dates.js";
+import { moment, timeZone } from "./dates.js";
 import { meant } from "./keys.js";
 
 // Instants in the reader's own zone.
 for (const time of document.querySelectorAll("time[datetime]")) {
-  const shown = moment(new Date(time.dateTime));
+  const shown = moment(new Date(time.dateTime), "seconds" in time.dataset);
   if (time.title) time.title = shown;
   else time.textContent = shown;
 }
 for (const zone of document.querySelectorAll("[data-zone]")) {
-  zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
+  zone.textContent = timeZone ?? "UTC";
 }
 
 // An invitation's code comes behind the # of its address, so that no server ever logs it.

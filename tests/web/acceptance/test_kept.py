@@ -108,10 +108,9 @@ def optimum(rates: Sequence[float], visits_per_day: float) -> float:
 
 
 def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is_above_it(kept: Kept) -> None:
-    """19: live <= bound at every point. The bound goes by rates that visits told; here is one that knows the true ones.
+    """19: live <= bound at every point, as they are computed: nothing brings them together.
 
-    At an instant copies may be fresher than they can be kept. Then the bound that is shown is what there is, but never
-    by more than the error of the estimate.
+    The bound goes by rates that visits told; here is one of the long run that knows the true ones.
     """
     total, pages = 0.0, 0
     for host in kept.world.hosts:
@@ -124,6 +123,10 @@ def test_what_is_said_to_be_possible_is_what_the_true_rates_allow_and_nothing_is
         assert said.fresh is not None
         assert said.fresh_error is not None
         assert said.best is not None
+        assert said.possible is not None
+        assert said.fresh <= said.possible
+        assert said.best <= said.possible
+        assert all(row.fresh <= row.possible for row in said.rows)
         assert said.best == pytest.approx(bound, abs=0.05), "what was learnt of the rates is not far off"
         assert said.fresh - said.fresh_error <= min(bound, said.best)
     assert sum(said.fresh or 0.0 for _, said in kept.points) / len(kept.points) <= bound

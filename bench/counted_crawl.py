@@ -1,0 +1,59 @@
+"""`teia crawl`, which also counts the processor time that it takes for whoever watches it (bench.web, monitor).
+
+    python -m bench.counted_crawl COUNTS crawl SEED --data DIR …
+
+What only the monitor needs is the account that is written every second (crawl/reporting.py) and what is noted of every
+request for it (crawl/live.py). Each is timed by its thread's clock, so nothing else that runs is in it; the timing
+itself is, and makes it a little more than it is. COUNTS has the seconds so far, written anew with every account.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from teia.cli.main import run
+from teia.crawl import reporting
+from teia.crawl.live import Live
+
+
+class Count:
+    """Seconds of processor time in some functions."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            began = time.thread_time_ns()
+            try:
+                return function(*args, **named)
+            finally:
+                self.seconds += (time.thread_time_ns() - began) / 1e9
+
+        return call
+
+
+def count_into(path: Path) -> None:
+    """Count from now on; the file is never half written."""
+    count = Count()
+    tell = count.timed(reporting.tell)
+
+    def told(*args: Any) -> None:
+        tell(*args)
+        part = path.with_suffix(".part")
+        part.write_text(f"{count.seconds:.6f}", "ascii")
+        part.replace(path)
+
+    reporting.tell = told
+    for name in ("started", "ended", "concluded"):
+        setattr(Live, name, count.timed(getattr(Live, name)))
+
+
+if __name__ == "__main__":
+    count_into(Path(sys.argv[1]))
+    sys.argv = ["teia", *sys.argv[2:]]
+    run()

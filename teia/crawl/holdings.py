@@ -1,0 +1,111 @@
+"""What a collection takes on the disk, by what it is for, and what a copy of it needs (UX 2.13)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.durable import disk_errors
+from teia.store.root import Root
+
+STEP_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Bytes of a collection. `archive` are copies as they came, `frontier` the URLs, `log` requests, `other` the rest.
+
+    `index_bytes` can be made again from the archive.
+    """
+
+    archive_bytes: int
+    archive_files: int
+    frontier_bytes: int
+    index_bytes: int
+    log_bytes: int
+    other_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.archive_bytes + self.frontier_bytes + self.index_bytes + self.log_bytes + self.other_bytes
+
+
+def holding_of(root: Root, name: str) -> Holding:
+    """Weigh all files of a collection; a look at each of them."""
+    folder = root.collection(name)
+    archive_bytes = archive_files = frontier_bytes = index_bytes = log_bytes = 0
+    for cell in folder.cells():
+        archive = list(_sizes(cell.archive))
+        archive_bytes, archive_files = archive_bytes + sum(archive), archive_files + len(archive)
+        index_bytes, log_bytes = index_bytes + sum(_sizes(cell.index)), log_bytes + sum(_sizes(cell.log))
+        frontier_bytes += sum(map(_size, cell.path.glob(f"{cell.frontier.name}*")))
+    known = archive_bytes + frontier_bytes + index_bytes + log_bytes
+    other_bytes = max(0, sum(_sizes(folder.path)) - known)
+    return Holding(archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes)
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    with disk_errors(folder, "read"):
+        for place, _, names in os.walk(folder):
+            yield from (_size(Path(place, name)) for name in names)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:  # a running crawler may remove a journal between the two
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The disk of a data folder; what is free in steps of ten million, for it changes from moment to moment."""
+
+    free_bytes: int
+    disk_bytes: int
+
+
+def room_of(root: Root) -> Room:
+    disk = os.statvfs(root.path)
+    return Room(disk.f_bavail * disk.f_frsize // STEP_BYTES * STEP_BYTES, disk.f_blocks * disk.f_frsize)
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """Commands, in the order to run them. `whole` copies the folder while nobody writes in it, and checks the copy.
+
+    `beside` takes along what is committed while a crawl goes on; `again` makes a collection of that.
+    """
+
+    whole: tuple[str, ...]
+    beside: tuple[str, ...]
+    again: tuple[str, ...]
+
+
+def backup_of(data: str, name: str, *, is_running: bool) -> Backup:
+    """What to type for a copy of a collection, while it is crawled or not; `data` is the folder of the installation."""
+    folder, to = shlex.quote(data.rstrip("/") or "/"), "BACKUP"
+    warc, urls = f"{to}/{name}-warc", f"{to}/{name}-urls.jsonl"
+    return Backup(
+        whole=(
+            *([f"teia stop --data {folder} --collection {name}"] if is_running else []),
+            f"rsync -a --delete {folder}/ {to}/",
+            f"teia audit archive --data {to} --collection {name}",
+        ),
+        beside=(
+            f"teia export warc --data {folder} --collection {name} --out {warc}",
+            f"teia export urls --data {folder} --collection {name} --out {urls}",
+            f"cp {shlex.quote(f'{data}/{name}/teia.toml')} {to}/{name}.toml",
+        ),
+        again=(
+            f"teia import warc {warc}/*.warc.gz --data NEW --name {name} --config {to}/{name}.toml",
+            f"teia import urls {urls} --data NEW --name {name}",
+            f"teia rebuild index --data NEW --collection {name}",
+        ),
+    )

@@ -1,0 +1,175 @@
+"""Data: what a collection takes on the disk, whether it is whole, how it is copied (UX 2.13)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from teia.clock import iso_utc
+from teia.crawl.audits import Audited, Kind, last_audit
+from teia.crawl.clustered import is_clustered
+from teia.crawl.control import Control
+from teia.crawl.holdings import Backup, Holding, Room, backup_of, holding_of, room_of
+from teia.errors import CorruptFile
+from teia.store.root import CollectionFolder
+from teia.web.auditing import Going
+from teia.web.gate import Visitor
+from teia.web.rendering import link
+from teia.web.roles import Role
+from teia.web.site import LITTLE_PATIENCE_S, Site
+from teia.web.twins import Done, OfSite, OfVisitor, Pages
+
+WEIGHED_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An audit and what the last one found; all but its kind are null where there was none.
+
+    `failure` says why one that was asked for came to no end.
+    """
+
+    kind: str
+    ended: str | None
+    seconds: float | None
+    checked: int | None
+    violations: int | None
+    details: list[str]
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Bytes on the disk by what they are for, and all together."""
+
+    archive_bytes: int
+    archive_files: int
+    frontier_bytes: int
+    index_bytes: int
+    log_bytes: int
+    other_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataView:
+    """One collection's data. `space` is null while it is being weighed; `going` is an audit under way.
+
+    `backup` are commands; in those for viewers DIR stands for the folder.
+    """
+
+    space: Space | None
+    weighed: str | None
+    room: Room
+    audits: list[AuditRow]
+    going: Going | None
+    is_running: bool
+    is_clustered: bool
+    backup: Backup
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionData:
+    """One collection in the list of all."""
+
+    name: str
+    space: Space | None
+    audits: list[AuditRow]
+
+
+@dataclass(frozen=True, slots=True)
+class AllDataView:
+    """All collections, and the disk they share."""
+
+    room: Room
+    collections: list[CollectionData]
+    going: Going | None
+
+
+class Wanted(BaseModel):
+    """An audit to make."""
+
+    kind: Kind
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/data", "data.html", Role.VIEWER)(data)
+    pages.deed("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
+    pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
+
+
+def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
+    """What a collection takes on the disk, what its last audits found, and how it is copied."""
+    folder = site.root.collection(site.check(collection))
+    space, weighed = _space(site, collection, site.patience_s(collection))
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        is_running = control.run(collection) is not None
+    return DataView(
+        space=space,
+        weighed=weighed,
+        room=_room(site),
+        audits=_audits(site, collection),
+        going=site.auditor.going,
+        is_running=is_running,
+        is_clustered=_is_clustered(folder),
+        backup=backup_of(_folder(site, visitor), collection, is_running=is_running),
+    )
+
+
+def _is_clustered(folder: CollectionFolder) -> bool:
+    try:
+        return is_clustered(folder)
+    except CorruptFile:  # which is what the audits are for
+        return False
+
+
+def all_data(site: OfSite) -> AllDataView:
+    """What all collections take on the disk, and what their last audits found."""
+    rows = [
+        CollectionData(name, _space(site, name, LITTLE_PATIENCE_S)[0], _audits(site, name)) for name in site.names()
+    ]
+    return AllDataView(_room(site), rows, site.auditor.going)
+
+
+def _folder(site: Site, visitor: Visitor) -> str:
+    """Where everything lies; who may only read need not know."""
+    return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
+
+
+def _space(site: Site, collection: str, patience_s: float) -> tuple[Space | None, str | None]:
+    def make() -> Holding:
+        return holding_of(site.root, collection)
+
+    found = site.kept.peek(("space", collection), make, WEIGHED_S, patience_s)
+    if found is None:
+        return None, None
+    each = found.value
+    files = (each.archive_bytes, each.archive_files, each.frontier_bytes, each.index_bytes)
+    return Space(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
+
+
+def _room(site: Site) -> Room:
+    return site.kept.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
+
+
+def _audits(site: Site, collection: str) -> list[AuditRow]:
+    folder = site.root.collection(collection)
+    return [_row(kind, last_audit(folder, kind), site.auditor.failure(collection, kind)) for kind in Kind]
+
+
+def _row(kind: Kind, last: Audited | None, failure: str) -> AuditRow:
+    if last is None:
+        return AuditRow(kind.value, None, None, None, None, [], failure)
+    seconds = round(max(0.0, last.ended_s - last.began_s), 3)
+    found = (iso_utc(last.ended_s), seconds, last.checked, last.violations)
+    return AuditRow(kind.value, *found, list(last.details), failure)
+
+
+def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+    """Begin an audit of a collection: every record of its archive, every request, or its index."""
+    site.check(collection)
+    site.auditor.begin(collection, asked.kind)
+    site.accounts.note(visitor.name, "audit", collection=collection, kind=asked.kind.value)
+    return Done("the audit is being made", link(f"/c/{collection}/data"))
