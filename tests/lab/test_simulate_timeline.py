@@ -224,6 +224,40 @@ def test_visits_may_be_had_server_by_server(name: str) -> None:
 
 
 @compiled
+@pytest.mark.parametrize("name", ["psp", "edf", "index"])
+def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
+    """Visits that are booked and find no room in a part come with the next; a part is lost then, so it is copied."""
+    world = draw_world(
+        np.random.default_rng(4), pages=600, servers=6, horizon_s=86_400.0, politeness_s=2.0, rate_unit_s=3600.0,
+        budget=40_000, crawlers=Crawlers(4, 0.4),
+    )  # fmt: skip
+    plan = POLICIES[name].plan(world)
+    at_once, in_parts = CompiledTimeline(world), CompiledTimeline(world)
+    for timeline in (at_once, in_parts):
+        timeline.grant(40_000, 0.0)
+        timeline.follow(plan, 0.0)
+    half_s, end_s = world.horizon_s / 2, world.horizon_s
+    for until_s in (half_s, end_s):
+        whole = at_once.run(until_s, in_order=False)
+        parts = [[column.copy() for column in part] for part in in_parts.parts(until_s)]
+        assert len(parts) > 1
+        for column, pieces in zip(whole, zip(*parts, strict=True), strict=True):
+            assert column.tolist() == np.concatenate(pieces).tolist()
+    assert at_once.fresh_s.tolist() == in_parts.fresh_s.tolist()
+
+
+@compiled
+def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway() -> None:
+    world = World.build([0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0))
+    timeline = CompiledTimeline(world)
+    timeline.grant(40_000, 0.0)
+    timeline.follow(POLICIES["edf"].plan(world), 0.0)
+    next(timeline.parts(world.horizon_s))
+    with pytest.raises(RuntimeError, match="not carried out"):
+        timeline.run(world.horizon_s)
+
+
+@compiled
 @pytest.mark.parametrize("rate", [1e-120, 1e-3])
 def test_a_server_with_nothing_worth_a_visit_yet_loses_no_visit(rate: float) -> None:
     """By value, all copies are fresh at the beginning, or rates so small that nothing is ever worth a visit."""

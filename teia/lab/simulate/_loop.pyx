@@ -38,6 +38,20 @@ cdef extern from *:
     void ask_for(const void* place) noexcept nogil  # any address will do, also none of ours
 
 include "_heap.pxi"
+
+
+cdef struct Server:  # in one line
+    double allowed  # not to be visited before
+    double nominal  # its next slot, or when its next visit is due
+    double slot
+    double politeness
+    double latest  # no copy of a page of it is fresher, and one that is as old as this is worth a visit; or infinity
+    int64_t head  # its next visit of a timetable
+    double key  # in the wheel where it is
+    int32_t behind  # the next server in its bucket there
+    int32_t left  # visits of a timetable; otherwise how many pages are worth visits
+
+
 include "_wheel.pxi"
 
 
@@ -49,17 +63,6 @@ cdef struct Page:  # what a visit needs of one, in half a line of the cache
 
 
 include "_values.pxi"
-
-
-cdef struct Server:  # in one line
-    double allowed  # not to be visited before
-    double nominal  # its next slot, or when its next visit is due
-    double slot
-    double politeness
-    double latest  # no copy of a page of it is fresher, and one that is as old as this is worth a visit; or infinity
-    int64_t head
-    int64_t tail  # visits of a timetable from head to tail; otherwise how many pages are worth visits
-    int64_t due  # where its heap is; or the first visit of a timetable that is not carried out
 
 
 cdef struct Booking:
@@ -104,10 +107,12 @@ cdef class Loop:
     cdef Server* servers
     cdef readonly object fresh_s, seen
     # visits that are booked
-    cdef Py_ssize_t most_booked
+    cdef Py_ssize_t most_booked, booked, carried
+    cdef bint sorted
     cdef Room bookings_room
     cdef Booking* bookings
     cdef int32_t[::1] order, ends
+    cdef int64_t[::1] places  # where each server's heap is, or its first visit of a timetable that is not carried out
     # the plan
     cdef int kind
     cdef double base, slots_per_s
@@ -149,9 +154,13 @@ cdef class Loop:
         self.servers = <Server*>self.servers_room.at
         for at in range(self.count):
             self.servers[at].allowed, self.servers[at].politeness = -INFINITY, politeness_s[at]
+            self.servers[at].head = 0
         self.most_booked, self.bookings_room = most_booked, Room(most_booked, sizeof(Booking))
         self.bookings = <Booking*>self.bookings_room.at
         self.order, self.ends = np.empty(most_booked, dtype=np.int32), np.empty(self.count + 1, dtype=np.int32)
+        self.places = np.zeros(self.count, dtype=np.int64)
+        self.booked = self.carried = 0
+        self.waiting.wheel.servers = self.ready.servers = self.servers
         self.clock, self.budget, self.draws = 0.0, 0, False
 
     def draw_changes(self, process, stale, uint64_t seed, double smallest, double exponent, double jitter):
@@ -177,11 +186,14 @@ cdef class Loop:
         """Visits of each server, between two of `starts`; `due` counts from now."""
         cdef Py_ssize_t at
         cdef double last = np.max(due) if len(due) else 0.0
+        if np.diff(starts).max() >= 1 << 31:
+            raise OverflowError("a timetable has more than two thousand million visits of one server")
         self.kind, self.base, self.table_page, self.table_due = TIMETABLE, now, page, due
         self.slots_per_s = 0.0
+        self.ready.due = self.waiting.wheel.due = &due[0] if len(due) else NULL
         for at in range(self.count):
-            self.servers[at].head = self.servers[at].due = starts[at]
-            self.servers[at].tail = starts[at + 1]
+            self.servers[at].head = self.places[at] = starts[at]
+            self.servers[at].left = <int32_t>(starts[at + 1] - starts[at])
         self.begin(now, len(due) / last if last > 0 else 0.0)
 
     def follow_intervals(self, double now, const double[::1] interval, due, slot, offset):
@@ -195,7 +207,7 @@ cdef class Loop:
         self.due_room = Room(CHILDREN + int(rooms.sum()), sizeof(Entry))
         self.due = <Entry*>self.due_room.at
         for at in range(self.count):
-            self.servers[at].due = begins[at]
+            self.places[at] = begins[at]
             heap, size = self.due + begins[at], 0
             for page in range(self.starts[at], self.starts[at + 1]):
                 self.pages[page].interval = interval[page]
@@ -203,7 +215,7 @@ cdef class Loop:
                     heap[size].key, heap[size].number = first[page], <int32_t>page
                     size += 1
             heapify(heap, size)
-            self.servers[at].tail = size
+            self.servers[at].left = <int32_t>size
         self.take_slots(now, slot, offset)
 
     def follow_values(self, double now, bint by_divergence, const int64_t[::1] of_use, slot, offset):
@@ -221,7 +233,7 @@ cdef class Loop:
                 it = &self.pages[page]
                 latest = max(latest, it.fresh)
                 surely |= LEAST < it.weight and it.weight < MOST and LEAST < it.rate and it.rate < MOST
-            self.servers[at].tail, self.servers[at].latest = of_use[at], latest if surely else INFINITY
+            self.servers[at].left, self.servers[at].latest = <int32_t>of_use[at], latest if surely else INFINITY
         self.take_slots(now, slot, offset)
 
     cdef take_slots(self, double now, const double[::1] slot, const double[::1] offset):
@@ -230,7 +242,7 @@ cdef class Loop:
         cdef uint8_t[::1] used = np.empty(self.count, dtype=np.uint8)
         for at in range(self.count):
             self.servers[at].slot, self.servers[at].nominal = slot[at], now + offset[at]
-            used[at] = self.servers[at].tail > 0
+            used[at] = self.servers[at].left > 0
         used_s = np.asarray(slot)[np.asarray(used, dtype=np.bool_)]
         self.base, self.slots_per_s, self.slack = now, float((1.0 / used_s).sum()), len(used_s)
         self.begin(now, self.slots_per_s)
@@ -253,34 +265,44 @@ cdef class Loop:
     ):
         """Go on up to a time, or until the columns are full; return how many visits were made.
 
-        They are in the order in which they were made, or in any that keeps those of each server in theirs.
+        They are in the order in which they were made, or in any that keeps those of each server in theirs. What is
+        booked and found no room is carried out by the next call, which must be for the same time.
         """
-        cdef Py_ssize_t made = 0, room = page.shape[0], booked, at, place
+        cdef Py_ssize_t made = 0, room = page.shape[0], at, place
         cdef Booking* it
-        cdef bint sorts
+        if in_order and self.carried < self.booked:
+            raise RuntimeError("visits that were booked before are not carried out")
         with nogil:
-            while made < room:
-                booked = self.book(until, min(room - made, self.most_booked))
-                if booked < 0:
-                    break
-                sorts = booked > SPARSE * self.count
-                if sorts:
-                    self.sort_by_server(booked)
-                for at in range(booked):
-                    place = self.in_turn(at, booked) if sorts else at
+            while made < room and self.has_booked(until, room - made if in_order else self.most_booked):
+                for at in range(self.carried, min(self.booked, self.carried + room - made)):
+                    place = self.in_turn(at)
                     it = &self.bookings[place]
                     if not self.choose(it):
                         with gil:
                             raise RuntimeError("a visit was booked that is worth nothing")
-                    place = made + (place if in_order else at)
+                    place = made + (place - at if in_order else 0)
                     page[place], time[place], late[place] = it.row, it.time, max(0.0, it.time - it.due)
                     before[place] = self.pages[it.row].fresh
                     self.refresh(it.row, it.time)
-                made += booked
+                    made += 1
+                self.carried = at + 1
             if made < room:
                 self.clock = max(self.clock, until)
                 self.modify(until)
         return made
+
+    cdef bint has_booked(self, double until, Py_ssize_t most) noexcept nogil:
+        """Whether there are visits to carry out; if there are none, more are booked."""
+        cdef Py_ssize_t booked = 0
+        if self.carried < self.booked:
+            return True
+        while booked == 0:
+            booked = self.book(until, min(most, self.most_booked))
+        self.carried, self.booked = 0, max(0, booked)
+        self.sorted = self.booked > SPARSE * self.count
+        if self.sorted:
+            self.sort_by_server(self.booked)
+        return self.booked > 0
 
     cdef Py_ssize_t book(self, double until, Py_ssize_t most) noexcept nogil:
         """Settle when the next visits are, and to which servers; return how many, or -1 if there are none."""
@@ -315,9 +337,11 @@ cdef class Loop:
             self.order[ends[self.bookings[at].server]] = <int32_t>at
             ends[self.bookings[at].server] += 1
 
-    cdef inline Py_ssize_t in_turn(self, Py_ssize_t at, Py_ssize_t booked) noexcept nogil:
-        """Where the next booking by server is; memory is asked for a later one."""
-        if at + AHEAD < booked:
+    cdef inline Py_ssize_t in_turn(self, Py_ssize_t at) noexcept nogil:
+        """Where the next booking is, by server; memory is asked for a later one."""
+        if not self.sorted:
+            return at
+        if at + AHEAD < self.booked:
             ask_for(&self.bookings[self.order[at + AHEAD]])
         return self.order[at]
 
@@ -358,11 +382,11 @@ cdef class Loop:
         cdef Server* it = &self.servers[server]
         cdef double at = it.allowed
         if self.kind == TIMETABLE:
-            if it.head == it.tail:
+            if it.left == 0:
                 return
             it.nominal = self.base + self.table_due[it.head]
             at = max(at, it.nominal)
-        elif it.tail == 0 or it.slot == INFINITY:
+        elif it.left == 0 or it.slot == INFINITY:
             return
         self.waiting.push(at, server)
 
@@ -387,6 +411,7 @@ cdef class Loop:
             ask_for(&self.servers[self.ready.heap.heap[at].number])
         if self.kind == TIMETABLE:
             it.head += 1
+            it.left -= 1
         else:
             it.nominal += it.slot
         if (at_once or self.sends) and not self.choose(booking):
@@ -415,13 +440,13 @@ cdef class Loop:
             )
             return booking.row != NOT_CHOSEN
         if self.kind == TIMETABLE:
-            booking.row = self.table_page[it.due]
-            it.due += 1
+            booking.row = self.table_page[self.places[server]]
+            self.places[server] += 1
             return True
-        heap = self.due + it.due
+        heap = self.due + self.places[server]
         booking.row, booking.due = heap[0].number, heap[0].key
         heap[0].key = booking.time + self.pages[booking.row].interval
-        sink(heap, it.tail, 0)
+        sink(heap, it.left, 0)
         return True
 
     # ---- document modified

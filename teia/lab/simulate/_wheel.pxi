@@ -17,18 +17,14 @@ cdef extern from *:
     Py_ssize_t lowest_bit(uint64_t word) noexcept nogil  # of a word that is not 0
 
 
-cdef struct Later:
-    double key
-    int32_t behind  # the next number in its bucket
-
-
 @cython.final
 cdef class Wheel:
-    """Entries by key, equal keys by number; each of `most` numbers is in it once at most."""
+    """Servers by key, equal keys by number; each is in one wheel at most, and what that needs is in its own line."""
 
     cdef Heap heap
-    cdef Room room, buckets_room, filled_room
-    cdef Later* later
+    cdef Room buckets_room, filled_room
+    cdef Server* servers
+    cdef const double* due  # of a timetable's visits
     cdef int32_t* buckets
     cdef uint64_t* filled  # a bit for each bucket
     cdef int64_t mask, poured, lowest  # buckets up to `poured` are in the heap; the first with entries is `lowest`
@@ -36,13 +32,14 @@ cdef class Wheel:
     cdef double base, per_s
 
     def __cinit__(self, Py_ssize_t most):
+        cdef Py_ssize_t at
         cdef int64_t count = max(WORD, 1 << int(BUCKETS_EACH * most).bit_length())
         self.mask = count - 1
         self.heap = Heap(most)
-        self.room = Room(most, sizeof(Later))
-        self.later = <Later*>self.room.at
         self.buckets_room = Room(count, sizeof(int32_t))
         self.buckets = <int32_t*>self.buckets_room.at
+        for at in range(count):
+            self.buckets[at] = 0
         self.filled_room = Room(count // WORD, sizeof(uint64_t))
         self.filled = <uint64_t*>self.filled_room.at
         self.clear(0.0, 0.0)
@@ -82,8 +79,8 @@ cdef class Wheel:
         cdef int64_t at = bucket & self.mask
         cdef uint64_t* word = &self.filled[at // WORD]
         cdef uint64_t bit = <uint64_t>1 << (at % WORD)
-        self.later[number].key = key
-        self.later[number].behind = self.buckets[at] if word[0] & bit else NOBODY
+        self.servers[number].key = key
+        self.servers[number].behind = self.buckets[at] if word[0] & bit else NOBODY
         self.buckets[at] = number
         word[0] |= bit
         if not self.size or bucket < self.lowest:
@@ -95,13 +92,17 @@ cdef class Wheel:
         cdef int64_t at = self.lowest & self.mask
         cdef int32_t number = self.buckets[at]
         while number != NOBODY:
-            self.heap.push(self.later[number].key, number)
+            self.heap.push(self.servers[number].key, number)
+            ask_for(&self.due[self.servers[number].head + 1])  # what its visit will read
             self.size -= 1
-            number = self.later[number].behind
+            number = self.servers[number].behind
         self.filled[at // WORD] &= ~(<uint64_t>1 << (at % WORD))
         self.poured = self.lowest
         if self.size:
             self.lowest = self.next_filled(self.lowest + 1)
+            # for the two buckets after this one, which may be empty: then some server is asked for that nobody needs
+            ask_for(&self.servers[self.buckets[self.lowest & self.mask]])
+            ask_for(&self.servers[self.buckets[(self.lowest + 1) & self.mask]])
 
     cdef inline int64_t next_filled(self, int64_t bucket) noexcept nogil:
         """The first bucket with entries from this one on; there is one."""

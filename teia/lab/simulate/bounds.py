@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from teia.lab.simulate.measures import before_of, staleness_between
+from teia.lab.simulate.measures import Window, before_of
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.bound import non_polite, steady_optimum, weak_politeness
 from teia.refresh.merge import Timetable
@@ -59,7 +59,9 @@ def inf_crawlers(world: World, length_s: float) -> float:
         times_s = begin_s + due_s[:made]
         visits = Visits(page[:made], times_s, np.zeros(0), before_of(page[:made], times_s, fresh_s))
         fresh_s[page[:made]] = times_s
-        stale_s += staleness_between(world, fresh_s, visits, begin_s, end_s)[0] * (end_s - begin_s)
+        window = Window(world, begin_s)
+        window.add(visits)
+        stale_s += window.close(fresh_s, end_s)[0] * (end_s - begin_s)
         begin_s = end_s
     return stale_s / length_s
 

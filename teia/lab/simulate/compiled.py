@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from teia.lab.simulate.changes import Modifications
@@ -13,6 +15,7 @@ from teia.lab.simulate.timeline import (
     slot_offsets,
     transfer_s,
 )
+from teia.refresh.formulas import BLOCK
 from teia.refresh.merge import Timetable
 from teia.refresh.model import Floats, Numbers, World
 from teia.refresh.policy import Intervals, Plan
@@ -47,6 +50,7 @@ class CompiledTimeline:
             1.0 / world.crawlers.pages_per_s,
             self._at_once,
         )
+        self._columns = Visits(np.empty(BLOCK, dtype=np.int32), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK))
         if modifications is not None:
             self._loop.draw_changes(
                 modifications.process,
@@ -86,6 +90,14 @@ class CompiledTimeline:
 
     def grant(self, visits: int, now_s: float) -> None:  # noqa: ARG002  # the loop is never ahead of the clock
         self._loop.grant(visits)
+
+    def parts(self, until_s: float) -> Iterator[Visits]:
+        """As many at once as stay in the processor's cache, in columns that are used again."""
+        page, time_s, late_s, before_s = self._columns
+        made = BLOCK
+        while made == BLOCK:
+            made = self._loop.run(until_s, False, page, time_s, late_s, before_s)
+            yield Visits(page[:made], time_s[:made], late_s[:made], before_s[:made])
 
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:
         parts: list[Visits] = []

@@ -38,32 +38,36 @@ class Lateness:
         return FINEST_S * 10.0 ** (cell / CELLS_PER_DECADE) if cell else 0.0
 
 
-def staleness_between(
-    world: World, fresh_s: Floats, visits: Visits, begin_s: float, end_s: float
-) -> tuple[float, float]:
-    """Weighted expected staleness and mean age between two instants; `fresh_s` is when copies were fresh at the end.
+class Window:
+    """Weighted expected staleness and age from `begin_s` on.
 
     A visit ends a gap, and at the end all copies have a gap that is not over: what each of these cost since `begin_s`
     is added up as they come. So nothing is sorted, and the work grows with visits and pages and no faster.
     """
-    length_s, stale, aged = end_s - begin_s, 0.0, 0.0
-    for part in blocks(len(visits.page)):
-        until_s = visits.time_s[part]
-        some, old = _lost(world, visits.page[part], visits.before_s[part], until_s, begin_s)
-        stale, aged = stale + some, aged + old
-    for part in blocks(len(world)):
-        some, old = _lost(world, part, fresh_s[part], np.full(1, end_s), begin_s)
-        stale, aged = stale + some, aged + old
-    return stale / length_s, aged / length_s
 
+    def __init__(self, world: World, begin_s: float) -> None:
+        self._world, self.begin_s = world, begin_s
+        self._stale = self._aged = 0.0
 
-def _lost(world: World, page: Rows | slice, fresh_s: Floats, until_s: Floats, begin_s: float) -> tuple[float, float]:
-    """Weighted seconds for which copies are stale, and their ages summed up, from `begin_s` on at the earliest."""
-    rate, weight = world.rate[page], world.weight[page]
-    from_s = np.maximum(fresh_s, begin_s)
-    age_s, gap_s = from_s - fresh_s, until_s - from_s
-    stale_s, aged_s2 = gap_costs(rate, age_s, gap_s)
-    return float((weight * stale_s).sum()), float((weight * aged_s2).sum())
+    def add(self, visits: Visits) -> None:
+        for part in blocks(len(visits.page)):
+            self._add(visits.page[part], visits.before_s[part], visits.time_s[part])
+
+    def close(self, fresh_s: Floats, end_s: float) -> tuple[float, float]:
+        """Mean staleness and mean age over the window; `fresh_s` is when copies were fresh at its end."""
+        for part in blocks(len(self._world)):
+            self._add(part, fresh_s[part], np.full(1, end_s))
+        length_s = end_s - self.begin_s
+        return self._stale / length_s, self._aged / length_s
+
+    def _add(self, page: Rows | slice, fresh_s: Floats, until_s: Floats) -> None:
+        """Weighted seconds for which copies are stale, and their ages summed up."""
+        rate, weight = self._world.rate[page], self._world.weight[page]
+        from_s = np.maximum(fresh_s, self.begin_s)
+        age_s, gap_s = from_s - fresh_s, until_s - from_s
+        stale_s, aged_s2 = gap_costs(rate, age_s, gap_s)
+        self._stale += float((weight * stale_s).sum())
+        self._aged += float((weight * aged_s2).sum())
 
 
 def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 A timetable is for one horizon and is made anew for the next, from the ages that copies have then. Other plans hold as
 long as their policy says (`renew_s`), or for ever. The budget is for one horizon. Between two marks (a new plan, a new
-budget, a new day, a look at freshness) the timeline runs by itself; at each mark the visits since are measured and
-forgotten, so memory does not grow with the days.
+budget, a new day, a look at freshness) the timeline runs by itself. Visits are measured as they are made and then
+forgotten, so memory does not grow with the days; what copies cost that wait for their next visit is added once a day.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from teia.clock import Clock
 from teia.errors import UsageError
 from teia.lab.simulate.changes import Modifications, ProcessName
 from teia.lab.simulate.compiled import timeline_of
-from teia.lab.simulate.measures import Lateness, expected_freshness, staleness_between
+from teia.lab.simulate.measures import Lateness, Window, expected_freshness
 from teia.lab.simulate.timeline import Timeline, Visits
 from teia.refresh.merge import Timetable
 from teia.refresh.model import DAY_S, World
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
-"""Visits are measured in parts of about so many, or as many as there are pages, for the memory's sake."""
+"""A mark comes after about so many visits, or as many as there are pages: for whoever takes visits, or waits."""
 
 WITHOUT_LIMIT = 1 << 62
 
@@ -129,8 +129,10 @@ class _Simulation:
         self._world, self._policy, self._setting, self._clock = world, policy, setting, clock
         self._timeline = timeline
         self._outcome = Outcome(policy.name, setting.length_s)
+        self._window = Window(world, 0.0)
         self._plan: Plan | None = None
         self._horizons_s = {0.0, *_multiples(world.horizon_s, setting.length_s)}
+        self._days_s = {setting.length_s, *_multiples(DAY_S, setting.length_s)}
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
         self._looks_s = set(_multiples(setting.look_s, setting.length_s))
 
@@ -143,9 +145,7 @@ class _Simulation:
                 self._timeline.grant(WITHOUT_LIMIT if budget is None else budget, begin_s)
             if self._ends_now(begin_s):
                 self._plan_anew(begin_s)
-            visits = self._go_on(begin_s, end_s, in_order=take is not None)
-            if take is not None:
-                take(visits)
+            self._go_on(end_s, take)
             reached(end_s / self._setting.length_s)
             if end_s in self._looks_s:
                 self._look(end_s)
@@ -153,21 +153,26 @@ class _Simulation:
             self._outcome.sampled = 1.0 - self._timeline.fresh_area / self._setting.length_s
         return self._outcome
 
-    def _go_on(self, begin_s: float, end_s: float, *, in_order: bool) -> Visits:
-        """From one mark to the next: visits, and what they came to."""
+    def _go_on(self, end_s: float, take: TakeVisits | None) -> None:
+        """Up to the next mark: visits, and what they came to."""
         outcome, began_s = self._outcome, self._clock.ticks_s()
-        visits = self._timeline.run(end_s, in_order=in_order)
-        outcome.visits += len(visits.page)
-        outcome.late.add(visits.late_s)
-        outcome.add(begin_s, end_s, *staleness_between(self._world, self._timeline.fresh_s, visits, begin_s, end_s))
+        taken = self._timeline.run(end_s) if take is not None else None
+        for visits in self._timeline.parts(end_s) if taken is None else (taken,):
+            outcome.visits += len(visits.page)
+            outcome.late.add(visits.late_s)
+            self._window.add(visits)
+        if end_s in self._days_s:
+            outcome.add(self._window.begin_s, end_s, *self._window.close(self._timeline.fresh_s, end_s))
+            self._window = Window(self._world, end_s)
         outcome.simulate_s += self._clock.ticks_s() - began_s
-        return visits
+        if take is not None and taken is not None:
+            take(taken)
 
     def _pieces(self) -> list[tuple[float, float]]:
         """From mark to mark."""
         length_s = self._setting.length_s
         marks = self._horizons_s | self._renewals_s | self._looks_s
-        marks |= {length_s, *_multiples(DAY_S, length_s), *_multiples(self._part_s(), length_s)}
+        marks |= self._days_s | set(_multiples(self._part_s(), length_s))
         return list(pairwise(sorted(marks)))
 
     def _part_s(self) -> float:

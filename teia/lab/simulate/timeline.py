@@ -21,7 +21,7 @@ copy is as fresh as the page was when the request began. Equal times are decided
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
@@ -85,6 +85,9 @@ class Timeline(Protocol):
 
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:
         """Go on; the visits since, all before `until_s`. Only those of one server need be in order if not all must."""
+
+    def parts(self, until_s: float) -> Iterator[Visits]:
+        """Go on; the visits since, only those of one server in order. A part is lost when the next one is asked for."""
 
 
 def transfer_s(world: World) -> Floats:
@@ -179,6 +182,9 @@ class PlainTimeline:
             self.fresh_area = self._changes.fresh_area
         columns = np.array(self._made).reshape(-1, 4)
         return Visits(columns[:, 0].astype(np.int32), *columns.T[1:])
+
+    def parts(self, until_s: float) -> Iterator[Visits]:
+        yield self.run(until_s)
 
     def _push(self, at_s: float, event: Event, number: int) -> None:
         heappush(self._events, (at_s, event, number))
