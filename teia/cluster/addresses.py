@@ -95,6 +95,8 @@ class _Turn:
     busy: int = 0
     has_asked: bool = False
     rest_s: float = 0.0
+    usual_s: float = 0.0
+    """How long the hosts that we asked there rest usually: less than others where all their owners agreed to that."""
     is_passing: bool = False
     """It is being passed on: nothing is begun, until it is known what became of that."""
 
@@ -152,8 +154,11 @@ class AddressTurns:
 
     # -- the crawler's side --------------------------------------------------------------------------------
 
-    def begin(self, address: str, site: str) -> float:
-        """Begin a request to an address: 0, or when to try again. What was begun must be `finished`."""
+    def begin(self, address: str, site: str, usual_s: float | None = None) -> float:
+        """Begin a request to an address: 0, or when to try again. What was begun must be `finished`.
+
+        `usual_s` is how long the host rests, if that is another time than most have.
+        """
         now = self._clock.ticks_s()
         with self._lock:
             turn = self._turns.get(address)
@@ -162,6 +167,7 @@ class AddressTurns:
                     return turn.ready_at
                 turn.busy += 1
                 turn.has_asked = True
+                turn.usual_s = max(turn.usual_s, self.usual_s if usual_s is None else usual_s)
                 if len(turn.sites) < MAX_SITES:
                     turn.sites.add(site)
                 return 0.0
@@ -192,10 +198,11 @@ class AddressTurns:
         now = self._clock.ticks_s()
         with self._lock:
             for turn in self._turns.values():
+                usual_s = turn.usual_s if self._sites_of(turn) <= 1 else max(turn.usual_s, self.usual_s)
                 turn.sites.clear()
                 if turn.busy:
                     turn.busy = 0
-                    turn.ready_at = max(turn.ready_at, now + max(self.usual_s, turn.rest_s))
+                    turn.ready_at = max(turn.ready_at, now + max(usual_s, turn.rest_s))
             for past in self._past.values():
                 past.sites.clear()
             self._sought.clear()
@@ -203,8 +210,9 @@ class AddressTurns:
     def sites_at(self, address: str) -> int:
         """How many sites share an address, as far as we and the others have asked for."""
         turn = self._turns.get(address)
-        if turn is None or not turn.claim.sites:
-            return 0
+        return 0 if turn is None or not turn.claim.sites else self._sites_of(turn)
+
+    def _sites_of(self, turn: _Turn) -> int:
         others = sum(count for name, count in turn.claim.sites.items() if name != self._session.node.name)
         return others + len(turn.sites)
 
@@ -367,6 +375,7 @@ class AddressTurns:
             turn = _Turn(claim, revision, now, now + rest_s, written_at, set() if past is None else past.sites)
             if before is not None:  # renewed
                 turn.ready_at, turn.busy, turn.sites = max(turn.ready_at, before.ready_at), before.busy, before.sites
+                turn.usual_s = before.usual_s
             self._turns[address] = turn
             self._sought.pop(address, None)
             if claim.waiting:

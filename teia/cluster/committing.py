@@ -32,8 +32,9 @@ HEARD_AT_ONCE = 200
 
 HEARD_WITHIN_S = 2.0
 """How long links from others wait for a commit of pages of their cell, which then holds both; in a cell where nothing
-else is to be done they do not."""
+else is to be done new ones do not."""
 
+_KNOWN = "SELECT depth, found_by FROM hosts AS h JOIN urls AS u USING (slot, host_id) WHERE h.name = ? AND u.key = ?"
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +57,8 @@ class NodeCommitter(Committer):
         self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
         """By cell: links taken from the inbox whose commit has not come yet; a failed one finds them again."""
         self._waiting_since: dict[int, float] = {}
+        self._with_news: set[int] = set()
+        """Cells for which others sent URLs that are new there, or whole sites; of the rest only counts change."""
         self._at_once = HEARD_AT_ONCE
         """Bulks that one transaction merges; fewer after one that was too large: what they hold may be passed on."""
         self._from_others = 0
@@ -179,15 +182,25 @@ class NodeCommitter(Committer):
                 with frontier.transaction():
                     mail.post(frontier, self.homes.number_of(seed.host), [seed])
                     frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
-        group.seeds = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
+        here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
+        group.seeds = [seed for seed in here if not self._is_old(seed)]  # seeds are added anew in every shift
         super()._absorb_seeds(group, done)
+
+    def _is_old(self, seed: Found) -> bool:
+        """Whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
+        frontier = self.cells[self.homes.number_of(seed.host)].frontier
+        row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
+        return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
 
     def _hear(self, with_pages: Collection[int], done: Committed) -> None:
         """Merge what other cells sent, but for cells whose pages come next: they take it in the same transaction."""
         waiting = sum(map(len, self.hearing.values()))
         for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
             number, seq, bulk = self.inbox.popleft()
-            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said_in(bulk)))
+            said = said_in(bulk)
+            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said))
+            if number not in self._with_news and self.cells.keeps(number) and self._has_news(number, said):
+                self._with_news.add(number)
             self._waiting_since.setdefault(number, self._clock.ticks_s())
         for number in list(self.hearing):
             if not self.cells.keeps(number):
@@ -205,7 +218,15 @@ class NodeCommitter(Committer):
     def _is_urgent(self, number: int) -> bool:
         has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
         is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
-        return has_waited or is_many or not self.cells[number].frontier.queued
+        is_awaited = number in self._with_news and not self.cells[number].frontier.queued
+        return has_waited or is_many or is_awaited
+
+    def _has_news(self, number: int, said: Said) -> bool:
+        """Whether there is something to be visited in what others sent, that is not waited for by pages anyway."""
+        frontier = self.cells[number].frontier
+        if frontier.queued or not isinstance(said, list):
+            return True
+        return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in said)
 
     def _next_bulks(self, number: int) -> list[tuple[int, int, Said]]:
         """What one transaction of a cell merges."""
@@ -220,6 +241,7 @@ class NodeCommitter(Committer):
             self.hearing[number] = rest
         else:
             self._waiting_since.pop(number, None)
+            self._with_news.discard(number)
 
     def _record(
         self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed

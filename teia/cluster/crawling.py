@@ -26,7 +26,7 @@ from teia.cluster.publishing import LogJournal
 from teia.cluster.thread import LoopThread
 from teia.config import Config
 from teia.crawl.authority import Authority
-from teia.crawl.commit import Committed
+from teia.crawl.commit import Committed, Group
 from teia.crawl.crawl import REFILL_PAUSE_S, Crawl
 from teia.crawl.meaning import Meaning, meaning_of, remove_old_copies
 from teia.crawl.rounds import RevisitAll
@@ -35,6 +35,7 @@ from teia.crawl.weights import weigher
 from teia.errors import ClusterError
 from teia.frontier import mail
 from teia.frontier.cell import FrontierCell
+from teia.frontier.hostrules import delay_of
 from teia.frontier.ledger import Ledger
 from teia.frontier.order import pagerank
 from teia.frontier.politeness import Place
@@ -96,6 +97,8 @@ class NodeCrawl(Crawl):
         """Requests to each host that are under way or not committed yet."""
         self._schedule: Schedule | None = None
         self._look_at = 0.0
+        self._is_waited_for = False
+        """Whether a host that rests less than others (its owner agreed) may be asked nothing before a commit."""
 
     def may_start(self, queue: HostQueue, item: Queued) -> bool:
         if self.analyzer is not None and self.analyzer.is_leaving(queue):
@@ -105,7 +108,7 @@ class NodeCrawl(Crawl):
 
     def _is_ahead(self, queue: HostQueue) -> bool:
         courtesy = self.config.courtesy
-        return bool(courtesy.delay_s) and self._asked_of[queue] >= AHEAD * courtesy.per_host
+        return bool(delay_of(courtesy, queue.host)) and self._asked_of[queue] >= AHEAD * courtesy.per_host
 
     def _is_commit_late(self) -> bool:
         late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
@@ -129,11 +132,14 @@ class NodeCrawl(Crawl):
     def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:
         """Begin a request to an address that may be other nodes' too; without its turn it rests a little longer."""
         is_refused = self.analyzer is not None and not self.analyzer.accepts(queue)
-        if is_refused or self._is_ahead(queue):
+        is_ahead, courtesy = self._is_ahead(queue), self.config.courtesy
+        rest_s = delay_of(courtesy, queue.host)
+        self._is_waited_for = self._is_waited_for or (is_ahead and rest_s < courtesy.delay_s)
+        if is_refused or is_ahead:
             queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
             return False
         place = schedule.politeness.address(queue.address)
-        again_at = self._turns.begin(queue.address, site_of(queue.host))
+        again_at = self._turns.begin(queue.address, site_of(queue.host), rest_s)
         place.ready_at = max(place.ready_at, again_at)
         place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
         return again_at <= now
@@ -196,10 +202,13 @@ class NodeCrawl(Crawl):
     def wants_commit(self, now: float) -> bool:
         if self.is_ending:
             return self.has_uncommitted
-        if now - self._last_group < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
+        since_s = now - self._last_group
+        if self._is_waited_for and self.uncommitted and since_s >= REFILL_PAUSE_S:
+            return True
+        if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
             return False
         has_mail = bool(self.committer.inbox) or self.committer.must_hear
-        has_mail = has_mail and now - self._last_group >= REFILL_PAUSE_S
+        has_mail = has_mail and since_s >= REFILL_PAUSE_S
         return has_mail or bool(self.committer.departures) or super().wants_commit(now)
 
     def _gather_s(self) -> float:
@@ -208,6 +217,10 @@ class NodeCrawl(Crawl):
         A record and its links cost NATS the same for one page as for ten.
         """
         return 0.0 if self._group is not None else min(GATHER_S, self.config.courtesy.delay_s)
+
+    def take_group(self, now: float) -> Group:
+        self._is_waited_for = False
+        return super().take_group(now)
 
     def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
         dropped, self.committer.dropped = self.committer.dropped, []

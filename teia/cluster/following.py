@@ -28,7 +28,7 @@ from teia.errors import DiskFull, TeiaError
 
 LOOK_S = 0.2
 IDLE_LOOK_S = 1.0
-"""How often is looked where nothing is to come and everything is ready."""
+"""How often is looked where nothing is to come and everything is ready; at once when a cell was taken."""
 
 NEAR_COMMITS = 50
 """A copy that was so few commits behind is ready."""
@@ -60,7 +60,7 @@ class Follower:
                     _log.warning("cells to come not looked after: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
                 is_idle = not self._under_way and self.ready == set(self._keeper.kept)
-                await self._clock.sleep(IDLE_LOOK_S if is_idle else LOOK_S)
+                await self._keeper.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
         finally:
             for task in self._under_way.values():
                 task.cancel()

@@ -3,6 +3,7 @@
 The truth is the last record of each cell's log. A cell is *free* when it has none, when that says `release`, or when
 the session that wrote it is over: declared dead, left, or followed by another instance of the same name. Of the nodes
 that live, the first in the cell's order takes a free cell at once; the next ones wait a while each, in case it cannot.
+Cells are taken side by side: a node that dies may leave hundreds.
 Two that take at the same time are told apart by NATS: one becomes keeper, the other is refused. A cell that nobody ever
 kept is left for a moment, so that nodes which are started together share cells out before they begin.
 
@@ -13,6 +14,7 @@ lost a cell is dropped, and the requests under way then are the only ones that a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -24,11 +26,18 @@ from teia.cluster.wire import NoAnswer, Wire
 RANK_WAIT_S = 2.0
 """How much longer each node waits for a free cell than the one before it in the cell's order."""
 
-FIRST_WAIT_S = 1.0
-"""How long a node leaves a cell that nobody ever kept."""
+FIRST_WAIT_S = 2.0
+"""How long a node leaves a cell that nobody ever kept, after another node came."""
+
+FIRST_MOST_S = 5.0
+"""And at most, however many come; and how long it is left for each node before it in the cell's order, which may have
+begun a moment ago: handing a cell over costs more than waiting."""
 
 FREE_LOOK_S = 0.5
-"""How soon a cell is looked at again that is free and not yet ours to take."""
+"""How soon a cell is looked at again that is free and not yet ours to take, or of which NATS said nothing."""
+
+AT_ONCE = 16
+"""So many cells are looked at side by side."""
 
 Order = Callable[[int, Mapping[str, NodeState]], Sequence[str]]
 """The nodes that might keep a cell, the first one first, given those that live."""
@@ -67,6 +76,7 @@ class Keeper:
         self._free_since: dict[int, float] = {}
         self._releasing: set[int] = set()
         self._since = clock.ticks_s()
+        self._news = asyncio.Event()
 
     def may_ask(self, cell: int) -> bool:
         """Whether a request for a host of this cell may be sent now."""
@@ -93,29 +103,50 @@ class Keeper:
 
         `on_taken` hears of each before it is kept, and so before anybody may ask its hosts.
         """
-        taken, others = [], self._kept_by_others()
-        for cell in self.cells:
-            if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
-                continue
-            if cell in others:
-                self._free_since.pop(cell, None)
-                continue
-            if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
-                continue
-            log = self.log_of(cell)
-            head = await log.head()
-            if self._is_ripe(cell, head):
-                try:
-                    await log.take(head)
-                except CellLost:
-                    self._free_since.pop(cell, None)  # another was quicker
-                    continue
-                self._free_since.pop(cell, None)
-                on_taken(cell)
-                self.kept[cell] = log
-                taken.append(cell)
-                _log.info("cell=%d taken epoch=%d", cell, log.epoch)
-        return taken
+        others, turns = self._kept_by_others(), asyncio.Semaphore(AT_ONCE)
+        for cell in others:
+            self._free_since.pop(cell, None)
+
+        async def in_turn(cell: int) -> bool:
+            async with turns:
+                return await self._look_at(cell, on_taken)
+
+        cells = [cell for cell in self.cells if cell not in others]
+        # All are waited for, whatever becomes of one: the client may swallow being cancelled.
+        done = await asyncio.gather(*map(in_turn, cells), return_exceptions=True)
+        for each in done:
+            if isinstance(each, BaseException):
+                raise each
+        return [cell for cell, is_taken in zip(cells, done, strict=True) if is_taken]
+
+    async def _look_at(self, cell: int, on_taken: Callable[[int], None]) -> bool:
+        """Take a cell if it is free and ours to take; whether it was taken."""
+        if cell in self.kept or cell in self._releasing or self.is_leaving or not self._session.may_work:
+            return False
+        if self.unfit.get(cell, 0.0) > self._clock.ticks_s():
+            return False
+        log = self.log_of(cell)
+        head = await log.head()
+        if not self._is_ripe(cell, head):
+            return False
+        try:
+            await log.take(head)
+        except CellLost:
+            self._free_since.pop(cell, None)  # another was quicker
+            return False
+        self._free_since.pop(cell, None)
+        on_taken(cell)
+        self.kept[cell] = log
+        self._news.set()
+        _log.info("cell=%d taken epoch=%d", cell, log.epoch)
+        return True
+
+    async def news(self, within_s: float) -> None:
+        """Return when a cell was taken, or after a while. For one who waits."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._news.wait()
+        self._news.clear()
 
     def _kept_by_others(self) -> set[int]:
         """The cells that others say they keep and that are not to be ours next; their logs need not be read."""
@@ -134,8 +165,11 @@ class Keeper:
         if head is not None and head.record.kind == "release" and head.record.to in order:
             order.remove(head.record.to)
             order.insert(0, head.record.to)
-        name, wait_s = self._session.node.name, self._first_wait_s if head is None else 0.0
-        return name in order and now - since >= wait_s + order.index(name) * self._rank_wait_s
+        name, wait_s, rank_wait_s = self._session.node.name, 0.0, self._rank_wait_s
+        if head is None and self._first_wait_s:
+            wait_s, rank_wait_s = self._first_wait_s, FIRST_MOST_S
+            since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
+        return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
     def _is_free(self, head: Entry | None, now: float) -> bool:
         if head is None or head.record.kind == "release":
@@ -190,10 +224,13 @@ class Keeper:
     async def tend(self, on_taken: Callable[[int], None]) -> None:
         """Look again whenever a node comes or goes, and every beat; until cancelled or the session is lost."""
         while not self._session.is_lost:
+            is_well = True
             try:
                 await self.look(on_taken)
             except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
                 _log.info("cells not looked at: %s", error)
-            wait_s = min(self._session.pace.beat_s, self._rank_wait_s, FREE_LOOK_S if self._free_since else 60.0)
+                is_well = False
+            soon_s = 60.0 if is_well and not self._free_since else FREE_LOOK_S
+            wait_s = min(self._session.pace.beat_s, self._rank_wait_s, soon_s)
             await self._session.changed(within_s=wait_s)
             await asyncio.sleep(0)

@@ -269,7 +269,8 @@ class Node:
             self.sent_bytes += turns.sent_bytes
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
                 async with asyncio.timeout(self._pace.silence_s):
-                    if not session.is_lost:
+                    is_all_done = session.node.is_done or session.others_say_done()
+                    if not session.is_lost and not is_all_done:  # then the session's end says enough, of all cells
                         await call(keeper.release(list(keeper.kept)))
                     await call(session.leave())
 
@@ -331,15 +332,15 @@ class Node:
         self.shifts += 1
         work = self._time.work()
         since_s = None if work.since_s is None else {self._collection: work.since_s}
-        for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
-            _log.info("cell=%d caught up commits=%d", cell, behind)
         opened = partial(
             open_kept, logs=logs, starts=self._starts, thread=self._thread, may_ask=keeper.may_ask,
             taken_at=dict(self._taken_at), turns=turns, shares=self._shares,
             analyze=partial(self._analyzer, config, session),
         )  # fmt: skip
-        zygote = ZygoteProcess.start(JOB)
+        zygote = ZygoteProcess.start(JOB)  # it gets ready while the cells are brought up
         try:
+            for cell, behind in (await self._thread.call(upkeep.copies.open_all(logs))).items():
+                _log.info("cell=%d caught up commits=%d", cell, behind)
             for cell in logs:
                 await self._thread.call(self._splitter.check(upkeep.copies.folders[cell], self._starts))
             seed = int(self._clock.now_s())
@@ -371,10 +372,11 @@ class Node:
         self._crawler = crawler
         heard = {cell: heard_by(crawl, cell) for cell in logs}
         crawl.committer.heard.update({cell: seq for cell, seq in heard.items() if seq})  # to be purged, if not yet
-        listening = [
-            asyncio.run_coroutine_threadsafe(listen(log, crawl, heard[cell]), self._thread.loop)
-            for cell, log in logs.items()
-        ]
+        _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
+        self._tell(session, crawl)
+        works = [listen(log, crawl, heard[cell]) for cell, log in logs.items()]
+        works.append(session.say())  # who keeps what now; others need not wait for the next beat
+        listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
         self._agreed.open(crawler, crawl)
@@ -422,6 +424,7 @@ class Node:
             except Exception as error:  # noqa: BLE001  # whatever NATS says: a shift that nobody watches never ends
                 _log.warning("shift not looked after: %r", error)
             await self._clock.sleep(LOOK_S)
+        keeper.is_leaving = keeper.is_leaving or self._stopping  # what others leave behind is not for us
         if session.is_lost:
             crawler.hurry()
         crawl.is_ending = True
@@ -472,7 +475,8 @@ class Node:
         """With `once`: stop when there is nothing left to do anywhere."""
         if self._once and not self._stopping and not self._quiet.has_looked(session):
             with contextlib.suppress(NoAnswer):
-                self._stopping = await self._thread.call(self._quiet.is_over(session, keeper))
+                if await self._thread.call(self._quiet.is_over(session, keeper)):
+                    self._stopping = True  # and never back: somebody may have said `stop` meanwhile
 
     async def _purge(self, crawl: NodeCrawl, keeper: Keeper) -> None:
         """Let NATS forget links that are in our cells, and so in their logs."""

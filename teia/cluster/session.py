@@ -7,7 +7,8 @@ happened; if it succeeds, the node's next renewal fails and it knows.
 
 Three rules keep an outage from looking like deaths, and the dead from working on:
 
-- Whoever declares must have renewed its own session `PROOFS` times since the silence began, so NATS was there.
+- Whoever declares must have renewed its own session at `PROOFS` beats since the silence began, so NATS was there, and
+  for long enough that others could reach it too. It then declares when the silence is T old, not at its own next beat.
 - A node may work until `deadline`, which counts from *before* its last successful renewal was sent and ends a margin
   before T. Past it the node stops asking the web and tries on; if the key is still its own, it goes on as if nothing
   had been.
@@ -40,8 +41,12 @@ VERSION = 1
 BUCKET = "nodes"
 TAKE_NAME_S = 60.0
 AGAIN_S = 0.1
-PROOFS = 3
-"""So many renewals of one's own must have succeeded during another's silence, before it may be called dead."""
+PROOFS = 4
+"""At so many beats one's own renewal must have succeeded during another's silence, before it may be called dead. After
+an outage that leaves others three beats to come back too; a client needs two seconds for each server that hangs."""
+
+LOOK_S = 0.5
+"""How soon a renewal or a declaration that NATS did not answer is tried again, where a beat is longer."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 _log = logging.getLogger(__name__)
@@ -131,6 +136,8 @@ class Session:
     revision: int = 0
     deadline: float = 0.0
     is_lost: bool = False
+    came_at: float = 0.0
+    """When a node was last seen to come."""
     has_watched: bool = False
     """Whether the others are heard of: our own key, younger than theirs when we began to watch, has come."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -191,6 +198,11 @@ class Session:
         self.node = msgspec.structs.replace(self.node, is_done=True)
         await self.renew()
 
+    async def say(self) -> None:
+        """Say at once what was told, if NATS hears it; if not, with the next renewal."""
+        with contextlib.suppress(ClusterError):
+            await self.renew()
+
     async def tell_ready(self, cells: list[int]) -> None:
         """Say at once which cells could be handed over to this node now."""
         self.node = msgspec.structs.replace(self.node, ready=cells)
@@ -212,7 +224,8 @@ class Session:
     def start(self) -> None:
         """Renew and watch from now on."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._renew_for_ever()), loop.create_task(self._watch_for_ever())]
+        works = (self._renew_for_ever(), self._watch_for_ever(), self._declare_for_ever())
+        self._tasks = [loop.create_task(work) for work in works]
 
     async def leave(self) -> None:
         """End the session cleanly: others need not wait until we are missed."""
@@ -237,20 +250,25 @@ class Session:
     # -- renewing ------------------------------------------------------------------------------------------
 
     async def _renew_for_ever(self) -> None:
+        told_at = -self.pace.beat_s
         while not self._stopping and not self.is_lost:
-            sent = self.clock.ticks_s()
+            sent, wait_s = self.clock.ticks_s(), self.pace.beat_s
             try:
-                await self.renew()
+                if await self.renew():
+                    self._note_proof()
             except NoAnswer as error:
-                _log.info("session not renewed: %s", error)
+                wait_s = min(wait_s, LOOK_S)
+                if sent - told_at >= self.pace.beat_s:
+                    told_at = sent
+                    _log.info("session not renewed: %s", error)
             except ClusterError as error:
                 self._lose(str(error))
             except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
                 _log.warning("session not renewed: %r", error)
-            await self.clock.sleep(max(0.05, self.pace.beat_s - (self.clock.ticks_s() - sent)))
+            await self.clock.sleep(max(0.05, wait_s - (self.clock.ticks_s() - sent)))
 
-    async def renew(self) -> None:
-        """Renew once. NoAnswer if NATS is silent; a session that is lost says so through `on_lost`."""
+    async def renew(self) -> bool:
+        """Renew once; whether it was. NoAnswer if NATS is silent; a lost session says so through `on_lost`."""
         from nats.js.errors import KeyWrongLastSequenceError
 
         sent, said = self.clock.ticks_s(), self.node
@@ -258,12 +276,15 @@ class Session:
             revision = await self.wire.ask(self.bucket.update(said.name, _encode(said), last=self.revision))
         except KeyWrongLastSequenceError:
             await self._look_whose_it_is()
-            return
+            return False
         self.said = said
         self._renewed(revision, sent)
+        return True
+
+    def _note_proof(self) -> None:
+        """NATS was there at a beat. Renewals between two beats prove nothing: three of them may take a moment."""
         for seen in self._seen.values():
             seen.proofs += 1
-        await self._declare_the_silent()
 
     def _renewed(self, revision: int, sent: float) -> None:
         self.revision = revision
@@ -329,21 +350,45 @@ class Session:
         self._seen[name] = _Seen(node, revision, self.clock.ticks_s(), was_busy=was_busy)
         if before is None or (before.node.instance, before.node.state) != (node.instance, node.state):
             _log.info("node=%s state=%s", name, node.state)
+            self.came_at = self.clock.ticks_s() if node.is_alive else self.came_at
             self._changed.set()
 
-    async def _declare_the_silent(self) -> None:
+    async def _declare_for_ever(self) -> None:
+        while not self._stopping and not self.is_lost:
+            try:
+                for name, seen in self._silent().items():
+                    await self._declare(name, seen)
+            except Exception as error:  # noqa: BLE001  # whatever NATS says, it is asked again
+                _log.info("silent nodes not declared dead: %r", error)
+            await self.clock.sleep(self._next_silence_s())
+
+    def _silent(self) -> dict[str, _Seen]:
+        """The nodes that may be declared dead now, as they were last seen."""
+        now = self.clock.ticks_s()
+        return {
+            name: seen for name, seen in self._seen.items()
+            if self._may_die(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
+        }  # fmt: skip
+
+    @staticmethod
+    def _may_die(seen: _Seen) -> bool:
+        return seen.node.is_alive and seen.node.version == VERSION
+
+    def _next_silence_s(self) -> float:
+        """How long nobody's silence can be T old."""
+        soon_s, now = min(self.pace.beat_s, LOOK_S), self.clock.ticks_s()
+        ends = [seen.changed_at + self.pace.silence_s - now for seen in self._seen.values() if self._may_die(seen)]
+        return max(AGAIN_S, min([soon_s, *(end_s for end_s in ends if end_s > 0)]))
+
+    async def _declare(self, name: str, seen: _Seen) -> None:
+        """Declare a node dead, if its key still says what was seen; it may have been heard since."""
         from nats.js.errors import KeyWrongLastSequenceError
 
-        now = self.clock.ticks_s()
-        for name, seen in list(self._seen.items()):
-            is_silent = now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
-            if not is_silent or not seen.node.is_alive or seen.node.version != VERSION:
-                continue
-            dead = msgspec.structs.replace(seen.node, state="dead", by=self.node.name)
-            with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):  # it lives, or another was quicker
-                revision = await self.wire.ask(self.bucket.update(name, _encode(dead), last=seen.revision))
-                _log.warning("declared dead node=%s", name)
-                self.see(name, dead, revision)
+        dead = msgspec.structs.replace(seen.node, state="dead", by=self.node.name)
+        with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):  # it lives, or another was quicker
+            revision = await self.wire.ask(self.bucket.update(name, _encode(dead), last=seen.revision))
+            _log.warning("declared dead node=%s", name)
+            self.see(name, dead, revision)
 
 
 async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:

@@ -62,6 +62,8 @@ class RecordingConnection(sqlite3.Connection):
         super().__init__(*arguments, **options)
         self._statements: dict[str, int] = {}
         self._done: list[tuple[int, list[Sequence[Any]]]] = []
+        self.late: dict[str, Any] = {}
+        """Rows of `meta` that are written with the next change: by themselves they are worth no record."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
         if _is_change(sql):
@@ -121,7 +123,9 @@ def publish(db: sqlite3.Connection, journal: Journal, save_counters: Callable[[]
     if not db.has_changes:
         return 0
     save_counters()
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", db.late.items())
     seq = journal.publish(db.taken())
+    db.late.clear()
     try:
         note_seq(db, seq)
     except BaseException:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.frontier.cell import FrontierCell
+from teia.frontier.journal import RecordingConnection
 from teia.frontier.schema import STATE_EXCLUDED, STATE_QUEUED
 from teia.frontier.tails import url_from
 from teia.records import Outcome
@@ -25,6 +26,7 @@ from teia.urls import SLOTS
 
 ROWS = 2_000
 END = (SLOTS, 0, 0)
+JUDGED = "judged"
 Place = tuple[int, int, int]
 """Slot, host id and key of the last URL that was judged."""
 
@@ -53,7 +55,9 @@ class Judged:
 
 def progress(cell: FrontierCell, mark: str) -> Place:
     """How far the URLs of a cell were judged by these settings; END if all were."""
-    row = cell.db.execute("SELECT value FROM meta WHERE name = 'judged'").fetchone()
+    row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
+    if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
+        row = (cell.db.late[JUDGED],)
     judged_by, *place = json.loads(row[0]) if row is not None else ("",)
     return (place[0], place[1], place[2]) if judged_by == mark else (0, -1, 0)
 
@@ -70,7 +74,13 @@ def reconsider(
         place = _judge(cell, place, is_wanted, touched)
         if not has_time():
             break
-    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('judged', ?)", (json.dumps([mark, *place]),))
+    how_far = json.dumps([mark, *place])
+    late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
+    if isinstance(cell.db, RecordingConnection) and not cell.known:  # whatever comes is judged when it comes
+        late[JUDGED] = how_far
+    else:
+        late.pop(JUDGED, None)
+        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (JUDGED, how_far))
     return list(touched.items())
 
 

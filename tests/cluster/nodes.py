@@ -56,6 +56,8 @@ class Cluster:
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     urls: dict[str, list[str]] = field(default_factory=dict)
     """Where a node reaches NATS, if not at the servers themselves."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Where a node asks from, if the lab is to know it by that."""
 
     def start(self, name: str, *flags: str, once: bool = True) -> subprocess.Popen[str]:
         """Start a node, on its own folder if it was there before."""
@@ -63,11 +65,12 @@ class Cluster:
         text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
         settings.write_text(text, "utf-8")
         servers = [word for url in self.urls.get(name, self.nats.servers.urls) for word in ("--nats", url)]
+        bind = ["--bind", self.addresses[name]] if name in self.addresses else []
         with (self.folder / f"{name}.err").open("ab") as errors:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "teia", "node", *servers, "--key", str(self.nats.servers.key), "--data",
                  str(self.data(name)), "--name", name, "--session", str(self.session_s), "--config", str(settings),
-                 *(["--once"] if once else []), "--json", *flags],
+                 *(["--once"] if once else []), "--json", *bind, *flags],
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
             )  # fmt: skip
         return self.processes[name]

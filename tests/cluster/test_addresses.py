@@ -105,6 +105,27 @@ def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, un
     nats.run(main())
 
 
+def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Nats, unique: str) -> None:
+    """As it does on one machine: not where another site is there too, for its owner agreed to nothing."""
+
+    async def main() -> None:
+        async with nodes(nats, unique, 1) as (one,):
+            for agreed, expected_s in (((None,), REST_S), ((0.05,), 0.05), ((0.05, None), REST_S)):
+                address = new_address()
+                await begun(nats, one, address)
+                one.finished(address, 0.0, 0.0)
+                one._turns[address].usual_s = 0.0
+                one._turns[address].sites.clear()
+                for number, usual_s in enumerate(agreed):
+                    assert one.begin(address, f"{number}.test", usual_s) == 0.0
+                before = nats.clock.ticks_s()
+                one.settle()
+                rests_s = one._turns[address].ready_at - before
+                assert expected_s <= rests_s <= expected_s + nats.clock.ticks_s() - before
+
+    nats.run(main())
+
+
 def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> None:
     async def main() -> None:
         address = new_address()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,16 +18,18 @@ import pytest
 from teia.clock import VirtualClock
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
 from teia.cluster.committing import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
-from teia.cluster.crawling import LATE_S, NodeCrawl
+from teia.cluster.crawling import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.publishing import LogJournal
-from teia.config import Config
+from teia.config import Config, CourtesySettings
 from teia.crawl.cells import note_position
 from teia.crawl.commit import Committed, Committer, Group
 from teia.errors import ClusterError, DiskFull
-from teia.frontier.cell import FrontierCell
+from teia.frontier.cell import Found, FrontierCell
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
+
+from .kept import found
 
 
 def test_the_archive_is_cut_at_the_last_position_on_our_own_disk(tmp_path: Path) -> None:
@@ -119,6 +123,8 @@ class Listener:
         committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
         committer._clock, committer._at_once = self.clock, HEARD_AT_ONCE
         committer._take = self._take  # type: ignore[method-assign]
+        committer._with_news = set()
+        committer._has_news = lambda *_: True  # type: ignore[method-assign]
 
     def _take(self, cell: Any, bulks: Any, done: object) -> None:
         if self.full and cell.number == 1:
@@ -165,6 +171,32 @@ def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_i
     listener.hear()
     assert len(listener.taken[-1][1]) == HEARD_AT_ONCE
     assert len(listener.committer.inbox) == 1
+
+
+def bulk_of(links: list[Found]) -> bytes:
+    return msgspec.msgpack.encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in links])
+
+
+def test_links_that_are_known_wait_also_where_nothing_is_to_be_done(tmp_path: Path) -> None:
+    """They only change counts: a record of its own for each would be most of what the end of a crawl costs."""
+    with closing(FrontierCell(tmp_path / "frontier.sqlite")) as frontier:
+        listener = Listener(cell_1=0)
+        committer = listener.committer
+        del committer._has_news
+        frontier.absorb([found(1), found(2)], 1.0)
+        frontier.queued = 0
+        committer.cells[1].frontier = frontier
+        for seq, known in ((10, True), (11, False)):
+            links = [found(1), found(2)] if known else [found(1), found(3)]
+            committer.inbox.append((1, seq, bulk_of(links)))
+            listener.hear()
+            assert bool(listener.taken) is not known
+        assert listener.taken == [(1, [10, 11])]
+        committer.inbox.append((1, 12, bulk_of([found(2)])))
+        listener.hear()
+        assert not committer.must_hear
+        asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
+        assert committer.must_hear
 
 
 def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
@@ -236,6 +268,69 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     committer.commit(Group([]))
     assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
     assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
+
+
+class Asking:
+    """A crawl as far as it says which requests may begin, and when what was read is committed."""
+
+    def __init__(self, **courtesy: Any) -> None:
+        self.clock = VirtualClock()
+        crawl = self.crawl = NodeCrawl.__new__(NodeCrawl)
+        config = Config()
+        crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
+        crawl._clock, crawl._last_group, crawl._asked_of = self.clock, self.clock.ticks_s(), Counter()
+        crawl.committing = crawl.is_ending = crawl._is_waited_for = False
+        crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
+        self.begun: list[tuple[str, float | None]] = []
+        self.hosts: dict[str, Any] = {}
+        crawl._turns = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)  # type: ignore[assignment]
+        place = SimpleNamespace(ready_at=0.0, known_sites=0)
+        self.schedule: Any = SimpleNamespace(politeness=SimpleNamespace(address=lambda _: place))
+
+    def _begin(self, address: str, site: str, usual_s: float | None) -> float:
+        self.begun.append((site, usual_s))
+        return 0.0
+
+    def asks(self, host: str) -> bool:
+        """Whether a request to the host may begin now; if so it has, and is not committed."""
+        queue: Any = self.hosts.setdefault(host, Host(host))
+        if not self.crawl.has_turn(queue, self.schedule, self.clock.ticks_s()):
+            return False
+        self.crawl._asked_of[queue] += 1
+        self.crawl.uncommitted.append(queue)
+        return True
+
+
+class Host:
+    """A queue as far as somebody asks whether it may be asked."""
+
+    def __init__(self, host: str) -> None:
+        self.host, self.address, self.server = host, "192.0.2.1", SimpleNamespace(ready_at=0.0)
+
+
+def test_a_host_has_no_more_requests_ahead_of_the_commit_than_may_be_repeated() -> None:
+    """RELIABILITY figure 9: one under way and the one before it, for each that may be under way at a time."""
+    for per_host in (1, 3):
+        asking = Asking(per_host=per_host)
+        assert [asking.asks("a.test") for _ in range(AHEAD * per_host + 1)] == [True] * AHEAD * per_host + [False]
+        assert asking.asks("b.test")  # another host has its own
+        asking.crawl._asked_of[asking.hosts["a.test"]] -= 1  # one was committed
+        assert asking.asks("a.test")
+        assert not asking.asks("a.test")
+    hasty = Asking(delay_s=0.0)
+    assert all(hasty.asks("a.test") for _ in range(10 * AHEAD))  # where nothing rests, speed is what is wanted
+
+
+def test_a_host_whose_owner_agreed_to_a_shorter_rest_need_not_wait_until_pages_are_gathered() -> None:
+    """What it may have ahead is as much as others have; so its pages are committed as soon as it waits for that."""
+    asking = Asking(agreed_delays=("fast.test=0.2 Ana Souza",))
+    crawl = asking.crawl
+    for host, is_waited_for in (("usual.test", False), ("fast.test", True)):
+        assert [asking.asks(host) for _ in range(AHEAD + 1)] == [True] * AHEAD + [False]
+        asyncio.run(asking.clock.advance(0.1))
+        assert asking.clock.ticks_s() - crawl._last_group < GATHER_S
+        assert crawl.wants_commit(asking.clock.ticks_s()) is is_waited_for
+    assert asking.begun == [("usual.test", 5.0)] * AHEAD + [("fast.test", 0.2)] * AHEAD
 
 
 def test_nothing_is_asked_for_while_a_commit_is_late() -> None:

@@ -1,7 +1,8 @@
 """Faults in one crawl: nodes and NATS servers killed and stopped, links cut, nodes that come and go (issue 7).
 
 RELIABILITY 46, 51-55 and figures 5 and 9: no URL lost, only requests under way repeated, no host and no address asked
-early, cells of the dead taken within two session times, and nobody dies of an outage of NATS.
+early, cells of the dead taken within two session times, and nobody dies of an outage of NATS. Who kept what when, and
+what was under way, is read from NATS's own records and the lab's log (account.py).
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
 
 from teia.clock import WallClock
+from teia.cluster.crawling import AHEAD
 from teia.cluster.servers import NatsServers
+from teia.cluster.session import PROOFS, Pace
 from teia.cluster.telling import cluster_of
 from teia.cluster.view import ClusterView
 from teia.lab.witness import early_requests
 from teia.store.root import open_root
+from teia.urls import cell_starts
 from tests.system.labs import Lab, running_lab
 
-from .conftest import Nats, run_servers
-from .nodes import Cluster, by_one_machine, cluster, facts
+from .account import Reign, lost_in, note_asked, opened_at, reigns_at, takeovers_s
+from .conftest import LEFT_TO_THE_COLLECTOR, Nats, run_servers
+from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
+from .pulse import Pulse, pulse
 from .relay import ADDRESS, Relay, Relays, relays, with_relayed_routes
 from .test_node import requested_pages, wait_until
 
@@ -52,12 +59,6 @@ lying = 0
 slowest = 0
 fastest = 0
 """
-BUSY_S = 4.0
-"""What a machine that is busy with other things may add to a time-out."""
-
-ELECTION_S = 10.0
-"""How long NATS may need for a new leader, and nobody can declare anybody dead (docs/cluster.md: T is longer)."""
-
 OF_NATS = frozenset({"kill server", "stop server", "cut routes", "outage", "kill all servers"})
 FEW = ("kill", "kill", "stop", "drain", "join", "cut", "kill server", "stop server")
 """Of these four are drawn for the short version; the others take NATS away for long."""
@@ -78,15 +79,23 @@ class Trial:
     theta: float
     delay_s: float
     session_s: float
+    outlasts_elections: bool
+    """Whether T is longer than NATS takes to elect a leader, as it should be: then 2 T is enough for that too."""
     apart: int
     """So many requests lie between two faults, at least."""
     number: int
 
 
-SHORT = Trial(seed=52, hosts=14, pages=200, theta=0.3, delay_s=0.5, session_s=2.5, apart=8, number=185)
+SHORT = Trial(
+    seed=52, hosts=14, pages=200, theta=0.3, delay_s=0.6, session_s=4.0, outlasts_elections=False, apart=8, number=185
+)  # fmt: skip
 """One address has hosts of two nodes; the largest host alone takes as long as the faults do."""
 
-LONG = Trial(seed=31, hosts=24, pages=2400, theta=0.2, delay_s=0.2, session_s=4.0, apart=40, number=186)
+LONG = Trial(
+    seed=31, hosts=24, pages=3300, theta=0.2, delay_s=1.0, session_s=Pace().silence_s, outlasts_elections=True,
+    apart=40, number=186,
+)  # fmt: skip
+"""With the session that users have."""
 
 
 @dataclass
@@ -101,9 +110,8 @@ class Faults:
     chance: random.Random
     links: dict[str, list[Relay]] = field(default_factory=dict)
     started_at: dict[str, float] = field(default_factory=dict)
-    takeovers_s: list[tuple[float, float]] = field(default_factory=list)
-    """How long cells of the killed had no keeper, and how long they might."""
-    disturbed_at: float = 0.0
+    killed: list[tuple[str, float]] = field(default_factory=list)
+    """Nodes and when they were killed, by the calendar."""
 
     def start(self, *names: str) -> None:
         """Start nodes whose links to NATS can be cut. It takes a while until they are `ready`."""
@@ -112,6 +120,7 @@ class Faults:
                 places = self.nats.servers._places
                 self.links[name] = [self.between.to(place.address, place.client) for place in places]
             self.nodes.urls[name] = [f"nats://{ADDRESS}:{relay.port}" for relay in self.links[name]]
+            self.nodes.addresses[name] = f"127.79.0.{list(self.links).index(name) + 1}"
             self.started_at[name] = time.time()
             self.nodes.start(name)
 
@@ -128,8 +137,6 @@ class Faults:
         needed = len(self.nodes.processes) if deed in OF_NATS else 2  # without NATS no node can be started
         wait_until(lambda: len(self.ready()) >= needed)
         getattr(self, deed.replace(" ", "_"))()
-        if deed in OF_NATS:
-            self.disturbed_at = time.monotonic()
 
     def _someone(self) -> str:
         return self.chance.choice(self.ready())
@@ -137,6 +144,7 @@ class Faults:
     def _keeper(self) -> str:
         """A node that keeps cells, as another sees it."""
         name = self._someone()
+        wait_until(lambda: bool(self.keepers(name).intersection(self.ready())) or self.is_over())
         return self.chance.choice(sorted(self.keepers(name).intersection(self.ready())) or [name])
 
     def keepers(self, seen_by: str) -> set[str | None]:
@@ -147,12 +155,9 @@ class Faults:
 
     def kill(self) -> None:
         name = self._keeper()
+        self.killed.append((name, time.time()))
         self.nodes.kill(name)
-        died_at = time.monotonic()
-        wait_until(lambda: self._others_have_all(name) or self.is_over())
-        is_electing = died_at - self.disturbed_at < 2 * ELECTION_S
-        allowed_s = 2 * self.trial.session_s + BUSY_S + (ELECTION_S if is_electing else 0.0)
-        self.takeovers_s.append((time.monotonic() - died_at, allowed_s))
+        wait_until(lambda: self._others_have_all(name) or self.is_over(), within_s=90)
         self.start(name)
 
     def _others_have_all(self, gone: str) -> bool:
@@ -201,15 +206,20 @@ class Faults:
             time.sleep(self.chance.uniform(0.5, 1.5) * self.trial.session_s)
 
     def kill_all_servers(self) -> None:
-        for at in range(3):
-            os.kill(self.nats.servers.process_of(at), signal.SIGKILL)
-        time.sleep(self.trial.session_s)
+        with self._nobody_dies():
+            for at in range(3):
+                os.kill(self.nats.servers.process_of(at), signal.SIGKILL)
 
     def outage(self) -> None:
-        """NATS is away for longer than a session: nobody is declared dead for that."""
-        deaths = self.deaths()
-        with self._stopped(0), self._stopped(1), self._stopped(2):
+        """NATS is away for longer than a session."""
+        with self._nobody_dies(), self._stopped(0), self._stopped(1), self._stopped(2):
             time.sleep(2 * self.trial.session_s)
+
+    @contextmanager
+    def _nobody_dies(self) -> Iterator[None]:
+        """NATS goes away in the block: nobody is declared dead for that, also not when it is back."""
+        deaths = self.deaths()
+        yield
         time.sleep(self.trial.session_s)
         assert self.deaths() == deaths
 
@@ -220,7 +230,8 @@ class Faults:
         try:
             yield
         finally:
-            os.kill(process, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # whoever looks after the servers has put another in its place
+                os.kill(process, signal.SIGCONT)
 
     def deaths(self) -> int:
         """How often a node was declared dead so far."""
@@ -239,26 +250,46 @@ def endure(folder: Path, trial: Trial, deeds: Sequence[str], chance: random.Rand
             routes.update(with_relayed_routes(servers, between))
 
         for nats in run_servers(folder / "nats", 3, prepare):
-            with cluster(folder, nats, lab, trial.delay_s, trial.session_s) as nodes:
+            with cluster(folder, nats, lab, trial.delay_s, trial.session_s) as nodes, pulse(nats) as answers:
                 faults = Faults(trial, nodes, nats, between, routes, chance)
                 suffer(faults, deeds, lab, since)
-                nodes.finish(within_s=200)
-                print(f"takeovers={faults.takeovers_s} deaths={faults.deaths()}")
+                nodes.finish(within_s=600)
+                reigns = reigns_at(nats)
+                check_takeovers(faults, reigns, answers)
                 expected, found = facts(alone, depths=False), facts(nodes.known(), depths=False)
                 differ = {url: (expected.get(url), found.get(url)) for url in expected.keys() | found.keys()}
                 assert {url: both for url, both in differ.items() if both[0] != both[1]} == {}, deeds
-        check_requests(faults, lab, since)
+        check_requests(faults, reigns, lab, since)
 
 
-def check_requests(faults: Faults, lab: Lab, since: int) -> None:
-    """By the lab's own log: only what was under way was asked for again, and nobody was asked early."""
+def check_takeovers(faults: Faults, reigns: Mapping[int, Sequence[Reign]], answers: Pulse) -> None:
+    """Every cell of a node that was killed was open at another within 2 T of the death."""
+    opened, trial = opened_at(faults.nodes), faults.trial
+    for name, died_s in faults.killed:
+        took = takeovers_s(reigns, opened, name, died_s)
+        longest_s = max(took.values(), default=0.0)
+        away_s = 0.0 if trial.outlasts_elections else answers.away_s(died_s, died_s + longest_s)
+        proofs_s = PROOFS * Pace.of(trial.session_s).beat_s if away_s else 0.0  # for nobody's silence counted meanwhile
+        print(f"take-over of {name}: {longest_s:.2f} s, T={trial.session_s:g}, NATS away {away_s:.1f} s")
+        assert longest_s <= 2 * trial.session_s + away_s + proofs_s, took
+
+
+def check_requests(faults: Faults, reigns: Mapping[int, Sequence[Reign]], lab: Lab, since: int) -> None:
+    """Only what was under way when a cell was lost was asked for again, and nobody was asked early."""
     pages = requested_pages(lab, since)
-    repeats = sum(count - 1 for count in pages.values())
-    most = faults.deaths() * faults.trial.hosts  # two for each host of a node that died (crawling.AHEAD), at the most
-    print(f"pages={len(pages)} repeated={repeats} most={most}")
-    assert repeats <= most
-    assert all(took_s <= allowed_s for took_s, allowed_s in faults.takeovers_s), faults.takeovers_s
+    repeats = Counter({page: count - 1 for page, count in pages.items() if count > 1})
     entries, delay_s = lab.settled_entries()[since:], faults.trial.delay_s
+    names = {address: name for name, address in faults.nodes.addresses.items()}
+    note_asked(reigns, entries, names, cell_starts(CELLS))
+    whole = [reign for each in reigns.values() for reign in each if reign.is_released]
+    lost = lost_in(reigns)
+    in_flight = sum((reign.in_flight for reign in lost), Counter[str]())
+    print(f"pages={len(pages)} repeated={repeats.total()} in flight={in_flight.total()} cells lost={len(lost)}")
+    assert repeats <= in_flight, repeats - in_flight
+    assert not [reign for reign in whole if reign.in_flight]  # what is handed over is handed over whole
+    for reign in lost:
+        of_hosts = Counter(page.partition("/")[0] for page in reign.in_flight.elements())
+        assert all(many <= AHEAD for many in of_hosts.values()), of_hosts
     assert early_requests(entries, delay_s, lambda entry: entry.host) == []
     assert early_requests(entries, delay_s, lambda entry: entry.address) == []
 
@@ -284,12 +315,14 @@ def drawn(faults: Sequence[str], count: int) -> tuple[list[str], random.Random]:
     return deeds, chance
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
+@pytest.mark.timeout(400)
 def test_four_faults_in_one_crawl_lose_no_url_and_hurt_no_host(tmp_path: Path) -> None:
     endure(tmp_path, SHORT, *drawn(FEW, 4))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
+@pytest.mark.timeout(1500)
 def test_twenty_faults_in_one_crawl_lose_no_url_and_hurt_no_host(tmp_path: Path) -> None:
     endure(tmp_path, LONG, *drawn(ALL, len(ALL)))

@@ -62,6 +62,29 @@ def test_all_nodes_leave_when_the_collection_has_its_pages(
 
 
 @pytest.mark.slow
+def test_all_nodes_leave_when_the_collection_has_had_its_time(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F2: `limits.seconds` counts from when the first node began, for all; one that comes later leaves again."""
+    monkeypatch.setenv("TEIA_LIMITS_SECONDS", "12")
+    with (
+        running_lab(tmp_path, SPEC.format(hosts=6, pages=2_000), 184) as lab,
+        cluster(tmp_path, own_nats, lab, 0.5, PATIENT_S) as nodes,
+    ):
+        nodes.start("a")
+        nodes.start("b")
+        nodes.finish(within_s=100)
+        assert "limits.seconds" in nodes.said("a") + nodes.said("b")
+        asked = lab.requests()
+        assert 0 < asked < 1_000
+        nodes.processes.clear()
+        nodes.start("c")
+        nodes.finish(within_s=60)
+        assert "limits.seconds" in nodes.said("c")
+        assert lab.requests() - asked <= 12  # robots.txt, and a page a host
+
+
+@pytest.mark.slow
 def test_nodes_keep_pages_fresh_and_a_new_keeper_goes_on(
     own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

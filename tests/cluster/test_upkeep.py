@@ -53,7 +53,7 @@ def run(work: Any) -> None:
 
 def test_cells_are_followed_after_a_look_that_failed() -> None:
     looks = Looks()
-    keeper: Any = SimpleNamespace(coming=looks.fail, kept={})
+    keeper: Any = SimpleNamespace(coming=looks.fail, kept={}, news=lambda within_s: asyncio.sleep(0))
     session: Any = looks
     run(Follower(keeper, session, SimpleNamespace(open=set()), WallClock()).follow_for_ever())  # type: ignore[arg-type]
     assert looks.count == LOOKS

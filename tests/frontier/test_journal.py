@@ -12,6 +12,7 @@ from teia.errors import ClusterError
 from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.journal import RecordingConnection, applied_seq, apply
 from teia.frontier.mail import links_in, post
+from teia.frontier.reconsider import END, progress, reconsider
 from teia.frontier.watch import Watch
 from teia.urls import key_of
 
@@ -161,3 +162,27 @@ def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="neither a change nor a question"):
         cell.db.execute("VACUUM")
     cell.close()
+
+
+def test_that_an_empty_cell_was_judged_is_no_record_of_its_own(tmp_path: Path) -> None:
+    """Issue 7: at most 2 messages a page, also in brief crawls; it goes with the first change."""
+    journal = Kept()
+    cell = FrontierCell(tmp_path / "cell.sqlite", journal=journal)
+    with cell.transaction():
+        assert reconsider(cell, "these settings", lambda _: True, lambda: True) == []
+    assert journal.changes == []
+    assert progress(cell, "these settings") == END
+    journal.refuses = True
+    with suppress(ClusterError), cell.transaction():
+        cell.absorb([found("/1")], 100.0)
+    assert progress(cell, "these settings") == END
+    journal.refuses = False
+    with cell.transaction():
+        cell.absorb([found("/1")], 100.0)
+    cell.close()
+    assert len(journal.changes) == 1
+    assert dump(copied(journal, tmp_path / "copy.sqlite")) == dump(tmp_path / "cell.sqlite")
+    again = FrontierCell(tmp_path / "copy.sqlite", journal=Kept())
+    assert progress(again, "these settings") == END
+    assert progress(again, "others") != END
+    again.close()

@@ -1,0 +1,156 @@
+"""What became of a crawl by many nodes, by what NATS stored and what the lab was asked: nobody's own claim.
+
+The records of a cell's log, with the server's times, say who kept the cell when (*reigns*), and which requests were
+committed in each. What a node asked of a cell's hosts in its reign and did not commit was *in flight* when the reign
+ended. Nodes are told apart in the lab's log by the addresses that they ask from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from teia.cluster.journal import Record, stream_of
+from teia.cluster.publishing import unpacked
+from teia.cluster.wire import Wire
+from teia.lab.requestlog import Entry
+from teia.store.fetchlog import FetchRow
+from teia.urls import cell_of, site_of, slot_of, split
+
+from .conftest import Nats
+from .nodes import Cluster
+
+_OPEN = re.compile(r"^(\S+ \S+) cells=(\S+) open$", re.MULTILINE)
+_record = msgspec.msgpack.Decoder(Record).decode
+_changes = msgspec.msgpack.Decoder().decode
+_row = msgspec.msgpack.Decoder(FetchRow).decode
+
+
+@dataclass
+class Reign:
+    """A cell and a node that kept it: from when to when, what it committed, what it asked."""
+
+    cell: int
+    node: str
+    began_s: float
+    ended_s: float | None = None
+    """When the next one began."""
+    is_released: bool = False
+    rows: list[FetchRow] = field(default_factory=list)
+    """The requests that it committed."""
+    asked: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def committed(self) -> Counter[str]:
+        return Counter(_target(row.url) for row in self.rows)
+
+    @property
+    def in_flight(self) -> Counter[str]:
+        return self.asked - self.committed
+
+
+def reigns_at(nats: Nats, collection: str = "main") -> dict[int, list[Reign]]:
+    """`reigns_of`, now."""
+    found: dict[int, list[Reign]] = {}
+
+    async def read() -> None:
+        found.update(await reigns_of(await nats.wire(), collection))
+
+    nats.run(read())
+    return found
+
+
+async def reigns_of(wire: Wire, collection: str) -> dict[int, list[Reign]]:
+    """By cell, in order, from the records that NATS has; all of them, none was purged."""
+    from nats.js import api
+
+    config = api.ConsumerConfig(filter_subjects=[f"{collection}.{kind}.*" for kind in ("log", "part")])
+    messages = await wire.js.subscribe("", stream=stream_of(collection), ordered_consumer=True, config=config)
+    reigns: dict[int, list[Reign]] = defaultdict(list)
+    parts: dict[int, list[bytes]] = defaultdict(list)
+    while True:
+        message = await messages.next_msg(timeout=10)
+        _, kind, number = message.subject.split(".")
+        cell = int(number)
+        if kind == "part":
+            parts[cell].append(message.data)
+        else:
+            _note(reigns[cell], cell, _record(message.data), parts.pop(cell, []), message.metadata.timestamp)
+        if not message.metadata.num_pending:
+            await messages.unsubscribe()
+            return reigns
+
+
+def _note(reigns: list[Reign], cell: int, record: Record, parts: list[bytes], at: datetime) -> None:
+    if record.kind == "epoch":
+        if reigns:
+            reigns[-1].ended_s = at.timestamp()
+        reigns.append(Reign(cell, record.node, at.timestamp()))
+    elif record.kind == "release" and reigns:  # the first one of a cell that was split off another ends none
+        reigns[-1].is_released = True
+    elif record.kind == "commit":
+        body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
+        reigns[-1].rows += _requests_in(unpacked(body))
+
+
+def _requests_in(changes: bytes) -> list[FetchRow]:
+    """The requests that a commit tells of."""
+    _, _, statements, done = _changes(changes)
+    rows = [row for number, rows in done if statements[number].startswith("INSERT INTO log ") for row in rows]
+    return [_row(blob) for (blob,) in rows]
+
+
+def _target(url: str) -> str:
+    """A URL as the lab writes it down."""
+    parts = split(url)
+    return f"{parts.host}{parts.target}"
+
+
+def note_asked(
+    reigns: Mapping[int, Sequence[Reign]], entries: Iterable[Entry], names: Mapping[str, str], starts: Sequence[int]
+) -> None:
+    """Note in each reign what its node asked; `names` are those of nodes by their addresses."""
+    for entry in entries:
+        cell, node = cell_of(slot_of(site_of(entry.host)), tuple(starts)), names[entry.peer]
+        theirs = [each for each in reigns[cell] if each.node == node and each.began_s <= entry.start_s]
+        theirs[-1].asked[f"{entry.host}{entry.path}"] += 1
+
+
+def lost_in(reigns: Mapping[int, Sequence[Reign]]) -> list[Reign]:
+    """Those that ended because another took the cell, without a word."""
+    return [reign for each in reigns.values() for reign in each[:-1] if not reign.is_released]
+
+
+def told_of(reigns: Mapping[int, Sequence[Reign]], pages: Collection[str]) -> list[tuple[str, int, FetchRow]]:
+    """What was committed of some pages: by whom, in which cell."""
+    every = [reign for each in reigns.values() for reign in each]
+    return [(reign.node, reign.cell, row) for reign in every for row in reign.rows if _target(row.url) in pages]
+
+
+def opened_at(nodes: Cluster) -> dict[int, list[float]]:
+    """By cell: when it was opened for crawling, by whom soever."""
+    opened: dict[int, list[float]] = defaultdict(list)
+    for file in nodes.folder.glob("*.err"):
+        for time, cells in _OPEN.findall(nodes.said(file.stem)):
+            at_s = datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
+            for cell in cells.split(","):
+                opened[int(cell)].append(at_s)
+    return {cell: sorted(times) for cell, times in opened.items()}
+
+
+def takeovers_s(
+    reigns: Mapping[int, Sequence[Reign]], opened: Mapping[int, Sequence[float]], node: str, died_s: float
+) -> dict[int, float]:
+    """By cell that a node kept when it died: how long it took until another had opened it."""
+    took = {}
+    for cell, each in reigns.items():
+        last = [reign for reign in each if reign.began_s <= died_s][-1:]
+        if last and last[0].node == node and not last[0].is_released and last[0].ended_s is not None:
+            after = [at_s for at_s in opened.get(cell, []) if at_s >= last[0].ended_s - 0.002]  # log lines have 1 ms
+            took[cell] = after[0] - died_s if after else float("inf")
+    return took
