@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
 from teia.refresh.formulas import blocks, rough_gap_for
-from teia.refresh.model import Floats, Numbers, Rows, World
-from teia.refresh.segments import Segments
+from teia.refresh.model import Floats, Rows, World
+from teia.refresh.segments import Part, Segments
 from teia.refresh.threshold import Bracket, Flags, narrow
 
 Objective = Literal["periodic", "poisson", "harmonic"]
@@ -151,46 +151,53 @@ class _Pages:
         relevant &= segments.sums(self.floor) < each * (1 - PRECISION)
 
         def visits(at: Floats, wanted: Flags) -> Floats:
-            return segments.sums(self._at(np.exp(at), None if wanted.all() else wanted)) / each
+            price = np.exp(at)
+            return segments.sums_of(lambda part: self._part(part, price[self.server[part]]), wanted) / each
 
-        start = self._guess(segments.sums(np.sqrt(self._root())), each)
+        start = self._guess(segments.sums_of(self._root), each)
         state = narrow(visits, np.ones(len(each)), start, _settled, relevant)
-        low, high = (np.where(relevant, np.exp(end), np.inf) for end in _ends(state))
-        self.price, few = high, self._at(high)
-        self.intensity = few + segments.spread(_short(state)) * (self._at(low) - few)
+        low, self.price = (np.where(relevant, np.exp(end), np.inf) for end in _ends(state))
+        self._settle(low, self.price, _short(state))
 
     def solve_all(self, limit: float) -> None:
         """Bring all together to the limit: a page has what its server grants it, or what `mu` does if that is less."""
-        own, most = self.price, self.intensity
+        own = self.price
         if self.floor.sum() >= limit * (1 - PRECISION):
             self.price, self.intensity = np.full_like(own, np.inf), self.floor
             return
 
         def visits(at: Floats, wanted: Flags) -> Floats:  # noqa: ARG001  # there is one group
-            return np.array([np.minimum(most, self._at(np.full_like(own, np.exp(at[0])))).sum() / limit])
+            price = np.full_like(own, np.exp(at[0]))
+            return np.array([sum(self._granted(part, price).sum() for part in blocks(len(self.rate))) / limit])
 
-        start = self._guess(np.array([np.sqrt(self._root()).sum()]), np.array([limit]))
+        start = self._guess(
+            np.array([sum(self._root(part).sum() for part in blocks(len(self.rate)))]), np.array([limit])
+        )
         state = narrow(visits, np.ones(1), start, _settled, np.ones(1, dtype=np.bool_))
-        low, high = (np.minimum(most, self._at(np.full_like(own, np.exp(end[0])))) for end in _ends(state))
-        self.price = np.maximum(own, np.exp(_ends(state)[1][0]))
-        self.intensity = high + _short(state)[0] * (low - high)
+        low, high = (np.full_like(own, np.exp(end[0])) for end in _ends(state))
+        self._settle(low, high, np.full_like(own, _short(state)[0]))
+        self.price = np.maximum(own, high)
 
-    def _root(self) -> Floats:
-        return np.where(self.of_use, self.weight * self.rate / 2, 0.0)
+    def _root(self, part: Part) -> Floats:
+        return np.sqrt(np.where(self.of_use[part], self.weight[part] * self.rate[part] / 2, 0.0))
 
     @staticmethod
     def _guess(roots: Floats, limits: Floats) -> Floats:
         """Where pages are visited often, a visit is worth w lam / 2 rho^2."""
         return np.where(roots > 0, 2.0 * np.log(np.maximum(roots, 1e-300) / limits), 0.0)
 
-    def _at(self, price: Floats, wanted: Flags | None = None) -> Floats:
-        """Intensities where a visit costs this much on each server; 0 for servers that are not wanted."""
-        result = np.zeros(len(self.rate))
-        for part in blocks(len(result), None if wanted is None else wanted[self.server]):
-            result[part] = self._part(part, price[self.server[part]])
-        return result
+    def _settle(self, low: Floats, high: Floats, share: Floats) -> None:
+        """Give pages what they have at the high price of their server, and so much of the way to the low one."""
+        for part in blocks(len(self.rate)):
+            few = self._granted(part, high)
+            few += share[self.server[part]] * (self._granted(part, low) - few)
+            self.intensity[part] = few
 
-    def _part(self, part: slice | Numbers, price: Floats) -> Floats:
+    def _granted(self, part: Part, price: Floats) -> Floats:
+        """What pages have where a visit costs this much on each server, or what they have already if that is less."""
+        return np.minimum(self.intensity[part], self._part(part, price[self.server[part]]))
+
+    def _part(self, part: Part, price: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             curve = self.curve(price, self.weight[part], self.rate[part])
         return np.where(self.of_use[part], np.maximum(curve, self.floor[part]), 0.0)
