@@ -1,7 +1,8 @@
-"""`--supervised`: a command of the lab that another program started and looks after.
+"""`--supervised`: a command that another program started and looks after: of the lab, or an audit.
 
-How far it is goes to standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; a share
-that nobody knows is null. And it ends when its standard input does, so that it never outlives who started it.
+It ends when its standard input does, so that it never outlives who started it. How far a run of the lab is goes to
+standard error as JSON lines, `{"share": 0.4, "doing": "edf: 20,000 pages for 8 days"}`; a share that nobody knows is
+null.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Progress:
         self._print: Callable[[str], None] | None = None
         self._doing, self._share = "", None if supervised else 1.0
         if supervised:
-            Thread(target=_end_with_input, name="input", daemon=True).start()
+            end_with_input()
         else:
             self._print = progress_console().print
 
@@ -56,6 +57,11 @@ class Progress:
     def _line(self) -> None:
         share = None if self._share is None else round(self._share, 4)
         print(json.dumps({"share": share, "doing": self._doing}), file=sys.stderr, flush=True)
+
+
+def end_with_input() -> None:
+    """End when standard input does, from now on."""
+    Thread(target=_end_with_input, name="input", daemon=True).start()
 
 
 def _end_with_input() -> None:

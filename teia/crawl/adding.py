@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from teia.clock import Clock
 from teia.config import Config
 from teia.crawl.changing import change
-from teia.crawl.drafting import SEEDS, seed_faults
+from teia.crawl.drafting import MAX_SEEDS, SEEDS, seed_faults
 from teia.crawl.edits import Edit, Operator, edited, implied_scope
 from teia.crawl.lookup import Lookup
 from teia.crawl.meaning import seeds_of
@@ -87,11 +87,17 @@ def _edits(urls: Sequence[str]) -> list[Edit]:
 
 
 def add_urls(root: Root, name: str, typed: Sequence[str], config: Config, lookup: Lookup | None, clock: Clock) -> Added:
-    """Make URLs seeds of a collection, and wait until a crawl that runs has taken them up."""
+    """Make URLs seeds of a collection, and wait until a crawl that runs has taken them up.
+
+    WrongUrls where it would have more seeds than a collection may.
+    """
     found = judged(typed, config, lookup)
     new = [each.url for each in found if each.fate == "added"]
     if not new:
         return Added(found)
+    seeds = len(config.collection.seeds) + len(new)
+    if seeds > MAX_SEEDS:
+        raise WrongUrls([(0, f"{seeds:,} seeds are more than {MAX_SEEDS:,}")])
     changed = change(root, name, _edits(new), clock)
     return Added(found, _widened(config, new), changed.running)
 

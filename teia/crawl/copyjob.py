@@ -94,7 +94,7 @@ def _shown(wanted: Wanted) -> Shown:
         made = replay(document)
     else:
         return Shown(document.media_type, "", (), is_safe=False, truncated="")
-    cut = " ".join(filter(None, (decoded.truncated, *document.lost)))
+    cut = " ".join(filter(None, (decoded.truncated, *document.lost_of_tree)))
     references = tuple((each.url, str(each.use)) for each in made.references)
     return Shown(document.media_type, _clean(made.markup), references, made.is_safe, cut)
 

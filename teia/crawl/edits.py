@@ -14,9 +14,11 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from teia.config import Config, from_text, keys_of, read_tree, value_of
@@ -136,10 +138,11 @@ def from_json(text: str) -> list[Edit]:
 def edited(config: Config, edits: Sequence[Edit]) -> Config:
     """Return the configuration with the edits made; a wrong value is refused as it would be in a file."""
     values = {key: value_of(config, key) for key in keys_of(Config)}
-    for edit in edits:
-        if edit.key in FIXED:
-            raise UsageError(f"{edit.key} cannot be changed: it was fixed when the collection was made")
-        values[edit.key] = edit.value if edit.operator is Operator.SET else _with_item(values, edit)
+    for (key, operator), run in groupby(edits, attrgetter("key", "operator")):
+        if key in FIXED:
+            raise UsageError(f"{key} cannot be changed: it was fixed when the collection was made")
+        given = [edit.value for edit in run]
+        values[key] = given[-1] if operator is Operator.SET else _with_items(values, key, operator, given)
     return read_tree(Config, values)
 
 
@@ -147,17 +150,22 @@ def changed_keys(before: Config, after: Config) -> list[str]:
     return [key for key in keys_of(Config) if value_of(before, key) != value_of(after, key)]
 
 
-def _with_item(values: dict[str, Any], edit: Edit) -> list[Any]:
-    items = values[edit.key]
-    if not isinstance(items, (tuple, list)):
-        raise UsageError(f"{edit.key} is no list; {edit.key}=VALUE sets it")
-    items = list(items)
-    if edit.key == "scope.include" and not items:
+def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Sequence[Any]) -> list[Any]:
+    """A list with items more or less. All of one run at a time: there may be thousands, and each is parsed once."""
+    if not isinstance(values[key], (tuple, list)):
+        raise UsageError(f"{key} is no list; {key}=VALUE sets it")
+    items: list[Any] = list(values[key])
+    if key == "scope.include" and not items:
         items = implied_scope(values["collection.seeds"])
-    form = form_of(edit.key, edit.value)
-    if edit.operator is Operator.ADD:
-        return items if any(form_of(edit.key, item) == form for item in items) else [*items, edit.value]
-    return [item for item in items if form_of(edit.key, item) != form]
+    if operator is Operator.REMOVE:
+        gone = {form_of(key, item) for item in given}
+        return [item for item in items if form_of(key, item) not in gone]
+    known = {form_of(key, item) for item in items}
+    for item in given:
+        if (form := form_of(key, item)) not in known:
+            known.add(form)
+            items.append(item)
+    return items
 
 
 def implied_scope(seeds: Iterable[str]) -> list[str]:
@@ -165,10 +173,10 @@ def implied_scope(seeds: Iterable[str]) -> list[str]:
     return seeds_scope([url for seed in seeds if (url := from_user(seed)) is not None])
 
 
-def form_of(key: str, item: Any) -> Any:
+def form_of(key: str, item: Any) -> Hashable:
     """What two spellings of the same item have in common."""
     if not isinstance(item, str):
-        return item
+        return repr(item)  # nothing that a list of settings can hold; refused as a whole, with what is wrong
     text = item.strip()
     if key == "collection.seeds":
         return from_user(text) or text

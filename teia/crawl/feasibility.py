@@ -55,12 +55,14 @@ class WeekPlan:
 
 
 def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
-    """What the live crawler would do; None where pages are not kept fresh, or none is there.
+    """What the live crawler would do; None where pages are not kept fresh, or none is there, or the host is left alone.
 
     Known pages have `refresh.share` of the visits while new ones wait, else all; none comes more often than `least_s`.
+    New ones are those that wait now, each once; those that are held as suspects are not asked for.
     """
-    if not settings.keep or not line.visited:
+    if not settings.keep or not line.visited or line.parked:
         return None
     visits = WEEK_S / max(line.slot_s, SHORTEST_SLOT_S)
-    known = min(visits * (settings.share if line.waiting else 1.0), line.visited * WEEK_S / settings.least_s)
-    return WeekPlan(round(known), round(visits - known) if line.waiting else 0)
+    most = line.visited * WEEK_S / settings.least_s
+    new = min(visits - min(visits * settings.share, most), float(line.waits.new + line.waits.retry))
+    return WeekPlan(round(min(visits - new, most)), round(new))

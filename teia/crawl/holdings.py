@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,13 +88,16 @@ class Backup:
     again: tuple[str, ...]
 
 
-def backup_of(data: str, name: str, *, is_running: bool) -> Backup:
-    """What to type for a copy of a collection, while it is crawled or not; `data` is the folder of the installation."""
+def backup_of(data: str, name: str, running: Sequence[str]) -> Backup:
+    """What to type for a copy of a collection. `data` is the folder of the installation, which is copied as a whole.
+
+    `running` are all collections in it that are crawled now.
+    """
     folder, to = shlex.quote(data.rstrip("/") or "/"), "BACKUP"
     warc, urls = f"{to}/{name}-warc", f"{to}/{name}-urls.jsonl"
     return Backup(
         whole=(
-            *([f"teia stop --data {folder} --collection {name}"] if is_running else []),
+            *(f"teia stop --data {folder} --collection {each}" for each in running),
             f"rsync -a --delete {folder}/ {to}/",
             f"teia audit archive --data {to} --collection {name}",
         ),

@@ -271,7 +271,8 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
 class Possible:
     """How fresh a host's copies are by what is known, and could be with requests `slot_s` apart; None if unknown.
 
-    `best` in the long run, `possible` at any moment.
+    `best` in the long run, `possible` now: by visits that were made already, so it is None of slots that are not the
+    host's own.
     """
 
     slot_s: float

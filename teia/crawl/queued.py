@@ -68,6 +68,8 @@ def _of_host(
         after: tuple[int, int] | None = _FIRST
         while after is not None:
             with opened() as lookup:
+                if line.cell >= len(lookup.cells):  # or since the last of them were read
+                    return
                 items = all_of_lane(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
             whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]

@@ -429,7 +429,8 @@ class Refresh:
         plan, found, interval_s, columns = made
         slot_s = slots_s[1]
         after = rows[-1].key if len(rows) == PART else None
-        carried, standing = self._carry(columns, found, slot_s, now_s), standing_of(columns, found, slot_s, now_s)
+        carried = self._carry(columns, found, slot_s, now_s)
+        standing = standing_of(columns, found, slot_s, now_s, before=host.standing)
         return Made(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
 
     def _promised_s(self, frontier: FrontierCell, host: Host) -> float:

@@ -5,7 +5,7 @@ the rates now. Whether one page changed tells nothing of another, so its error s
 with all rates alike is not in it. Three numbers say how fresh copies could be (refresh/possible.py), all by the same
 knowledge of the rates and by the slots that the host grants:
 
-    possible    what no polite policy could exceed at any moment; `fresh` is never above it
+    possible    what no polite policy could exceed now; `fresh` is never above it, at whatever moment both are asked
     best        the most that can be kept in the long run. Right after a crawl copies may be fresher
     best_next   what no polite policy could exceed on average over the next horizon, from the copies as they are (WP)
 
@@ -17,8 +17,9 @@ other times than that plan's. What the best plan lacks because rates are not kno
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,9 @@ UNANSWERED_S = 1.0
 ERRORS = 1.96
 """Standard deviations of an interval that holds 95%."""
 
+
+BOUNDED_FOR_S, ALIKE = 300.0, 0.1
+"""For how long bounds are kept, while pages and slots differ by no more than this part from those they are of."""
 
 FEW_VISITS = 5
 """A page that was visited less often is one whose rate is still being learnt."""
@@ -61,12 +65,25 @@ class Excess:
         return Excess(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
 
+class Bounded(NamedTuple):
+    """When it was asked how fresh copies could be, and of what."""
+
+    time_s: float
+    pages: int
+    slot_s: float
+
+    def is_like(self, before: Bounded) -> bool:
+        """Whether what was said before still holds."""
+        alike = (abs(now - then) <= ALIKE * then for now, then in zip(self[1:], before[1:], strict=True))
+        return all(alike) and 0.0 <= self.time_s - before.time_s < BOUNDED_FOR_S
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """One host, or a part of one. `weight` is the sum of its pages' weights, `variance` that of the sum of fresh ones.
 
     `best_variance` is that of the sum that can be kept fresh, because rates are not known. `best_next` and `excess` are
-    None where nobody asked for them.
+    None where nobody asked for them. `bounded` is when it was asked how fresh the copies could be.
     """
 
     pages: int
@@ -79,6 +96,7 @@ class Standing:
     excess: Excess | None = None
     possible: float = 1.0
     best_variance: float = 0.0
+    bounded: Bounded | None = None
 
     @property
     def best_error(self) -> float:
@@ -107,9 +125,18 @@ class Standing:
 
 
 def standing_of(
-    columns: Columns, found: Gamma, slot_s: float, now_s: float, horizon_s: float | None = None
+    columns: Columns,
+    found: Gamma,
+    slot_s: float,
+    now_s: float,
+    horizon_s: float | None = None,
+    before: Standing | None = None,
 ) -> Standing | None:
-    """How some pages of a host stand that have its slots to themselves; None if there is nothing left of them."""
+    """How some pages of a host stand that have its slots to themselves; None if there is nothing left of them.
+
+    How fresh they could be takes longer to say than a plan takes to make, and hardly moves: it is taken over from how
+    they stood `before`, while that is recent and much alike (`Bounded`).
+    """
     here = ~columns.is_gone & (columns.weight > 0)
     if not here.any():
         return None
@@ -121,21 +148,28 @@ def standing_of(
     )
     total = float(copies.weight.sum())
     fresh = fresh_now(columns, found, now_s)[here]
+    share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
+    bounded = Bounded(now_s, len(copies), copies.slot_s)
+    if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
+        of_now = Standing(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        best_variance = before.best_variance * (total / before.weight) ** 2
+        return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
     world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
-    plan = plan_intensities(world).visits_per_s
+    plan = plan_intensities(world)
     at_best = possible(copies, plan)
-    is_asked = horizon_s is not None
+    unknown, is_asked = at_best.long_run - at_best.planned, horizon_s is not None
     return Standing(
         pages=len(copies),
         weight=total,
-        fresh=float(copies.weight @ fresh) / total,
-        variance=float(np.square(copies.weight) @ (fresh * (1.0 - fresh))),
+        fresh=share,
+        variance=variance,
         best=at_best.long_run / total,
-        slot_s=slot_s,
+        slot_s=copies.slot_s,
         best_next=possible_within(copies, horizon_s) / total if horizon_s is not None else None,
-        excess=_excess(columns, here, copies, fresh, plan, at_best.long_run - at_best.planned) if is_asked else None,
+        excess=_excess(columns, here, copies, fresh, plan.visits_per_s, unknown) if is_asked else None,
         possible=at_best.moment / total,
         best_variance=at_best.variance,
+        bounded=bounded,
     )
 
 

@@ -116,7 +116,12 @@ class Document:
     @property
     def lost(self) -> tuple[str, ...]:
         """What had to be cut before `extract` could be made."""
-        return () if self._scanned is not None else self._bounded[1]
+        return () if self._scanned is not None else self.lost_of_tree
+
+    @property
+    def lost_of_tree(self) -> tuple[str, ...]:
+        """What had to be cut before `tree` could be made: it takes fewer tags than the scanner does."""
+        return self._bounded[1]
 
     @cached_property
     def tree(self) -> HTMLTree:

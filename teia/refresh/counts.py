@@ -60,6 +60,16 @@ def gain(world: World, rows: Numbers, counts: ArrayLike) -> Floats:
     return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
+def counts_at(world: World, price: float) -> Floats:
+    """Visits of each page that gain at least this much of the freshness of the whole: what it has at such a price."""
+    of_use = np.flatnonzero(world.worth_visiting)
+    most = np.full(len(world), np.iinfo(np.int64).max)
+    pages = Pages.of(world, of_use, np.zeros(len(world), np.int64), most)
+    counts = np.zeros(len(world))
+    counts[of_use] = pages.counts_at(np.full(world.servers, price), pages.server)
+    return counts
+
+
 def _check_room(world: World, room: Numbers, low: Numbers) -> None:
     if world.budget is None and room.max() == np.iinfo(np.int64).max:
         raise UsageError(

@@ -97,13 +97,21 @@ class Accounts:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         self._db.execute("PRAGMA journal_mode = WAL")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version == 1:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_FROM_1}; PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version != VERSION:
-            raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+        if self._version != VERSION:
+            self._migrate(path)
+
+    @property
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _migrate(self, path: Path) -> None:
+        with self._writing() as db:
+            version = self._version  # another server of this root may have been quicker
+            if version not in (0, 1, VERSION):
+                raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+            for statement in {0: SCHEMA, 1: _FROM_1}.get(version, "").split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         with self._lock:
@@ -248,6 +256,8 @@ class Accounts:
     def make_token(self, name: str, user: str, role: Role, scopes: frozenset[Scope] = ALL) -> str:
         """Return a new key for a program; only its hash is kept."""
         check_name(name)
+        if not scopes:  # which would be kept as no word, and mean all of them
+            raise UsageError("a token is for at least one scope")
         secret = f"teia_{secrets.token_urlsafe(32)}"
         with self._writing() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:

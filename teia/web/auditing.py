@@ -1,11 +1,12 @@
 """Audits that people ask for: one at a time, each a child process of low priority.
 
-The child is `teia audit`, which keeps what it found (crawl/audits.py). It reads only, so it may end at any time: with
-the server, or when it took too long.
+The child is `teia audit`, which keeps what it found (crawl/audits.py). It reads only, so it may end at any time: when
+it took too long, or with the server, however that ends (cli/supervised.py).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
@@ -14,9 +15,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock, Thread
+from typing import Any
 
 from teia.clock import Clock, iso_utc
-from teia.crawl.audits import Kind
+from teia.crawl.audits import Audited, Kind, last_audit
 from teia.errors import TeiaError, UsageError
 from teia.store.root import Root
 from teia.web import limits
@@ -56,55 +58,98 @@ class Auditor:
             return self._going
 
     def failure(self, collection: str, kind: Kind) -> str:
-        """Why the last audit of a kind that was asked for here came to no end; empty if it did."""
+        """Why the last audit of a kind that was asked for here came to nothing; empty if it did not."""
         with self._lock:
             return self._failed.get((collection, kind), "")
 
     def begin(self, collection: str, kind: Kind) -> None:
         """Begin an audit; UsageError while another one is made."""
-        words = ("audit", kind, "--data", str(self._root.path), "--collection", collection, "--json")
         with self._lock:
             if self._going is not None or self._is_closed:
                 raise UsageError("an audit is being made already; the next one can begin when it has ended")
-            none, pipe = subprocess.DEVNULL, subprocess.PIPE
-            command = (*self._program, *words)
+            before = last_audit(self._root.collection(collection), kind)
+            process = self._started(collection, kind)
+            thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
             try:
-                self._process = subprocess.Popen(command, stdin=none, stdout=none, stderr=pipe)  # noqa: S603  # our own
-            except OSError as error:
-                raise TeiaError(f"no audit can be begun: {error.strerror}") from error
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
+                thread.start()
+            except RuntimeError as error:  # no more threads
+                _end(process)
+                raise TeiaError(f"no audit can be begun: {error}") from error
+            self._process, self._thread = process, thread
             self._going = Going(collection, kind, iso_utc(self._clock.now_s()))
             self._failed.pop((collection, kind), None)
-            self._thread = Thread(target=self._wait, args=(self._process, collection, kind), name="audit", daemon=True)
-            self._thread.start()
 
     def close(self) -> None:
         """End what is being made."""
         with self._lock:
             self._is_closed = True
             process, thread = self._process, self._thread
-        if process is not None and process.poll() is None:
+        if process is not None and thread is not None:
             process.terminate()
-        if thread is not None:
+            thread.join(GRACE_S)
+            process.kill()
             thread.join(GRACE_S)
 
-    def _wait(self, process: subprocess.Popen[bytes], collection: str, kind: Kind) -> None:
-        said = ""
+    def _started(self, collection: str, kind: Kind) -> subprocess.Popen[bytes]:
+        where = ("--data", str(self._root.path), "--collection", collection)
+        command, pipe = (*self._program, "audit", kind, *where, "--json", "--supervised"), subprocess.PIPE
         try:
-            _, told = process.communicate(timeout=limits.AUDIT_S)
-            if process.returncode not in (0, 1):  # 1: it found something
-                lines = told.decode("utf-8", "replace").strip().splitlines()
-                said = lines[0][:SAID_CHARS] if lines else f"it ended with status {process.returncode}"
-        except subprocess.TimeoutExpired:
-            said = f"stopped after {limits.AUDIT_S / 3600:g} h"
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  # our own
+        except OSError as error:
+            raise TeiaError(f"no audit can be begun: {error.strerror}") from error
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        return process
+
+    def _wait(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> None:
+        said = "this server failed while it was made"
+        try:
+            said = self._came_to(process, collection, kind, before)
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        with self._lock:
-            self._going = self._process = None
-            if said:
-                self._failed[collection, kind] = said
-        if said and not self._is_closed:
-            logger.warning("audit of %s, %s: %s", collection, kind, said)
+            _end(process)
+            with self._lock:
+                self._going = self._process = self._thread = None
+                if said:
+                    self._failed[collection, kind] = said
+            if said and not self._is_closed:
+                logger.warning("audit of %s, %s: %s", collection, kind, said)
+
+    def _came_to(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> str:
+        """Wait for the end of an audit; says why it came to nothing, empty if there is a new result."""
+        held, process.stdin = process.stdin, None  # which `communicate` would close, and that ends the child
+        try:
+            printed, told = process.communicate(timeout=limits.AUDIT_S)
+        except subprocess.TimeoutExpired:
+            return f"stopped after {limits.AUDIT_S / 3600:g} h"
+        finally:
+            if held is not None:
+                held.close()
+        found = _result(printed)
+        if (
+            "checked" not in found or "violations" not in found
+        ):  # the exit status is 1 for faults found, and for a failure
+            lines = told.decode("utf-8", "replace").strip().splitlines()
+            status = f"it ended with status {process.returncode}"
+            return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
+        folder = self._root.collection(collection)
+        if last_audit(folder, kind) in (None, before):
+            counts = f"{found['checked']:,} checked, {found['violations']:,} faults"
+            return f"{counts}; this could not be kept in {folder.audits.name}/{kind}.json"
+        return ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # does nothing once it has ended
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _result(printed: bytes) -> dict[str, Any]:
+    """The object on the last line that was printed; an empty one where there is none."""
+    with suppress(ValueError, IndexError):
+        found = json.loads(printed.decode("utf-8", "replace").strip().splitlines()[-1])
+        if isinstance(found, dict):
+            return found
+    return {}

@@ -25,6 +25,9 @@ COUNTED = ("headline hosts",)
 COUNT_S = 60.0
 """A collection whose hosts take longer to count has its number with a later headline."""
 
+KEPT_OF_EACH = 3
+"""Answers about one collection that are kept beside each other: its hosts, its space, its weights."""
+
 AT_REST = {"state": "", "paused_why": ""}
 """The account of a collection that is not crawled now, as far as it matters here."""
 
@@ -50,7 +53,7 @@ def headline_of(site: Site) -> Headline | None:
 
 def _made(site: Site) -> Headline:
     names = site.names()
-    site.kept.make_room(len(names))
+    site.kept.make_room(KEPT_OF_EACH * len(names))
     running, places, is_disk_said = 0, [], False
     for name in names:
         with closing(Control(site.root.path / "control.sqlite")) as control:

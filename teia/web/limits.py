@@ -50,8 +50,10 @@ SQL_AT_ONCE = 2
 """A question in SQL: how long it may take, how many rows it may have, how many are answered at a time."""
 
 EXPORT_S = 900.0
+EXPORT_GRACE_S = 60.0
 EXPORTS_AT_ONCE = 2
-"""All URLs that wait: how long they may take to be taken along, and how many people may do so at a time."""
+"""All URLs that wait: how long they may take to be taken along, after how much more somebody who does not read the end
+is cut off, and how many people may do so at a time."""
 
 AUDIT_S = 12 * 3600.0
 """An audit that somebody asked for: terabytes are read in that time."""

@@ -30,6 +30,7 @@ from teia.web.charts import Bar, Charts, Line, Part
 from teia.web.gate import Visitor
 from teia.web.phrases import Phrases
 from teia.web.roles import Role
+from teia.web.scopes import Scope
 from teia.web.words import ENGLISH, LOCALES, Locale, preferred
 
 HERE = Path(__file__).parent
@@ -86,7 +87,7 @@ class Renderer:
         context = {
             "view": view,
             "visitor": visitor,
-            "headline": self._headline(request) if visitor.may(Role.OPERATOR) else None,
+            "headline": self._headline(request) if visitor.may(Role.OPERATOR, Scope.READ) else None,
             "path": request.url.path,
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),

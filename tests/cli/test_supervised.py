@@ -1,10 +1,16 @@
-"""`--supervised`: a lab command tells a program how far it is, and does not outlive it."""
+"""`--supervised`: a command tells a program how far it is, and does not outlive it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from teia.cli.audit import app
 
 COMMAND = [sys.executable, "-m", "teia", "lab", "simulate", "--pages", "60", "--servers", "3", "--policy", "edf,index"]
 COMMAND += ["--politeness-s", "5", "--json", "--supervised"]
@@ -52,3 +58,12 @@ def test_with_its_group_when_it_leads_one() -> None:
         process.kill()
         process.wait()
         process.stderr.close() if process.stderr is not None else None
+
+
+@pytest.mark.parametrize("kind", ["archive", "politeness", "index"])
+def test_an_audit_ends_with_it_too(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("teia.cli.audit.end_with_input", lambda: begun.append(kind))
+    for more in ([], ["--supervised"]):
+        CliRunner().invoke(app, [kind, "--data", str(tmp_path), *more])
+    assert begun == [kind]

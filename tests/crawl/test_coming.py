@@ -219,6 +219,9 @@ def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
     both = line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0, response_s=0.0)
     assert week_plan(both, keep) == WeekPlan(known=60_480, new=60_480)
     assert week_plan(replace(both, waits=Waits()), keep) == WeekPlan(known=120_960, new=0)
+    assert week_plan(replace(both, waits=Waits(new=2, retry=1)), keep) == WeekPlan(known=120_957, new=3), "then no more"
+    assert week_plan(replace(both, waits=Waits(suspect=5)), keep) == WeekPlan(known=120_960, new=0), "they are held"
+    assert week_plan(replace(both, parked="paused"), keep) is None
     assert week_plan(replace(both, visited=10), keep) == WeekPlan(known=1_680, new=119_280), "none every few seconds"
     assert week_plan(both, RefreshSettings()) is None
     assert week_plan(replace(both, visited=0), keep) is None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from teia.config import CollectionSettings, Config, ScopeSettings, keys_of
 from teia.crawl.edits import FIXED, FLAGS, LIVE, SHARED, Edit, Operator, edited, form_of, from_json, parse_edit, to_text
 from teia.errors import ConfigError, UsageError
+from teia.urls import from_user
 
 CONFIG = Config(CollectionSettings(seeds=("http://a.test/",)), scope=ScopeSettings(exclude=("domain:x.test",)))
 
@@ -67,6 +68,40 @@ def test_values_and_lists_are_changed() -> None:
 def test_the_first_scope_rule_adds_to_what_an_empty_list_stood_for() -> None:
     """`--scope` was never given: the hosts of the seeds belonged to it, and still do."""
     assert after("scope+=domain:b.test").scope.include == ("host:a.test", "domain:b.test")
+
+
+def test_many_edits_of_a_list_parse_each_of_its_items_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl that runs makes them on its loop, and a collection may have ten thousand seeds."""
+    parsed: list[str] = []
+
+    def counted(text: str) -> str | None:
+        parsed.append(text)
+        return from_user(text)
+
+    monkeypatch.setattr("teia.crawl.edits.from_user", counted)
+    config = Config(CollectionSettings(seeds=tuple(f"http://a.test/{n}" for n in range(300))))
+    given = [f"http://a.test/{n}" for n in range(200, 400)]
+    grown = edited(config, [Edit("collection.seeds", Operator.ADD, url) for url in given])
+    assert len(parsed) == 500
+    assert grown.collection.seeds == tuple(f"http://a.test/{n}" for n in range(400))
+    shrunk = edited(grown, [Edit("collection.seeds", Operator.REMOVE, url) for url in given])
+    assert len(parsed) == 1_100
+    assert shrunk.collection.seeds == config.collection.seeds[:200]
+
+
+@given(st.lists(st.tuples(st.sampled_from(("exclude", "collection.seeds")), st.sampled_from(("+=", "-=")),
+                          st.sampled_from(("a.test", "host:b.test", "host:B.test.", "http://A.test/")))))  # fmt: skip
+def test_edits_made_together_are_those_made_one_by_one(parts: list[tuple[str, str, str]]) -> None:
+    texts, config = ["".join(each) for each in parts], CONFIG
+    for text in texts:
+        config = after(text, config=config)
+    assert after(*texts) == config
+
+
+def test_an_item_that_is_no_text_is_refused() -> None:
+    for item in (["x"], {"x": 1}, 7):
+        with pytest.raises(ConfigError, match=r"scope\.exclude"):
+            edited(CONFIG, [Edit("scope.exclude", Operator.ADD, item)])
 
 
 def test_the_same_seed_in_another_spelling_is_the_same() -> None:

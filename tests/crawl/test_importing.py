@@ -25,6 +25,8 @@ from teia.crawl.import_warc import hosts_of_archives, import_warc
 from teia.crawl.importing import Imported, collection_for, open_target
 from teia.crawl.lookup import Lookup
 from teia.crawl.reading import audit_archives, audit_of, fetch_log, known_urls
+from teia.crawl.reports.freshness import pace_of
+from teia.crawl.reports.source import looking
 from teia.errors import CorruptFile, StoreError, UsageError
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
@@ -139,6 +141,12 @@ def test_log_can_be_asked_and_is_not_held_against_us(crawled: Crawled, exported:
         rows = [each.query(f"SELECT {columns} FROM fetches ORDER BY ALL").rows for each in (log, before)]
     assert rows[0] == rows[1]
     assert audit_of(root, "main", Config().courtesy).checked == 0
+    asked = []
+    for each in (root, crawled.root):
+        with looking(each, "main") as source:
+            last_s = source.log.query("SELECT max(epoch(started)) FROM fetches").rows[0][0]
+            asked.append(sum(pace.last_day for pace in pace_of(source, last_s).values()))
+    assert asked[0] == 0 < asked[1], "they are no requests of this day either"
 
 
 def test_what_is_no_log_is_refused(archives: list[Path], tmp_path: Path) -> None:

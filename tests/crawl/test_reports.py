@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
-from teia.crawl.reports.catalogue import REPORTS
+from teia.crawl.reports.catalogue import REPORTS, unit_of
 from teia.crawl.reports.coverage import coverage
 from teia.crawl.reports.errors import errors
+from teia.crawl.reports.freshness import Freshness, HostRow
 from teia.crawl.reports.hosts import hosts
 from teia.crawl.reports.links import links
 from teia.crawl.reports.outcomes import code_of, meaning_of, outcomes
@@ -18,6 +20,7 @@ from teia.crawl.reports.servers import part_holding, servers
 from teia.crawl.reports.source import Source, looking
 from teia.crawl.reports.space import space
 from teia.crawl.reports.types import types
+from teia.crawl.standing import Lost
 from teia.frontier.cell import FrontierCell
 from teia.frontier.schema import BY_LINK
 from teia.records import Outcome
@@ -183,3 +186,11 @@ def test_report_sees_one_instant_of_a_crawl_that_goes_on(source: Source) -> None
         writer.absorb([found("http://b.test/new", BY_LINK)], NOW_S)
     writer.close()
     assert links(source).urls_known == 12
+
+
+@pytest.mark.parametrize("rows", [Freshness, HostRow, Lost])
+def test_every_number_of_freshness_has_a_unit(rows: type) -> None:
+    """Else `teia report freshness` and the page write 0.9 where 93.4% is meant."""
+    named = {name for name, kind in get_type_hints(rows).items() if kind in {float, float | None}}
+    assert named
+    assert {name for name in named if not unit_of(name)} <= {"granted_a_day", "changes_per_day"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,32 @@ def test_hosts_together_are_the_mean_by_weight() -> None:
     assert min(one.best, other.best) < both.best < max(one.best, other.best)
     assert both.error < max(one.error, other.error)
     assert together([]) is None
+
+
+def test_a_host_that_needs_no_delay_and_answers_at_once_has_slots_all_the_same() -> None:
+    """Issue 5, P = 0: a delay of 0, and nothing known of how long its answers take."""
+    made = standing(0.0, DAY_S)
+    assert made.slot_s > 0
+    assert together([made, made]) is not None
+    assert made.fresh <= made.possible <= 1
+
+
+def test_bounds_are_taken_over_for_some_minutes_while_pages_and_slots_are_much_the_same() -> None:
+    columns = columns_of([held(n, seen(n % 5, 8)) for n in range(40)], equal)
+    _, found = plan_host(columns, OF_ALL, False, 3_600.0, SETTINGS, NOW_S, warm=False)
+    first = standing_of(columns, found, 3_600.0, NOW_S + DAY_S)
+    assert first is not None
+    made = {
+        name: standing_of(columns, found, slot_s, NOW_S + DAY_S + later_s, before=first)
+        for name, slot_s, later_s in (("soon", 3_700.0, 200.0), ("late", 3_600.0, 400.0), ("slower", 7_200.0, 1.0))
+    }
+    assert made["soon"] == replace(first, slot_s=3_700.0, fresh=made["soon"].fresh, variance=made["soon"].variance)
+    assert made["soon"].fresh < first.fresh, "how fresh they are is asked each time"
+    assert made["late"].bounded != first.bounded != made["slower"].bounded
+    assert made["slower"].best < first.best
+    fresher = standing_of(columns, found, 3_600.0, NOW_S + DAY_S + 1.0, before=replace(first, possible=0.01))
+    assert fresher is not None
+    assert fresher.possible == fresher.fresh
 
 
 def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:

@@ -105,6 +105,7 @@ def crawl_web(
     collections: Mapping[str, Mapping[str, Any]] | None = None,
     port: int = 0,
     meanwhile: Callable[[Root], None] | None = None,
+    within_s: float = 110.0,
     **settings: Any,
 ) -> Crawled:
     """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot.
@@ -114,7 +115,7 @@ def crawl_web(
     """
     folder.mkdir(exist_ok=True)
     flags = {key.replace("__", "."): value for key, value in settings.items()}
-    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile))
+    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile, within_s))
 
 
 async def _crawl(
@@ -125,6 +126,7 @@ async def _crawl(
     flags: Mapping[str, Any],
     port: int,
     meanwhile: Callable[[Root], None] | None,
+    within_s: float,
 ) -> Crawled:
     clock, log = WallClock(), folder / "requests.jsonl"
     root = open_root(folder / "data", create=True)
@@ -144,7 +146,7 @@ async def _crawl(
             configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
         with root.locked():
             async with open_crawler(root, configs, clock, seed=1) as crawler:
-                async with asyncio.timeout(60), listening(crawler, root, clock, since, meanwhile):
+                async with asyncio.timeout(within_s), listening(crawler, root, clock, since, meanwhile):
                     await crawler.run()
                 crawls, metrics = list(crawler.crawls), crawler.metrics
     return Crawled(crawls, metrics, read_log(log), folder / "data", lab.port)

@@ -16,11 +16,15 @@ import pytest
 
 from bench.whatif import Case, Crawled, crawled
 from teia.crawl.reports.source import looking
+from teia.errors import TeiaError
 from teia.lab.whatif.answer import Asked, what_if
 from teia.store.root import open_root
 from tests.crawl.kept import DAY_S, EPOCH_S, Hands, kept_web, quiet_world
 
 WITHIN = 0.05
+ALIKE = 0.1
+"""Two crawls that were as late as each other: their shares of the slots differ by less."""
+
 POISSON = {"changes__poisson": 1.0, "changes__pareto": 0.0, "changes__regular": 0.0}
 SKEWED = {"pages": 60, "hosts": 2, "seed": 3, "changes__rates": "zipf:1.5", "changes__fastest": 100.0, **POISSON}
 UNIFORM = {"pages": 60, "hosts": 10, "seed": 11, "sites__theta": 0.2, "changes__fastest": 3.0, **POISSON}
@@ -92,7 +96,7 @@ def test_a_collection_that_goes_on_so_is_as_fresh_as_it_foretold(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(3_000)
 def test_the_prediction_holds_for_real_crawls_too(tmp_path: Path) -> None:
     """Over sockets, on a clock that is up to 8,000 times as fast: one collection is asked, the other is the truth."""
     changes = 'rates = "zipf:1.0", slowest = 0.05, fastest = 10.0'
@@ -106,7 +110,7 @@ def test_the_prediction_holds_for_real_crawls_too(tmp_path: Path) -> None:
 
 def crawls_in_step(case: Case, folder: Path) -> tuple[Crawled, Crawled]:
     """Two crawls that kept up with their clock. On a machine that is busy with other things it has to be slower."""
-    ways = case.ways[:2]
+    ways, seen = case.ways[:2], []
     for factor in (8_000.0, 4_000.0, 2_000.0, 1_000.0):
         wanted = argparse.Namespace(days=6.5, from_day=3.0, factor=factor)
         with ProcessPoolExecutor(2) as pool:
@@ -114,7 +118,14 @@ def crawls_in_step(case: Case, folder: Path) -> tuple[Crawled, Crawled]:
                 pool.submit(crawled, "small", case, way, wanted, folder / f"{factor:g}-{number}", 190 + number)
                 for number, way in enumerate(ways)
             ]
-            found = [job.result() for job in jobs]
-        if all(one.kept_pace(case, delay_s) for one, (_, delay_s, _) in zip(found, ways, strict=True)):
+            try:
+                found = [job.result() for job in jobs]
+            except TeiaError as error:  # a lab that did not start in time, a crawl that saw nothing
+                seen.append(f"{factor:g}: {error}")
+                continue
+        crawls = [(one, delay_s) for one, (_, delay_s, _) in zip(found, ways, strict=True)]
+        used = [one.visits_per_day * delay_s / (case.hosts * DAY_S) for one, delay_s in crawls]
+        seen.append(f"{factor:g}: {used} of the slots")
+        if all(one.kept_pace(case, delay_s) for one, delay_s in crawls) and abs(used[0] - used[1]) < ALIKE:
             return found[0], found[1]
-    pytest.fail(f"no crawl keeps up with a clock 1,000 times as fast: {[one.visits_per_day for one in found]}")
+    pytest.fail(f"no crawl keeps up with its clock: {'; '.join(seen)}")

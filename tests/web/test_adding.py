@@ -77,6 +77,26 @@ def test_what_the_rules_leave_out_is_told_and_not_added(web: Web) -> None:
     assert "not added" in page
 
 
+def test_a_collection_gets_no_more_seeds_than_its_form_takes(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 44: a program that adds in a loop is stopped before no change of the collection could be saved."""
+    monkeypatch.setattr("teia.crawl.adding.MAX_SEEDS", len(seeds(web)) + 2)
+    client, token = web.client(), web.token(Role.OPERATOR)
+
+    def add(*names: str) -> tuple[int, str]:
+        sent = {"urls": [f"https://novo.test/{name}" for name in names]}
+        answer = client.post(f"/api/v1{TO}", json=sent, headers=token)
+        return answer.status_code, answer.json().get("message", "")
+
+    assert add("a") == (200, "")
+    before = seeds(web)
+    assert add("b", "c") == (400, "4 seeds are more than 3")
+    assert seeds(web) == before
+    assert add("a", "b") == (200, ""), "what is a seed already is none more"
+    operator = web.client(Role.OPERATOR)
+    page = operator.post(TO, data={"urls": "https://novo.test/d", "csrf": web.csrf(operator)})
+    assert (page.status_code, "4 seeds are more than 3" in page.text) == (400, True)
+
+
 def test_so_many_are_taken_at_a_time(web: Web) -> None:
     config = saved(web.site.root, "main").config
     many = [f"https://x.test/{n}" for n in range(MOST + 1)]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teia.clock import WallClock
 from teia.crawl.changing import change
 from teia.crawl.edits import Edit, Operator
+from teia.errors import CorruptFile
 from teia.store.root import open_root
+from teia.web import limits
 from teia.web.accounts import Accounts
+from teia.web.pages.frontier import as_lines
 from teia.web.roles import Role
 from teia.web.site import Site
 from tests.crawl.webs import ScriptedWeb, crawl_web, html, text_of
@@ -27,7 +32,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl that was stopped while URLs waited; copied by who writes in it."""
     pages = {f"/{word}": html(text=text_of(n)) for n, word in enumerate(WORDS)}
     pages["/"] = html(*(f"/{word}" for word in WORDS))
-    return crawl_web(ScriptedWeb({"x.test": pages}), tmp_path_factory.mktemp("cut"), "x.test/", limits__pages=2).data
+    settings = {"limits__pages": 2, "courtesy__response_factor": 0}  # a slow answer makes no long rest
+    return crawl_web(ScriptedWeb({"x.test": pages}), tmp_path_factory.mktemp("cut"), "x.test/", **settings).data
 
 
 @pytest.fixture
@@ -127,6 +133,43 @@ def test_an_export_reads_a_little_at_a_time_and_gives_its_turn_back(cut: Web, mo
     cut_short = client.get("/c/main/frontier.jsonl").text.splitlines()
     assert json.loads(cut_short[-1])["error"] == "too_long"
     cut.site.exports.release()
+    cut.site.close()
+
+
+@pytest.mark.parametrize("spec_version", ["2.3", "2.4"])
+def test_who_stops_reading_an_export_gives_the_turn_back(
+    cut: Web, monkeypatch: pytest.MonkeyPatch, spec_version: str
+) -> None:
+    monkeypatch.setattr("teia.web.limits.EXPORT_GRACE_S", 0.2 - limits.EXPORT_S)
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "asgi": {"spec_version": spec_version}}
+    asyncio.run(as_lines(cut.site, "main")(scope, receive, send))
+    assert all(cut.site.exports.acquire(timeout=60) for _ in range(limits.EXPORTS_AT_ONCE))
+    cut.site.close()
+
+
+def test_an_export_that_fails_says_so(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it begins as every page does, and on the way in its last line."""
+    client = cut.client(Role.VIEWER)
+
+    def fails(*_: object) -> Any:
+        raise CorruptFile(Path("frontier.sqlite"), "so and so")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("teia.web.pages.frontier.host_table", fails)
+        assert client.get("/c/main/frontier.jsonl").status_code >= 400
+    with monkeypatch.context() as broken:
+        broken.setattr("teia.crawl.queued.all_of_lane", fails)
+        last = json.loads(client.get("/c/main/frontier.jsonl").text.splitlines()[-1])
+        assert (last["error"], last["message"]) == ("interrupted", "frontier.sqlite: so and so")
+    assert client.get("/c/main/frontier.jsonl").text.count("\n") == 7, "the turns are given back"
     cut.site.close()
 
 

@@ -94,6 +94,18 @@ def test_what_needs_a_person_is_on_the_page(web: Web, running: Control) -> None:
     assert XSS not in page
 
 
+def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: Control) -> None:
+    """UX 2.9: they stand together, also on a page that has been open for an hour."""
+    said = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
+    run = running.run("main")
+    assert run is not None
+    running.account("main", {**run.account, "freshness": said}, web.site.clock.now_s())
+    page = web.client(Role.VIEWER).get("/c/main").text
+    for name, text in (("fresh", "90.0%"), ("best", "85.0%"), ("possible", "93.0%")):
+        assert re.search(rf'data-live="freshness.{name}" data-as="percent:1">{text}<', page), name
+    assert "</span> possible" in page
+
+
 def test_monitor_speaks_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main", headers={"accept-language": "pt-BR"}).text
     assert "Precisa de você" in page

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from teia.clock import WallClock
-from teia.errors import UsageError
+from teia.errors import StoreError, UsageError
 from teia.web.accounts import Accounts
+from teia.web.headline import Headline
 from teia.web.roles import Role
 from teia.web.scopes import Scope
 
@@ -79,6 +80,71 @@ def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> Non
     assert same.status_code == 200
     wrong = {"name": "z", "scopes": ["everything"]}
     assert web.client().post("/api/v1/settings/tokens/make", json=wrong, headers=headers).status_code == 400
+
+
+def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> None:
+    """Whoever an invitation is for has all scopes; a program could accept it itself, and sign in."""
+    web.client(Role.ADMIN)
+    viewer = web.client(Role.VIEWER)
+    name = web.site.accounts.session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(Scope) - {Scope.LAB})
+
+    def sent(to: str, headers: dict[str, str], **what: str) -> tuple[int, str]:
+        answer = web.client().post(f"/api/v1/settings/users/{to}", json=what, headers=headers)
+        return answer.status_code, answer.json().get("message", "")
+
+    some, every = {"authorization": f"Bearer {own}"}, web.token(Role.ADMIN)
+    refused = (403, "a token cannot give what it does not have: lab")
+    assert sent("invite", some, role="viewer") == refused
+    assert sent("role", some, name=name, role="operator") == refused
+    assert sent("role", some, name=name, role="viewer")[0] == 200, "no more than before"
+    assert sent("invite", every, role="viewer")[0] == sent("role", every, name=name, role="operator")[0] == 200
+    assert sent("role", some, name=name, role="viewer")[0] == 200, "less"
+
+
+def test_a_token_for_nothing_is_not_made(web: Web) -> None:
+    with pytest.raises(UsageError, match="at least one scope"):
+        web.site.accounts.make_token("x", "ana", Role.ADMIN, frozenset())
+    assert web.site.accounts.tokens() == []
+
+
+def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.web.headline._made", lambda _: Headline(7, 0, "/c"))
+    monkeypatch.setattr("teia.web.headline.PATIENCE_S", 30.0)
+    for scope, is_shown in ((Scope.READ, True), (Scope.CRAWL, False)):
+        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, Scope.SEARCH}))
+        page = web.client().get("/", headers={"authorization": f"Bearer {token}"}).text
+        assert ("7 running" in page) == is_shown
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_two_servers_begin_at_once_after_an_update(tmp_path: Path, version: int) -> None:
+    """The second one waits for the first, and then finds that there is nothing left to do."""
+    path, clock = tmp_path / "web.sqlite", WallClock()
+    if version:
+        Accounts(path, clock, QUICK).close()
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript("ALTER TABLE tokens DROP COLUMN scopes; PRAGMA user_version = 1;")
+    versions = [version, version]  # as both read it before either has begun
+
+    class Late(Accounts):
+        @property
+        def _version(self) -> int:
+            return versions.pop() if versions and not self._db.in_transaction else super()._version
+
+    for _ in range(2):
+        accounts = Late(path, clock, QUICK)
+        accounts.make_token(f"t{len(accounts.tokens())}", "ana", Role.VIEWER)
+        accounts.close()
+    assert versions == []
+
+
+def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "web.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 9")
+    with pytest.raises(StoreError, match="is of version 9, and this teia reads"):
+        Accounts(path, WallClock(), QUICK)
 
 
 def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -> None:

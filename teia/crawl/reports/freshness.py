@@ -10,6 +10,7 @@ import numpy as np
 
 from teia.clock import Clock, WallClock
 from teia.config import RefreshSettings
+from teia.crawl.audit import IMPORTED_RUN
 from teia.crawl.hostplan import Columns, Weigh, columns_of, plan_host
 from teia.crawl.logrows import CACHED
 from teia.crawl.observing import readable
@@ -99,7 +100,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     """Say how fresh a collection is by what its visits saw; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
-    pace = _pace(source, now_s)
+    pace = pace_of(source, now_s)
     known = _Known(np.zeros(3))
     found: list[tuple[str, Standing]] = []
     again = 0
@@ -220,10 +221,11 @@ class _Pace(NamedTuple):
 _UNASKED = _Pace(0.0, 0.0, 0)
 
 
-def _pace(source: Source, now_s: float) -> dict[str, _Pace]:
+def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
     """How each host was asked, by the log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
-    last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND kind <> '{CACHED}')"
+    is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
+    last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
     delay_s = source.config.courtesy.delay_s
     return {

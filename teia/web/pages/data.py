@@ -28,7 +28,7 @@ WEIGHED_S = 30.0
 class AuditRow:
     """An audit and what the last one found; all but its kind are null where there was none.
 
-    `failure` says why one that was asked for came to no end.
+    `failure` says why one that was asked for came to nothing.
     """
 
     kind: str
@@ -57,7 +57,8 @@ class Space:
 class DataView:
     """One collection's data. `space` is null while it is being weighed; `going` is an audit under way.
 
-    `backup` are commands; in those for viewers DIR stands for the folder.
+    `running` are all collections that are crawled now: they write in the folder that is copied. `backup` are commands;
+    in those for viewers DIR stands for the folder.
     """
 
     space: Space | None
@@ -65,7 +66,7 @@ class DataView:
     room: Room
     audits: list[AuditRow]
     going: Going | None
-    is_running: bool
+    running: list[str]
     is_clustered: bool
     backup: Backup
 
@@ -105,16 +106,16 @@ def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
     folder = site.root.collection(site.check(collection))
     space, weighed = _space(site, collection, site.patience_s(collection))
     with closing(Control(site.root.path / "control.sqlite")) as control:
-        is_running = control.run(collection) is not None
+        running = [name for name in site.names() if control.run(name) is not None]
     return DataView(
         space=space,
         weighed=weighed,
         room=_room(site),
         audits=_audits(site, collection),
         going=site.auditor.going,
-        is_running=is_running,
+        running=running,
         is_clustered=_is_clustered(folder),
-        backup=backup_of(_folder(site, visitor), collection, is_running=is_running),
+        backup=backup_of(_folder(site, visitor), collection, running),
     )
 
 
@@ -127,9 +128,11 @@ def _is_clustered(folder: CollectionFolder) -> bool:
 
 def all_data(site: OfSite) -> AllDataView:
     """What all collections take on the disk, and what their last audits found."""
-    rows = [
-        CollectionData(name, _space(site, name, LITTLE_PATIENCE_S)[0], _audits(site, name)) for name in site.names()
-    ]
+    until = site.clock.ticks_s() + LITTLE_PATIENCE_S
+    rows = []
+    for name in site.names():
+        space, _ = _space(site, name, max(0.0, until - site.clock.ticks_s()))
+        rows.append(CollectionData(name, space, _audits(site, name)))
     return AllDataView(_room(site), rows, site.auditor.going)
 
 

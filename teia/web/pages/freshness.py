@@ -76,7 +76,7 @@ class Policy:
 class FreshnessView:
     """How fresh a collection is, by the rates that its visits told, as computed at `counted`.
 
-    `possible` is what no polite policy could exceed at any moment, `best` what none could in the long run. Right after
+    `possible` is what no polite policy could exceed now, `best` what none could in the long run. Right after
     a crawl copies are fresher than they can be kept (`is_settling`). Before `enough` pages were visited again nothing
     is said. `series` is (time, fresh, possible) of crawls that keep pages fresh.
     """

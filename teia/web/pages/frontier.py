@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from teia.clock import iso_utc
+from teia.clock import Clock, iso_utc
 from teia.crawl.agenda import preview_of
 from teia.crawl.coming import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
 from teia.crawl.hosttable import Whys, host_table, whys_of
 from teia.crawl.lookup import Lookup
-from teia.crawl.queued import waiting_urls
+from teia.crawl.queued import Waiting, waiting_urls
+from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.gate import Refused
 from teia.web.pages.bulk import DeedRow, deeds_of
@@ -164,30 +168,56 @@ def as_lines(
     """All URLs that wait, or those of a filter: one JSON object a line."""
     only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     with site.lookup(collection):
-        lines = _lines(site, collection, only)
+        pass  # or there is none
     if not site.exports.acquire(blocking=False):
         raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are being made", "try again when one has ended")
+    lines = _lines(site, collection, only)
     next(lines)  # from here on it gives its turn back, however it ends
     head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
-    return StreamingResponse(lines, media_type="application/jsonl", headers=head)
+    return Export(lines, head)
 
 
-def _lines(site: Site, collection: str, only: Filter) -> Iterator[str]:
-    """The lines of an export. One that had to be cut says so in its last line."""
+class Export(StreamingResponse):
+    """Lines for somebody who may read them slowly, or not at all: after a while they are cut off."""
+
+    def __init__(self, lines: Generator[str, None, None], headers: Mapping[str, str]) -> None:
+        super().__init__(lines, media_type="application/jsonl", headers=headers)
+        self._lines = lines
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.EXPORT_S + limits.EXPORT_GRACE_S):
+                    await super().__call__(scope, receive, send)
+        finally:
+            with suppress(ValueError):  # a thread is still in them; they are closed when it lets go of them
+                self._lines.close()
+
+
+def _lines(site: Site, collection: str, only: Filter) -> Generator[str, None, None]:
+    """An empty text once everything is at hand, then the lines of an export; it has a turn, and gives it back."""
     try:
-        yield ""
         until, now_s = site.clock.ticks_s() + limits.EXPORT_S, site.clock.now_s()
         table, config = host_table(site.root, collection, now_s), site.config(collection)
         site.weigher(collection, limits.EXPORT_S)  # waited for, once
         opened, weigh = partial(site.lookup, collection), partial(site.weights, collection)
-        for some in waiting_urls(opened, table, config, only, now_s, weigh):
+        yield ""
+        yield from _written(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
+    finally:
+        site.exports.release()
+
+
+def _written(found: Iterable[Sequence[Waiting]], clock: Clock, until: float) -> Generator[str, None, None]:
+    """URLs as lines. Where they had to be cut, or something fails on the way, the last line says so."""
+    try:
+        for some in found:
             yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
-            if site.clock.ticks_s() > until:
+            if clock.ticks_s() > until:
                 said = f"stopped after {limits.EXPORT_S:g} s; there is more"
                 yield json.dumps({"error": "too_long", "message": said, "next": "ask for one host or reason"}) + "\n"
                 return
-    finally:
-        site.exports.release()
+    except TeiaError as error:
+        yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"
 
 
 def counts(site: Site, collection: str) -> dict[str, Any]:

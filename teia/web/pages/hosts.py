@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import isclose
 from typing import Annotated, Any, Literal
 
 from fastapi import Form, Query, Request
@@ -132,7 +133,7 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
         plan=week_plan(line, site.config(collection).refresh),
         is_asked=is_asked,
         possible=_possible(site, collection, line, line.slot_s),
-        possible_asked=_possible(site, collection, line, asked_slot_s) if is_asked else None,
+        possible_asked=_possible_at(site, collection, line, asked_slot_s) if is_asked else None,
         **_decided(site, collection, line.host),
     )
 
@@ -163,6 +164,12 @@ def _possible(site: Site, collection: str, line: HostLine, slot_s: float) -> Pos
     key = ("standing", collection, line.host, round(slot_s, 3))
     found = site.kept.peek(key, make, STANDING_S, STANDING_PATIENCE_S)
     return None if found is None else found.value
+
+
+def _possible_at(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
+    """The same at slots that somebody asks about: what could be now follows from visits that were made at its own."""
+    found = _possible(site, collection, line, slot_s)
+    return found if found is None or isclose(slot_s, line.slot_s) else replace(found, possible=None)
 
 
 def feasibility(site: OfSite, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:

@@ -69,7 +69,7 @@ class Accounts(Collector):
         meanings = {
             "fresh": "share of copies that are fresh",
             "best": "what could be kept in the long run",
-            "possible": "what no polite crawler could exceed at any moment",
+            "possible": "what no polite crawler could exceed now",
         }
         for key, meaning in meanings.items():
             family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])

@@ -12,10 +12,10 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.web import limits
 from teia.web.accounts import AuditLine
-from teia.web.gate import Visitor
+from teia.web.gate import Refused, Visitor
 from teia.web.rendering import LANGUAGE_COOKIE, choices_of
 from teia.web.roles import Role, role_named
-from teia.web.scopes import Scope
+from teia.web.scopes import ALL, Scope
 from teia.web.site import Site
 from teia.web.twins import Done, OfSite, OfVisitor, Pages
 from teia.web.words import LOCALES
@@ -161,6 +161,7 @@ def users(site: OfSite) -> UsersView:
 
 def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
     """Make an address that lets one person make an account; it works once, for ten minutes."""
+    _check_has_all(visitor)
     code = site.accounts.invite(_role(asked.role))
     site.accounts.note(visitor.name, "invite", role=asked.role)
     return UsersView(users(site).users, f"/login#{code}")
@@ -168,6 +169,9 @@ def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
 
 def change_role(site: OfSite, visitor: OfVisitor, asked: Promoted) -> Done:
     """Give somebody another role."""
+    before = {each.name: _role(each.role) for each in site.accounts.users()}
+    if _role(asked.role) > before.get(asked.name, Role.PUBLIC):
+        _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
     site.accounts.note(visitor.name, "change role", user=asked.name, role=asked.role)
     return Done(f"{asked.name} is {asked.role} now", "/settings/users")
@@ -178,6 +182,13 @@ def remove_user(site: OfSite, visitor: OfVisitor, asked: Named) -> Done:
     site.accounts.remove_user(asked.name)
     site.accounts.note(visitor.name, "remove user", user=asked.name)
     return Done(f"{asked.name} is no user any more", "/settings/users")
+
+
+def _check_has_all(visitor: Visitor) -> None:
+    """People have all scopes, so a token without them makes nobody more than they are: it could sign in as them."""
+    if visitor.scopes != ALL:
+        lacks = ", ".join(sorted(ALL - visitor.scopes))
+        raise Refused(403, f"a token cannot give what it does not have: {lacks}", "sign in")
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 from teia.crawl.collections import saved
 from tests.web.test_browser import Live
@@ -35,12 +36,25 @@ def page(demo: Live, browser: Browser) -> Iterator[Page]:
     context.close()
 
 
+def told(page: Page, script: str, about: str | None = None) -> Any:
+    """What a script says that only looks. A busy browser may still be putting a page that has come in its place."""
+    try:
+        return page.evaluate(script, about)
+    except Error as error:
+        if "context was destroyed" not in str(error):
+            raise
+        page.wait_for_load_state()
+        return page.evaluate(script, about)
+
+
 def tab_to(page: Page, is_there: str) -> None:
-    """Press Tab until the focus is on what a selector names; it can be seen all the way."""
+    """Press Tab until the focus is on what a selector names; it can be seen all the way, and leads nowhere else."""
+    here = page.url
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
-        assert page.evaluate(SEEN), page.evaluate("document.activeElement.outerHTML").strip()[:200]
-        if page.evaluate("(selector) => document.activeElement.matches(selector)", is_there):
+        assert told(page, SEEN), told(page, "document.activeElement.outerHTML").strip()[:200]
+        if told(page, "(selector) => document.activeElement.matches(selector)", is_there):
+            assert page.url == here
             return
     raise AssertionError(f"no way to {is_there}")
 
