@@ -1,10 +1,12 @@
-"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--ttl 600]` (C7).
+"""What the helper costs Squid's users: `python -m bench.squid [--rounds 8] [--seconds 4] [--ttl 600] [--apart]` (C7).
 
 Six Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
 that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
 reads), all three as an ACL whose answers Squid keeps for `--ttl` seconds (0: every request is told of), and two whose
 helper is a rewriter or a log daemon and announces to a crawl that listens. Each is asked together with the one without
-a helper, in the same moments, so that what else the machine does strikes both alike, and what is told is ratios.
+a helper, in the same moments, so that what else the machine does strikes both alike, and what is told is ratios. Where
+there are fewer cores than work, the helper's own work strikes both, too, and draws `mixed` and `hits` towards 1: with
+`--apart` the two are asked in turns, as they are for `saturated`.
 
     mixed      200 requests/s to each of the two at even distances, by turns, whether or not earlier ones were answered;
                4 in 10 are for pages that are not in the cache, and their server takes 20 ms. Times count from when a
@@ -241,7 +243,7 @@ def saturate(squid: Squid, port: int, seconds: float) -> list[float]:
     return [rate, *(1e6 * (after - then) / answers for after, then in zip(cpu_s(squid.pid), before_s, strict=True))]
 
 
-def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool) -> Numbers:
+def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool, apart: bool) -> Numbers:
     """Numbers of each workload and variant, one a round, with that of the Squid without a helper beside it."""
     if shutil.which("wrk") is None:
         raise SystemExit("this needs wrk; on Debian: apt-get install wrk")
@@ -261,7 +263,10 @@ def measure(rounds: int, seconds: float, ttl_s: int, *, latency: bool) -> Number
                 mixed = [f"{base}/miss/{next(fresh)}" if chance.random() < MISSES else url for url in hits]
                 found: dict[str, list[float]] = {}
                 for workload, urls in (("mixed", mixed), ("hits", hits)) if latency else ():
-                    took_ms = asyncio.run(side_by_side(both, urls))
+                    took_ms = [
+                        took for group in ([[each] for each in both] if apart else [both])
+                        for took in asyncio.run(side_by_side(group, urls))
+                    ]  # fmt: skip
                     for part in (50, 95):
                         found[f"{workload} p{part} ms"] = [each[len(each) * part // 100] for each in took_ms]
                 rates = [saturate(squid, port, seconds / 2) for squid in both]
@@ -302,17 +307,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--ttl", type=int, default=TTL_S, help="so long Squid keeps an ACL's answer, in seconds")
     parser.add_argument("--saturated", action="store_true", help="that alone")
+    parser.add_argument("--apart", action="store_true", help="ask the two Squids of a pair in turns")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--write", type=Path)
     wanted = parser.parse_args()
     load = os.getloadavg()[0]
     began = time.monotonic()
-    numbers = measure(wanted.rounds, wanted.seconds, wanted.ttl, latency=not wanted.saturated)
+    numbers = measure(wanted.rounds, wanted.seconds, wanted.ttl, latency=not wanted.saturated, apart=wanted.apart)
     print(table(numbers))
     found = {
         "ratios": ratios(numbers),
         "rounds": wanted.rounds,
         "ttl_s": wanted.ttl,
+        "apart": wanted.apart,
         "load_before": load,
         "cores": os.cpu_count(),
     }

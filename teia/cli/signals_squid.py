@@ -16,7 +16,10 @@ from teia.errors import UsageError
 Socket = Annotated[Path | None, typer.Argument(metavar="SOCKET", help="Where the crawl listens: its signals.socket.")]
 Queries = Annotated[bool, typer.Option("--queries", help="Announce URLs with a query too; they may tell of a person.")]
 Conf = Annotated[bool, typer.Option("--conf", help="Print lines for squid.conf that attach the installed program.")]
-AsWay = Annotated[str, typer.Option("--way", help="For --conf: rewriter, acl (each page once in ten minutes), log.")]
+AsWay = Annotated[
+    str | None,
+    typer.Option("--way", help="For --conf: rewriter (the default), acl (each page once in ten minutes), log."),
+]
 Print = Annotated[bool, typer.Option("--print", help="Print the program, to be installed where Squid can read it.")]
 
 WORDS = {
@@ -57,7 +60,7 @@ def squid_helper(
     queries: Queries = False,
     print_it: Print = False,
     conf: Conf = False,
-    way: AsWay = "rewriter",
+    way: AsWay = None,
 ) -> None:
     """Run beside a Squid and announce the pages its users ask for; their requests are left as they are.
 
@@ -69,6 +72,10 @@ def squid_helper(
     """
     from teia.signals import squid_helper as program
 
+    if way is not None and not conf:
+        raise UsageError("--way says which lines --conf prints, and goes with it")
+    if print_it and conf:
+        raise UsageError("--print prints the program and --conf lines for squid.conf; one at a time")
     source = Path(program.__file__)
     if print_it:
         print(source.read_text("utf-8"), end="")
@@ -76,7 +83,7 @@ def squid_helper(
     if socket is None:
         raise UsageError("name the SOCKET where the crawl listens, or --print the program")
     if conf:
-        print(_conf(socket, way, queries=queries), end="")
+        print(_conf(socket, way or "rewriter", queries=queries), end="")
         return
     words = ["-IS", str(source), *(["--queries"] if queries else []), str(socket)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  # a process without teia's modules in it

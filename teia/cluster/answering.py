@@ -173,7 +173,11 @@ class Answerer:
     # -- in threads ----------------------------------------------------------------------------------------
 
     def _answer(self, message: Msg, came_s: float, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_soon_threadsafe(self._end_one, message, self._answered(message.data, came_s))
+        octets = None
+        try:
+            octets = self._answered(message.data, came_s)
+        finally:  # whatever happened, its place is free again
+            loop.call_soon_threadsafe(self._end_one, message, octets)
 
     def _answered(self, octets: bytes, came_s: float) -> bytes | None:
         """The answer, as octets; None if nobody waits for it any more."""
@@ -253,4 +257,5 @@ class Answerer:
 
 
 def _line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
+    """What went wrong, as it can be sent: the name of a file may have octets that are no text."""
+    return str(error).partition("\n")[0][:200].encode("utf-8", "backslashreplace").decode()

@@ -269,7 +269,7 @@ class Node:
             self.sent_bytes += turns.sent_bytes
             with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
                 async with asyncio.timeout(self._pace.silence_s):
-                    is_all_done = session.node.is_done or session.others_say_done()
+                    is_all_done = self._once and (session.node.is_done or session.others_say_done())
                     if not session.is_lost and not is_all_done:  # then the session's end says enough, of all cells
                         await call(keeper.release(list(keeper.kept)))
                     await call(session.leave())

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -56,6 +57,10 @@ WHO_S = 0.25
 GRACE_S = 0.03
 """How long answers to `who` are waited for, and how long for others once somebody speaks for every cell."""
 
+PATIENCE = 0.8
+"""Who was waited for so much of the deadline in vain is silent. Less time, what a query had left, may just be too short
+for a node that lives: then it is only asked who is there."""
+
 FRESH_S = 2.0
 AGAIN_S = 0.1
 """After "nobody listens there" it is asked once more: a server may not have heard of a new subscription yet."""
@@ -92,7 +97,7 @@ def speakers_of(present: Iterable[Presence]) -> Speakers:
 
 
 class Directory:
-    """Who speaks for what, as it was last heard; runs in the loop of its wire."""
+    """Who speaks for what, as it was last heard; looks in the loop of its wire, and any thread may leave a node out."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
         self._wire = wire
@@ -102,6 +107,17 @@ class Directory:
         self.present: tuple[str, ...] = ()
         """All nodes that answered, those too that keep nothing."""
         self.heard_at = float("-inf")
+        self._lock = Lock()
+        """Held by whoever makes another `heard` of the one that there is."""
+
+    def leave_out(self, node: str) -> None:
+        """Let nobody speak for the cells of a node, until it is heard again."""
+        with self._lock:
+            heard = self.heard
+            if node in heard.cells:
+                cells = {name: cells for name, cells in heard.cells.items() if name != node}
+                silent = tuple(sorted((*heard.silent, *heard.cells[node])))
+                self.heard = replace(heard, cells=cells, silent=silent)
 
     async def look(self) -> Speakers:
         """Ask who is there."""
@@ -140,11 +156,12 @@ class Directory:
         if strangers != self.heard.strangers and strangers:
             _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
         self.present = tuple(sorted(present))
-        found, before = speakers_of(present.values()), self.heard
-        # When nobody is heard, what there was is still there, were it unreachable; and the next query looks again.
-        of = found.of or before.of
-        silent = found.silent if found.of else tuple(range(of))
-        self.heard = Speakers(found.cells, silent, of, strangers)
+        found = speakers_of(present.values())
+        with self._lock:
+            # When nobody is heard, what there was is still there, were it unreachable; and the next query looks again.
+            of = found.of or self.heard.of
+            silent = found.silent if found.of else tuple(range(of))
+            self.heard = Speakers(found.cells, silent, of, strangers)
         self.heard_at = self._clock.ticks_s() if present else float("-inf")
 
 
@@ -159,13 +176,13 @@ class NodeShard(CarriedShard):
 
     def _carried(self, question: bytes) -> Future[bytes]:
         asked = self._search.begin(self._answered(question))
-        asked.add_done_callback(self._given_up)
+        asked.add_done_callback(partial(self._given_up, self._search.ticks_s()))
         return asked
 
-    def _given_up(self, asked: Future[bytes]) -> None:
+    def _given_up(self, began_s: float, asked: Future[bytes]) -> None:
         """The query's time was over first; the next one must not wait for this node too."""
         if asked.cancelled():
-            self._search.is_silent(self.node)
+            self._search.was_given_up(self.node, self._search.ticks_s() - began_s)
 
     async def _answered(self, question: bytes) -> bytes:
         try:
@@ -217,6 +234,7 @@ class ClusterSearch:
         self._shards: tuple[Shard, ...] = ()
         self._of: Speakers | None = None
         self._looking = False
+        self._is_closed = False
         self._silent_since: dict[str, float] = {}
         self._thread = LoopThread(uvloop.new_event_loop())
         self._thread.__enter__()
@@ -236,21 +254,24 @@ class ClusterSearch:
 
     def is_silent(self, node: str) -> None:
         """Ask a node no more that did not answer, until it says that it is there."""
-        heard = self._directory.heard
-        self._silent_since[node] = self._clock.ticks_s()
-        if node in heard.cells:
-            cells = {name: cells for name, cells in heard.cells.items() if name != node}
-            silent = tuple(sorted((*heard.silent, *heard.cells[node])))
-            self._directory.heard = replace(heard, cells=cells, silent=silent)
+        with self._lock:
+            self._silent_since[node] = self._clock.ticks_s()
+        self._directory.leave_out(node)
         self.look_again()
 
+    def was_given_up(self, node: str, waited_s: float) -> None:
+        """A query waited so long for a node and then went on without it."""
+        if waited_s >= PATIENCE * self._deadline_s:
+            self.is_silent(node)
+        else:
+            self.look_again()
+
     def look_again(self) -> None:
-        """Ask who is there, beside whatever is under way."""
+        """Ask who is there, beside whatever is under way; nothing is begun once this is being closed."""
         with self._lock:
-            if self._looking:
-                return
-            self._looking = True
-        asyncio.run_coroutine_threadsafe(self._look(), self._thread.loop)
+            if not self._looking and not self._is_closed:
+                self._looking = True
+                asyncio.run_coroutine_threadsafe(self._look(), self._thread.loop)
 
     async def _look(self) -> None:
         began = self._clock.ticks_s()
@@ -260,11 +281,11 @@ class ClusterSearch:
             _log.info("nodes not asked who they are: %s", error)
         finally:
             self._looking = False
-        for node, since in list(self._silent_since.items()):
-            if since >= began:  # it may have said so before it fell silent
-                self.is_silent(node)
-            else:
-                del self._silent_since[node]
+        with self._lock:  # a node may have said that it is there before it fell silent
+            self._silent_since = {node: since for node, since in self._silent_since.items() if since >= began}
+            again = list(self._silent_since)
+        for node in again:
+            self.is_silent(node)
 
     def _current(self) -> Sequence[Shard]:
         """The shards of this moment."""
@@ -286,6 +307,9 @@ class ClusterSearch:
             others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
             raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
         return (*nodes, *([SilentShard(heard)] if heard.silent else []))
+
+    def ticks_s(self) -> float:
+        return self._clock.ticks_s()
 
     def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
         """Have something done in the loop of the connection."""
@@ -345,6 +369,8 @@ class ClusterSearch:
         return self._searcher.cached(url)
 
     def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
         self._searcher.close()
         with contextlib.suppress(ClusterError):
             self._thread.wait_for(self._wire.end())

@@ -7,7 +7,7 @@ happened; if it succeeds, the node's next renewal fails and it knows.
 
 Three rules keep an outage from looking like deaths, and the dead from working on:
 
-- Whoever declares must have renewed its own session at `PROOFS` beats since the silence began, so NATS was there, and
+- Whoever declares must have renewed its own session at `PROOFS` beats since the other was due, so NATS was there, and
   for long enough that others could reach it too. It then declares when the silence is T old, not at its own next beat.
 - A node may work until `deadline`, which counts from *before* its last successful renewal was sent and ends a margin
   before T. Past it the node stops asking the web and tries on; if the key is still its own, it goes on as if nothing
@@ -42,7 +42,7 @@ BUCKET = "nodes"
 TAKE_NAME_S = 60.0
 AGAIN_S = 0.1
 PROOFS = 4
-"""At so many beats one's own renewal must have succeeded during another's silence, before it may be called dead. After
+"""At so many beats one's own renewal must have succeeded since another's was due, before it may be called dead. After
 an outage that leaves others three beats to come back too; a client needs two seconds for each server that hangs."""
 
 LOOK_S = 0.5
@@ -229,14 +229,12 @@ class Session:
 
     async def leave(self) -> None:
         """End the session cleanly: others need not wait until we are missed."""
-        from nats.js.errors import KeyWrongLastSequenceError
-
         await self.abandon()
-        if not self.is_lost:
-            left = msgspec.structs.replace(self.node, state="left")
-            with contextlib.suppress(KeyWrongLastSequenceError, ClusterError):
-                await self.wire.ask(self.bucket.update(self.node.name, _encode(left), last=self.revision))
-            self.is_lost = True
+        left = msgspec.structs.replace(self.node, state="left")
+        with contextlib.suppress(ClusterError):
+            if not self.is_lost and not await self._write(left) and not self.is_lost:
+                await self._write(left)  # a renewal that was given up a moment ago had been stored
+        self.is_lost = True
 
     async def abandon(self) -> None:
         """Stop renewing without a word, as a death would."""
@@ -269,9 +267,12 @@ class Session:
 
     async def renew(self) -> bool:
         """Renew once; whether it was. NoAnswer if NATS is silent; a lost session says so through `on_lost`."""
+        return await self._write(self.node)
+
+    async def _write(self, said: NodeState) -> bool:
         from nats.js.errors import KeyWrongLastSequenceError
 
-        sent, said = self.clock.ticks_s(), self.node
+        sent = self.clock.ticks_s()
         try:
             revision = await self.wire.ask(self.bucket.update(said.name, _encode(said), last=self.revision))
         except KeyWrongLastSequenceError:
@@ -282,9 +283,13 @@ class Session:
         return True
 
     def _note_proof(self) -> None:
-        """NATS was there at a beat. Renewals between two beats prove nothing: three of them may take a moment."""
+        """NATS was there at a beat. Renewals between two beats prove nothing: three of them may take a moment.
+
+        Neither does one by which another's own was not due yet: NATS may have gone away before it was.
+        """
+        now = self.clock.ticks_s()
         for seen in self._seen.values():
-            seen.proofs += 1
+            seen.proofs += now - seen.changed_at >= self.pace.beat_s
 
     def _renewed(self, revision: int, sent: float) -> None:
         self.revision = revision

@@ -79,7 +79,8 @@ class _Kept(Generic[Value]):
     def keep(self, values: Iterable[tuple[int, Value]]) -> None:
         with self._lock:
             if len(self._new) > MAX_KEPT:
-                self._new, self._old = {}, self._new
+                self._old = self._new  # first: whoever reads meanwhile finds them twice, not nowhere
+                self._new = {}
             self._new.update(values)
 
     def get_all(self, keys: Iterable[int], default: Value) -> list[Value]:
@@ -113,6 +114,13 @@ _NO_FACTS = Facts()
 
 # ---- letters --------------------------------------------------------------------------------------------------------
 
+LeftS: TypeAlias = Callable[[], float | None]
+"""How much time a query has left; None: as long as whoever carries questions waits."""
+
+
+def _any_time() -> None:
+    return None
+
 
 class Carrier(Protocol):
     """Who brings questions to a shard; the answer comes when it comes, or IndexFailure where none does."""
@@ -123,7 +131,8 @@ class Carrier(Protocol):
 class Letter:
     """Questions to a shard that travel together. It has the methods of a shard; each only puts its question.
 
-    So a gateway need not keep a thread waiting for each of many shards (gateway.py).
+    So a gateway need not keep a thread waiting for each of many shards (gateway.py). What did not fit into an answer is
+    asked for again when that is read, and waited for as long as the query has left.
     """
 
     def __init__(self, shard: CarriedShard) -> None:
@@ -131,18 +140,20 @@ class Letter:
         self._questions: list[bytes] = []
         self._pending: list[Pending[Any]] = []
         self._answers: list[bytes] = []
+        self._left_s: LeftS = _any_time
 
     def __getattr__(self, name: str) -> Callable[..., Pending[Any]]:  # Any: what the method of that name answers
         put, take = self._shard.forms[name]
 
         def ask(*words: Any) -> Pending[Any]:
             self._questions.append(encode(put(*words)))
-            self._pending.append(Pending(partial(self._taken, len(self._pending), partial(take, *words))))
+            self._pending.append(Pending(partial(self._taken, len(self._pending), partial(take, self, *words))))
             return self._pending[-1]
 
         return ask
 
-    def send(self) -> None:
+    def send(self, left_s: LeftS) -> None:
+        self._left_s = left_s
         questions = self._questions
         octets = questions[0] if len(questions) == 1 else encode(AskAll(tuple(map(msgspec.Raw, questions))))
         sent = self._shard.carry(octets)
@@ -157,7 +168,21 @@ class Letter:
             self._answers = read(read_answers, octets).each
         if len(self._answers) != len(self._questions):
             raise IndexFailure("it does not answer what it was asked")
-        return take(self._answers[number] or self._shard.carry(self._questions[number]).result())
+        return take(self._answers[number] or self._waited_for(self._shard.carry(self._questions[number])))
+
+    def again(self, name: str, *words: Any) -> Any:  # Any: as above
+        """Ask for what was left out of an answer."""
+        letter = self._shard.letter()
+        pending: Pending[Any] = getattr(letter, name)(*words)
+        letter.send(self._left_s)
+        return pending.finish(self._waited_for(pending.future))
+
+    def _waited_for(self, asked: Future[bytes]) -> bytes:
+        try:
+            return asked.result(self._left_s())
+        except TimeoutError:
+            asked.cancel()
+            raise IndexFailure("did not answer in time") from None
 
 
 # ---- shards ---------------------------------------------------------------------------------------------------------
@@ -201,15 +226,12 @@ class CarriedShard(Shard):
         return Letter(self)
 
     def _ask(self, name: str, *words: Any) -> Any:  # Any: as in `Letter`
-        letter = self.letter()
-        pending: Pending[Any] = getattr(letter, name)(*words)
-        letter.send()
-        return pending.taken()
+        return self.letter().again(name, *words)
 
     def counts(self, demand: Demand) -> Counts:
         return cast("Counts", self._ask("counts", demand))
 
-    def _read_counts(self, demand: Demand, octets: bytes) -> Counts:
+    def _read_counts(self, _: Letter, demand: Demand, octets: bytes) -> Counts:
         found = read(read_counted, octets)
         self._told.extents[self._name] = found.extent
         return Counts(
@@ -249,13 +271,13 @@ class CarriedShard(Shard):
     def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
         return cast("Mapping[int, Entry]", self._ask("entries", keys))
 
-    def _read_entries(self, keys: Sequence[int], octets: bytes) -> Mapping[int, Entry]:
+    def _read_entries(self, letter: Letter, keys: Sequence[int], octets: bytes) -> Mapping[int, Entry]:
         answer = read(read_pages, octets)
         found = {entry.key: entry for entry in map(arrived, answer.entries.values())}
         self._known(answer)
         if len(answer.rest) >= len(keys):
             raise IndexFailure("it sends no pages")
-        return found | dict(self.entries(answer.rest)) if answer.rest else found
+        return found | letter.again("entries", answer.rest) if answer.rest else found
 
     def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> Spelt:
         return cast("Spelt", self._ask("spelt", keys, texts, show))

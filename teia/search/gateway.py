@@ -72,8 +72,8 @@ class Pending(Generic[Answer]):
 class Letter(Protocol):
     """Questions to a shard somewhere else. It has the methods of a shard, but each returns a `Pending`."""
 
-    def send(self) -> None:
-        """Ask them all."""
+    def send(self, left_s: Callable[[], float]) -> None:
+        """Ask them all; `left_s` says how long may be waited for what has to be asked on top."""
 
 
 class Remote(Protocol):
@@ -161,7 +161,7 @@ class Turn:
 
     def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
         for letter in self._letters.values():
-            letter.send()
+            letter.send(lambda: self.left_s)
         self._letters.clear()
         wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
         has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]

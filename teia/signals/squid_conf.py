@@ -23,7 +23,13 @@ PYTHON = "/usr/bin/python3 -IS"
 """Without site packages: the helper needs none, and starts sooner."""
 
 TTL_S = 600
-"""A page is told of once in so long, and from half of it on in the background: nobody waits for that."""
+"""A page is told of once in so long."""
+
+GRACE = -100
+"""Squid may ask anew in the background while an answer is still good: in the last so many hundredths of its time, and
+shortly before the end if it is not told. It does so even if the queue is full; and where more than that waited for
+three minutes, because the helper hangs, Squid 5.7 ends itself, and has no setting against that here. So: not before
+twice the time."""
 
 KEPT = 65_536
 """Answers that Squid keeps, of 256 bytes and more each."""
@@ -38,10 +44,11 @@ acl from_the_cache req_header Cache-Control -i only-if-cached
 """
 
 _ACL = """\
-external_acl_type teia ttl={ttl_s} negative_ttl={ttl_s} grace=50 cache={kept} children-startup=0 children-max=1 \
+external_acl_type teia ttl={ttl_s} negative_ttl={ttl_s} grace={grace} cache={kept} children-startup=0 children-max=1 \
 concurrency={at_once} queue-size={at_once} {url} {command}
 acl announced external teia
-{acls}cache deny pages !from_the_cache announced
+{acls}# This is the last `cache` line. None before it may allow: `cache allow X` is written `cache deny !X`.
+cache deny pages !from_the_cache announced
 """
 
 _REWRITER = """\
@@ -74,7 +81,7 @@ def lines(
     if way == "acl":
         # Without its query, which Squid cuts off behind the question mark in %ru; the other is the URL as it came.
         url = "%'>ru" if "--queries" in words else "%ru"
-        return _ACL.format(ttl_s=ttl_s, kept=KEPT, at_once=AT_ONCE, url=url, command=command, acls=_ACLS)
+        return _ACL.format(ttl_s=ttl_s, grace=GRACE, kept=KEPT, at_once=AT_ONCE, url=url, command=command, acls=_ACLS)
     if way == "rewriter":
         return _REWRITER.format(command=command, acls=_ACLS)
     return _LOG.format(program=program or f"{PROGRAM}-log", socket=socket, acls=_ACLS)

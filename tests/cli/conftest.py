@@ -33,7 +33,7 @@ def teia(tmp_path: Path) -> Teia:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,  # a test has less
         )
 
     return run

@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from .conftest import Teia
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_json_is_the_last_line_and_progress_is_elsewhere(teia: Teia, tmp_path: Path) -> None:

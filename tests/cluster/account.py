@@ -40,10 +40,16 @@ class Reign:
     began_s: float
     ended_s: float | None = None
     """When the next one began."""
-    is_released: bool = False
+    released_s: float | None = None
+    """When its node gave the cell up."""
     rows: list[FetchRow] = field(default_factory=list)
     """The requests that it committed."""
     asked: Counter[str] = field(default_factory=Counter)
+    last_asked_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_released(self) -> bool:
+        return self.released_s is not None
 
     @property
     def committed(self) -> Counter[str]:
@@ -52,6 +58,11 @@ class Reign:
     @property
     def in_flight(self) -> Counter[str]:
         return self.asked - self.committed
+
+    def dropped(self, within_s: float) -> list[str]:
+        """What was under way for less than this when the cell was given up, and dropped nevertheless."""
+        until_s = self.released_s if self.released_s is not None else float("inf")
+        return [page for page in self.in_flight if until_s - self.last_asked_s[page] < within_s]
 
 
 def reigns_at(nats: Nats, collection: str = "main") -> dict[int, list[Reign]]:
@@ -92,7 +103,7 @@ def _note(reigns: list[Reign], cell: int, record: Record, parts: list[bytes], at
             reigns[-1].ended_s = at.timestamp()
         reigns.append(Reign(cell, record.node, at.timestamp()))
     elif record.kind == "release" and reigns:  # the first one of a cell that was split off another ends none
-        reigns[-1].is_released = True
+        reigns[-1].released_s = at.timestamp()
     elif record.kind == "commit":
         body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
         reigns[-1].rows += _requests_in(unpacked(body))
@@ -118,7 +129,9 @@ def note_asked(
     for entry in entries:
         cell, node = cell_of(slot_of(site_of(entry.host)), tuple(starts)), names[entry.peer]
         theirs = [each for each in reigns[cell] if each.node == node and each.began_s <= entry.start_s]
-        theirs[-1].asked[f"{entry.host}{entry.path}"] += 1
+        page = f"{entry.host}{entry.path}"
+        theirs[-1].asked[page] += 1
+        theirs[-1].last_asked_s[page] = max(theirs[-1].last_asked_s.get(page, 0.0), entry.start_s)
 
 
 def lost_in(reigns: Mapping[int, Sequence[Reign]]) -> list[Reign]:

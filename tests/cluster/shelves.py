@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,17 @@ from teia.cluster.searchwire import Kept
 from teia.cluster.thread import LoopThread
 from teia.cluster.wire import connect
 from teia.config import Config, to_toml
+from teia.errors import IndexFailure
 from teia.frontier.cell import FrontierCell
 from teia.index.entry import Entry
+from teia.search.results import Results
 from teia.store.root import Root, open_root
 from tests.index.pages import indexed
 
 from .conftest import Nats
+
+SOON_S = 20.0
+"""How long is waited for what happens at once where nothing else runs."""
 
 
 def root_with(folder: Path, name: str, cells: Mapping[int, Sequence[Entry]], count: int) -> Root:
@@ -59,6 +65,26 @@ def desk(nats: Nats, root: Root, collection: str, node: str) -> Iterator[Desk]:
 
 def gateway(nats: Nats, collection: str, **how: float) -> ClusterSearch:
     return ClusterSearch(nats.servers.urls, nats.servers.key, collection, WallClock(), **how)
+
+
+def searched(search: ClusterSearch, text: str, is_so: Callable[[Results], object]) -> Results:
+    """Search again and again, until the results are as they must become; what was found last, if they never are.
+
+    On a busy machine nodes may be late with saying that they are there.
+    """
+    until = time.monotonic() + SOON_S
+    while True:
+        is_late = time.monotonic() > until
+        try:
+            results = search.search(text)
+        except IndexFailure:
+            if is_late:
+                raise
+        else:
+            if is_late or is_so(results):
+                return results
+        search.look_again()
+        time.sleep(0.05)
 
 
 def settled() -> None:

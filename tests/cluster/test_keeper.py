@@ -20,11 +20,11 @@ import pytest
 from teia.clock import VirtualClock
 from teia.cluster.journal import CellLog, CellLost, Entry, StreamFull
 from teia.cluster.keeper import FIRST_MOST_S, Keeper
-from teia.cluster.session import NodeState, Session
+from teia.cluster.session import NodeState, Pace, Session
 from teia.cluster.wire import NoAnswer
 from tests.conftest import ROOT
 
-from .conftest import LEFT_TO_THE_COLLECTOR, PACE, Nats
+from .conftest import LEFT_TO_THE_COLLECTOR, PACE, STALL_S, Nats
 from .waiting import until
 
 CELLS = 6
@@ -83,8 +83,8 @@ def test_cells_are_shared_out_and_each_has_one_keeper(lonely: Nats) -> None:
     lonely.run(main())
 
 
-def test_cells_of_a_dead_node_are_taken_over_within_two_session_times(lonely: Nats) -> None:
-    """Issue 7: takeover <= 2 T; the dead node's later commits are refused."""
+def test_cells_of_a_dead_node_are_taken_over(lonely: Nats) -> None:
+    """Issue 7: the dead node's later commits are refused. How long it takes with T as users have it: test_faults.py."""
 
     async def main() -> None:
         sessions = [await lonely.node(letter) for letter in "abc"]
@@ -98,7 +98,7 @@ def test_cells_of_a_dead_node_are_taken_over_within_two_session_times(lonely: Na
             await sessions[2].abandon()
             stale = dict(keepers[2].kept)
             await until(lambda: are_shared_out(keepers[:2]))
-            assert lonely.clock.ticks_s() - died_at <= 2 * PACE.silence_s
+            assert lonely.clock.ticks_s() - died_at <= 2 * PACE.silence_s + STALL_S
             assert not any(keepers[2].may_ask(cell) for cell in stale)
             for log in stale.values():
                 with pytest.raises(CellLost):
@@ -110,19 +110,19 @@ def test_cells_of_a_dead_node_are_taken_over_within_two_session_times(lonely: Na
 
 
 def test_a_node_that_leaves_hands_its_cells_over_at_once(lonely: Nats) -> None:
+    """Nobody waits for its silence, which would be longer than the test does."""
+
     async def main() -> None:
-        sessions = [await lonely.node(letter) for letter in "ab"]
+        sessions = [await lonely.node(letter, pace=Pace(60, 0.25, 5)) for letter in "ab"]
         await until(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
         with tending(*keepers):
             await until(lambda: are_shared_out(keepers))
-            began = lonely.clock.ticks_s()
             keepers[1].is_leaving = True
             await keepers[1].release(list(keepers[1].kept))
             await sessions[1].leave()
             await until(lambda: len(keepers[0].kept) == CELLS)
-            assert lonely.clock.ticks_s() - began < PACE.silence_s + 2.0
         await sessions[0].leave()
 
     lonely.run(main())
@@ -241,7 +241,8 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
     """Issue 7. The same epochs before and after, twice the session time away."""
 
     async def main() -> None:
-        sessions = [await lonely.node(letter) for letter in "ab"]
+        pace = Pace.of(3.0)  # a client looks for the server each half second: its three beats must be longer
+        sessions = [await lonely.node(letter, pace=pace) for letter in "ab"]
         await until(lambda: all(len(session.alive()) == 2 for session in sessions))
         name = await lonely.stream(sessions[0].wire)
         keepers = [await keeper_of(lonely, session, name) for session in sessions]
@@ -253,11 +254,11 @@ def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
             try:
                 await until(lambda: not any(session.may_work for session in sessions))
                 assert not any(keeper.may_ask(cell) for keeper in keepers for cell in keeper.kept)
-                await asyncio.sleep(PACE.silence_s)
+                await asyncio.sleep(pace.silence_s)
             finally:
                 os.kill(server, signal.SIGCONT)
             await until(lambda: all(session.may_work for session in sessions))
-            await asyncio.sleep(PACE.silence_s)
+            await asyncio.sleep(pace.silence_s)
             assert [{cell: log.epoch for cell, log in keeper.kept.items()} for keeper in keepers] == before
             for keeper in keepers:
                 for log in keeper.kept.values():
@@ -325,7 +326,7 @@ def test_a_keeper_that_was_stopped_wakes_up_as_nobody(lonely: Nats) -> None:
             stopped_at = time.monotonic()
             await until(lambda: len({each["cell"] for each in two.commits()}) == 4)
             took_s = min(each["at"] for each in two.commits()) - stopped_at
-            assert took_s <= 2 * PACE.silence_s
+            assert took_s <= 2 * PACE.silence_s + STALL_S
             os.kill(one.process.pid, signal.SIGCONT)
             await until(lambda: any("lost" in each for each in one.said))
             theirs = {(each["cell"], each["seq"]) for each in two.commits()}

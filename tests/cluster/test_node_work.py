@@ -66,7 +66,7 @@ def test_all_nodes_leave_when_the_collection_has_had_its_time(
     own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F2: `limits.seconds` counts from when the first node began, for all; one that comes later leaves again."""
-    monkeypatch.setenv("TEIA_LIMITS_SECONDS", "12")
+    monkeypatch.setenv("TEIA_LIMITS_SECONDS", "30")
     with (
         running_lab(tmp_path, SPEC.format(hosts=6, pages=2_000), 184) as lab,
         cluster(tmp_path, own_nats, lab, 0.5, PATIENT_S) as nodes,

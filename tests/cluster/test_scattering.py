@@ -5,14 +5,16 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from threading import Event
 
 import msgspec
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.scattering import ClusterSearch, Speakers, speakers_of
+from teia.cluster import scattering
+from teia.cluster.scattering import ClusterSearch, NodeShard, Speakers, speakers_of
 from teia.cluster.searchwire import VERSION, Kept, Presence, numbers
 from teia.errors import IndexFailure
 from teia.index.union import UnionReader
@@ -24,7 +26,7 @@ from tests.index.pages import page
 from tests.search.test_cells_alike import CELLS, asked, written
 
 from .conftest import Nats
-from .shelves import Desk, desk, gateway, root_with, settled
+from .shelves import SOON_S, Desk, desk, gateway, root_with, searched, settled
 
 KEPT = {"a": (0, 1, 2), "b": (3, 4), "c": (5, 6, 7)}
 QUERIES = 100
@@ -60,13 +62,23 @@ def shelves(
         reader = UnionReader({f"cell {cell.number}": cell.index for cell in one.cells()})
         stack.callback(reader.close)
         settled()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scattering, "WHO_S", SOON_S)
+            search = gateway(nats, "alike", deadline_s=30.0)
         yield (
-            stack.enter_context(closing(gateway(nats, "alike", deadline_s=30.0))),
+            stack.enter_context(closing(search)),
             stack.enter_context(Searcher([LocalShard("one", reader)], WallClock(), deadline_s=30.0)),
             asked(cells)[:QUERIES],
         )
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, too, wait until nodes have said that they are there; where all do, nobody waits longer."""
+    monkeypatch.setattr(scattering, "WHO_S", SOON_S)
+
+
+@pytest.mark.usefixtures("patient")
 def test_three_nodes_answer_as_one_machine_does(shelves: tuple[ClusterSearch, Searcher, list[str]]) -> None:
     """F8: the same first ten with the same scores, whatever is asked."""
     many, one, queries = shelves
@@ -77,6 +89,7 @@ def test_three_nodes_answer_as_one_machine_does(shelves: tuple[ClusterSearch, Se
         assert found.shards_answered == CELLS
 
 
+@pytest.mark.usefixtures("patient")
 def test_everything_that_is_asked_of_one_machine_can_be_asked_of_many(
     shelves: tuple[ClusterSearch, Searcher, list[str]],
 ) -> None:
@@ -131,38 +144,86 @@ def pair(nats: Nats, unique: str, tmp_path: Path) -> Iterator[tuple[str, Desk, D
         yield unique, desks[0], desks[1]
 
 
-def test_a_node_that_hangs_costs_one_query_a_second_at_most_and_its_cells_are_named(
+@contextmanager
+def hung(node: Desk) -> Iterator[None]:
+    """Have a node do nothing, as if it were stopped; it is when the block begins."""
+    begun, over = Event(), Event()
+
+    def hang() -> None:
+        begun.set()
+        over.wait(2 * SOON_S)
+
+    node.thread.loop.call_soon_threadsafe(hang)
+    assert begun.wait(SOON_S)
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_does_not_ask_it(
     nats: Nats, pair: tuple[str, Desk, Desk]
 ) -> None:
-    """Issue 7: a dead node gives partial results within 1 s."""
+    """Issue 7: a dead node gives partial results. Within 1 s, says `bench/cluster_search.py`; here only: not never."""
     collection, _, hanging = pair
-    with closing(gateway(nats, collection)) as search:
-        assert search.search("common").total == 10
-        hanging.thread.loop.call_soon_threadsafe(time.sleep, 3.0)
-        time.sleep(0.05)
-        began = time.monotonic()
-        results = search.search("common")
-        took_s = time.monotonic() - began
-        assert took_s < 1.0 + 0.5  # half a second for a busy machine
-        assert (results.total, results.is_partial) == (5, True)
-        assert (results.shards_asked, results.shards_answered) == (2, 1)
-        assert "b (cells 1): did not answer in time" in results.warnings[0]
-        assert "did not answer in time" not in "".join(search.search("common").warnings)  # the next one does not wait
+    with closing(gateway(nats, collection, deadline_s=2.0)) as search:
+        searched(search, "common", lambda results: results.total == 10)
+        with hung(hanging):
+            began = time.monotonic()
+            results = search.search("common")
+            assert time.monotonic() - began < SOON_S
+            assert (results.total, results.is_partial) == (5, True)
+            assert (results.shards_asked, results.shards_answered) == (2, 1)
+            assert "b (cells 1): did not answer in time" in results.warnings[0]
+            said = "cell 1: no node answers for it"
+            later = searched(search, "common", lambda results: said in "".join(results.warnings))
+            assert said in later.warnings[0], "nobody waits for it any more"
+        assert searched(search, "common", lambda results: results.total == 10).total == 10, "it is there again"
+
+
+def shard_of(search: ClusterSearch, node: str) -> NodeShard:
+    searched(search, "common", lambda results: results.total == 10)
+    (found,) = [shard for shard in search._current() if isinstance(shard, NodeShard) and shard.node == node]
+    return found
+
+
+def test_a_node_that_was_hardly_waited_for_is_not_called_silent(
+    nats: Nats, pair: tuple[str, Desk, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others have left of a query's time may be too short for it: the next query asks it all the same."""
+    collection, _, _ = pair
+    with closing(gateway(nats, collection, deadline_s=30.0)) as search:
+        shard = shard_of(search, "b")
+        monkeypatch.setattr(search, "look_again", lambda: None)
+        shard.carry(b"").cancel()
+        assert "b" in search._directory.heard.cells
+        search.was_given_up("b", 29.0)
+        assert "b" not in search._directory.heard.cells
+
+
+def test_what_is_given_up_while_a_search_is_closed_begins_nothing(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
+    collection, _, hanging = pair
+    search = gateway(nats, collection, deadline_s=30.0)
+    shard = shard_of(search, "b")
+    with hung(hanging):
+        under_way = shard.carry(b"")
+        search.close()
+    assert under_way.cancelled()
+    search.is_silent("b")
+    assert not search._looking
 
 
 def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tuple[str, Desk, Desk]) -> None:
     collection, _, other = pair
     with closing(gateway(nats, collection)) as search:
-        assert search.search("common").total == 10
+        assert searched(search, "common", lambda results: results.total == 10).total == 10
         other.keep(1)
-        results = search.search("common")
+        said = "1 of 2 cells answered. Missing: cell 1: no node answers for it"
+        results = searched(search, "common", lambda results: said in "".join(results.warnings) and results.total)
         assert (results.total, results.is_partial) == (5, True)
-        time.sleep(0.4)
-        assert "1 of 2 cells answered. Missing: cell 1: no node answers for it" in search.search("common").warnings[0]
+        assert said in results.warnings[0]
         other.keep(9, 1)
-        search.look_again()
-        time.sleep(0.4)
-        assert search.search("common").total == 10
+        assert searched(search, "common", lambda results: results.total == 10).total == 10
 
 
 def test_without_nodes_there_is_a_message(nats: Nats, unique: str) -> None:

@@ -247,7 +247,7 @@ def test_visits_in_parts_are_those_of_one_run(name: str) -> None:
 
 
 @compiled
-def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway() -> None:
+def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway_and_their_plan_is_not_changed() -> None:
     world = World.build([0] * 10, 1.0, horizon_s=40_000.0, politeness_s=1.0, budget=40_000, crawlers=Crawlers(1, 2.0))
     timeline = CompiledTimeline(world)
     timeline.grant(40_000, 0.0)
@@ -255,6 +255,9 @@ def test_visits_of_a_run_in_parts_are_not_put_in_order_halfway() -> None:
     next(timeline.parts(world.horizon_s))
     with pytest.raises(RuntimeError, match="not carried out"):
         timeline.run(world.horizon_s)
+    for name in ("psp", "edf", "index"):  # a timetable, intervals, values
+        with pytest.raises(RuntimeError, match="not carried out"):
+            timeline.follow(POLICIES[name].plan(world), 0.0)
 
 
 @compiled

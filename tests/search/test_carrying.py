@@ -15,10 +15,20 @@ from teia.index.entry import Entry
 from teia.index.union import UnionReader
 from teia.search import letters, serving
 from teia.search.carrying import CarriedShard, Told, narrowed
-from teia.search.letters import AskAll, AskCandidates, AskEntries, Best, Question, encode, read_best, read_question
+from teia.search.letters import (
+    AskAll,
+    AskCandidates,
+    AskEntries,
+    AskFacets,
+    Best,
+    Question,
+    encode,
+    read_best,
+    read_question,
+)
 from teia.search.ranking import Keys, Ranking
 from teia.search.results import Facts
-from teia.search.searching import Options, Searcher
+from teia.search.searching import DEADLINE_S, Options, Searcher
 from teia.search.serving import Serving
 from teia.search.shards import LocalShard, Show
 from tests.index.pages import page
@@ -41,6 +51,7 @@ class Post:
 
     def __init__(self, folder: Path, cells: int) -> None:
         self.questions: list[Question] = []
+        self.lost: list[Future[bytes]] = []
         self.told = Told()
         self.readers = [UnionReader({f"cell {number}": folder / str(number)}) for number in range(cells)]
         self.shards = [self._shard(number, reader) for number, reader in enumerate(self.readers)]
@@ -51,17 +62,30 @@ class Post:
         def carry(question: bytes) -> Future[bytes]:
             self.questions.append(read_question(question))
             future: Future[bytes] = Future()
-            future.set_result(self.passed(end.answer(question)))
+            if self.arrives(self.questions[-1]):
+                future.set_result(self.passed(end.answer(question)))
+            else:
+                self.lost.append(future)
             return future
 
         return CarriedShard(f"cell {number}", 1, carry, self.told)
+
+    def arrives(self, question: Question) -> bool:
+        """Whether a question is answered at all."""
+        return True
 
     def passed(self, answer: bytes) -> bytes:
         """What becomes of an answer on its way."""
         return answer
 
-    def searcher(self) -> Searcher:
-        return Searcher(self.shards, VirtualClock(NOW_S), ranking=Ranking(priors=self.told), facts=self.told)
+    def searcher(self, deadline_s: float = DEADLINE_S) -> Searcher:
+        return Searcher(
+            self.shards,
+            VirtualClock(NOW_S),
+            ranking=Ranking(priors=self.told),
+            facts=self.told,
+            deadline_s=deadline_s,
+        )
 
     def kinds(self) -> list[str]:
         return [type(question).__name__ for question in self.questions]
@@ -176,6 +200,27 @@ def test_answers_that_do_not_fit_are_asked_for_by_themselves(post: Post, monkeyp
     assert (results.total, len(results.hits)) == (90, 10)
     assert sum(results.facets["host"].values()) == 90
     assert post.kinds().count("AskFacets") == 3
+
+
+@pytest.mark.parametrize("kind", [AskFacets, AskEntries])
+def test_what_did_not_fit_is_waited_for_no_longer_than_the_query_may_take(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Question]
+) -> None:
+    """Issue 7: a node that dies just then, too, gives partial results. For pages: the second half is never sent."""
+    monkeypatch.setattr(serving, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(serving, "MAX_AHEAD_BYTES", 0)
+
+    class Dying(Post):
+        def arrives(self, question: Question) -> bool:
+            return not isinstance(question, kind) or (kind is AskEntries and self.kinds().count("AskEntries") <= 3)
+
+    post = Dying(folder, 3)
+    with post.searcher(deadline_s=0.0) as many:
+        results = many.search("common", options=Options(facets=True))
+    assert results.is_partial
+    assert "did not answer in time" in results.warnings[0]
+    assert post.lost
+    assert all(each.cancelled() for each in post.lost), "nobody answers what nobody waits for"
 
 
 def test_a_letter_of_which_answers_are_missing_is_no_answer(folder: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import selectors
+import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +20,7 @@ from teia.cli.signals_squid import squid_helper as command
 from teia.errors import MissingComponent, UsageError
 from teia.lab.squid import Squid, program, squid_process
 from teia.signals.datagrams import Ear
-from teia.signals.squid_conf import PROGRAM, PYTHON, WAYS, Way, lines
+from teia.signals.squid_conf import AT_ONCE, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
 
 NAMES = {"a.test": "127.0.0.1"}
@@ -51,7 +56,7 @@ def ask(squid: Squid, path: str, *, method: str = "GET", header: str = "") -> in
 
 
 def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> None:
-    """C7: what Squid has an answer to costs its users nothing. Queries do not leave Squid at all."""
+    """C7: what Squid has an answer to costs its users nothing. Queries do not leave Squid (`strip_query_terms`)."""
     with squid_process(NAMES, way="acl") as squid:
         ear = Ear(squid.socket)
         squid.socket.chmod(0o666)
@@ -92,6 +97,146 @@ def test_where_the_acl_stands_decides_whether_a_program_that_cannot_tell_refuses
         assert [ask(squid, f"/{number}") for number in (1, 2, 1)] == [status] * 3
 
 
+# ---- a program that hangs -------------------------------------------------------------------------------------------
+
+TELLING = """\
+import os, sys, time
+with open({log!r}, "a", 1) as log:
+    print(os.getpid(), file=log)
+    for line in sys.stdin:
+        channel, url = line.split()[:2]
+        print(time.time(), url, file=log)
+        print(channel, "OK" if "/short" in url else "ERR", flush=True)
+"""
+
+
+class Attached:
+    """A Squid with a program that writes down what it is asked, and can be stopped and go on."""
+
+    def __init__(self, stack: ExitStack, folder: Path, ttl_s: int, change: tuple[str, str] = ("", "")) -> None:
+        folder.mkdir()
+        folder.chmod(0o777)
+        self._log = folder / "asked"
+        (folder / "telling").write_text(TELLING.format(log=str(self._log)), "utf-8")
+        configured = lines("acl", "/nowhere", program=str(folder / "telling"), ttl_s=ttl_s).replace(*change)
+        self.squid = stack.enter_context(squid_process(NAMES, extra=configured, way=None))
+        assert ask(self.squid, "/first") == PASSED
+        self._pid = int(self._log.read_text("utf-8").split("\n")[0])
+        self._users = stack.enter_context(selectors.DefaultSelector())
+        stack.callback(self.go_on)
+        self._stack = stack
+
+    def stop(self) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        with suppress(ProcessLookupError):  # its Squid has died, and it thereafter
+            os.kill(self._pid, signal.SIGCONT)
+
+    def asked(self, path: str) -> list[float]:
+        """When the program was asked about a page."""
+        rows = [row.split() for row in self._log.read_text("utf-8").splitlines()[1:]]
+        return [float(when) for when, url in rows if url.endswith(path)]
+
+    def begin(self, paths: Iterable[str]) -> None:
+        """Ask for pages, and wait for no answer."""
+        for path in paths:
+            user = self._stack.enter_context(socket.create_connection(("127.0.0.1", self.squid.port), 15))
+            user.sendall(f"GET http://a.test:1{path} HTTP/1.0\r\n\r\n".encode())
+            self._users.register(user, selectors.EVENT_READ)
+
+    def answers(self, count: int, within_s: float = 20.0) -> list[int]:
+        """The first so many answers to what was begun."""
+        found: list[int] = []
+        until = time.monotonic() + within_s
+        while len(found) < count and time.monotonic() < until:
+            for key, _ in self._users.select(0.1):
+                user = cast("socket.socket", key.fileobj)
+                self._users.unregister(user)
+                with user:
+                    found.append(int(user.recv(100).split(b" ")[1]))
+        return found
+
+    def lives(self) -> bool:
+        try:
+            return ask(self.squid, "/late") == PASSED
+        except (OSError, IndexError):
+            return False
+
+
+def test_what_does_not_fit_into_the_queue_of_a_program_that_hangs_is_let_through(open_folder: Path) -> None:
+    """Others wait until it goes on."""
+    with ExitStack() as stack:
+        attached = Attached(stack, open_folder / "one", TTL_S)
+        attached.stop()
+        attached.begin(f"/{number}" for number in range(2 * AT_ONCE + 20))
+        assert attached.answers(20) == [PASSED] * 20
+        attached.go_on()
+        assert attached.answers(2 * AT_ONCE) == [PASSED] * 2 * AT_ONCE
+
+
+def test_squid_asks_nothing_anew_before_an_answer_is_too_old(open_folder: Path) -> None:
+    """It would even if the queue were full, and in the end stop for that: see the slow test."""
+    with ExitStack() as stack:
+        attached = Attached(stack, open_folder / "one", 3)
+        began, until = time.time(), time.monotonic() + 20
+        while len(attached.asked("/busy")) < 2 and time.monotonic() < until:
+            assert ask(attached.squid, "/busy") == PASSED
+            time.sleep(0.05)
+        assert attached.asked("/busy")[1] - began > 2.9
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_squid_outlives_a_program_that_hangs_for_more_than_three_minutes(open_folder: Path) -> None:
+    """Issue 8. With `grace=50` it does not: what it asks anew goes past the limit of the queue, for three minutes."""
+    short = ("ttl=190 negative", "ttl=5 negative")
+    with ExitStack() as stack:
+        ours = Attached(stack, open_folder / "ours", 190, short)
+        other = Attached(
+            stack,
+            open_folder / "other",
+            190,
+            (f"ttl=190 negative_ttl=190 grace={GRACE}", "ttl=5 negative_ttl=190 grace=50"),
+        )
+        began = time.monotonic()
+        for each in (ours, other):
+            assert {ask(each.squid, f"/{name}") for name in ("short1", "short2", "short3", "late")} == {PASSED}
+            each.stop()
+            each.begin(f"/{number}" for number in range(2 * AT_ONCE + 20))
+            assert each.answers(20) == [PASSED] * 20
+        while time.monotonic() < began + 8:
+            assert {ask(each.squid, f"/short{number}") for each in (ours, other) for number in (1, 2, 3)} == {PASSED}
+            time.sleep(0.1)
+        time.sleep(began + 186 - time.monotonic())
+        lives = {}
+        while time.monotonic() < began + 200:
+            lives = {"ours": ours.lives(), "other": other.lives()}
+            time.sleep(0.5)
+        assert lives == {"ours": True, "other": False}
+
+
+# ---- lines for operators --------------------------------------------------------------------------------------------
+
+
+def test_an_earlier_line_that_allows_keeps_pages_from_being_announced_and_one_that_denies_others_does_not() -> None:
+    """So `cache allow X` has to be written as `cache deny !X`; the printed lines say so."""
+    ours = "acl ours dstdomain a.test\n"
+    for line, is_announced in (("cache allow ours\n", False), ("cache deny !ours\n", True)):
+        with squid_process(NAMES, extra=ours + line, way="acl") as squid:
+            ear = Ear(squid.socket)
+            squid.socket.chmod(0o666)
+            assert ask(squid, "/page") == PASSED
+            urls: list[str] = []
+            until = time.monotonic() + (20 if is_announced else 0.5)
+            while not urls and time.monotonic() < until:
+                urls += [url for heard in ear.hear() for url in heard.urls]
+                time.sleep(0.02)
+            ear.close()
+        assert bool(urls) == is_announced, line
+    assert "`cache allow X` is written `cache deny !X`" in lines("acl", "/nowhere")
+
+
 def test_the_lines_in_the_documents_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     told = re.sub(r"(?m)^    ", "", DOCS.read_text("utf-8"))
     for way in WAYS:
@@ -111,3 +256,12 @@ def test_what_squid_could_not_read_is_not_printed() -> None:
     ):
         with pytest.raises(UsageError):
             command(Path(path), conf=True, way=way, queries=queries)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [({"way": "log"}, "which lines --conf prints"), ({"print_it": True, "conf": True}, "one at a time")],
+)
+def test_flags_that_would_be_ignored_are_refused(words: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        command(Path("/run/teia/squid.sock"), **words)

@@ -180,12 +180,11 @@ cdef class Loop:
             if process[page] != STILL:
                 self.documents.push(self.gap(page), page)
 
-    def follow_timetable(
-        self, double now, const int64_t[::1] starts, const int32_t[::1] page, const double[::1] due
-    ):
+    def follow_timetable(self, double now, const int64_t[::1] starts, const int32_t[::1] page, const double[::1] due):
         """Visits of each server, between two of `starts`; `due` counts from now."""
         cdef Py_ssize_t at
         cdef double last = np.max(due) if len(due) else 0.0
+        self.check_carried()
         if np.diff(starts).max() >= 1 << 31:
             raise OverflowError("a timetable has more than two thousand million visits of one server")
         self.kind, self.base, self.table_page, self.table_due = TIMETABLE, now, page, due
@@ -203,6 +202,7 @@ cdef class Loop:
         cdef double[::1] first = now + np.asarray(due)
         rooms = (np.diff(self.starts) + 2 * (CHILDREN - 1)) // CHILDREN * CHILDREN  # from line to line
         cdef int64_t[::1] begins = np.concatenate(([0], np.cumsum(rooms))) + CHILDREN - 1
+        self.check_carried()
         self.kind = INTERVALS
         self.due_room = Room(CHILDREN + int(rooms.sum()), sizeof(Entry))
         self.due = <Entry*>self.due_room.at
@@ -224,6 +224,7 @@ cdef class Loop:
         cdef double latest
         cdef bint surely
         cdef Page* it
+        self.check_carried()
         self.kind = VALUES
         self.values = Values(by_divergence, self.table.shape[0], self.count, int(np.diff(self.starts).max()))
         self.values.pages = self.pages
@@ -235,6 +236,11 @@ cdef class Loop:
                 surely |= LEAST < it.weight and it.weight < MOST and LEAST < it.rate and it.rate < MOST
             self.servers[at].left, self.servers[at].latest = <int32_t>of_use[at], latest if surely else INFINITY
         self.take_slots(now, slot, offset)
+
+    cdef check_carried(self):
+        """What is booked hangs on the plan and on its order."""
+        if self.carried < self.booked:
+            raise RuntimeError("visits that were booked before are not carried out")
 
     cdef take_slots(self, double now, const double[::1] slot, const double[::1] offset):
         """A plan without a timetable uses every slot of a server; the first is `offset` from now."""
@@ -270,8 +276,8 @@ cdef class Loop:
         """
         cdef Py_ssize_t made = 0, room = page.shape[0], at, place
         cdef Booking* it
-        if in_order and self.carried < self.booked:
-            raise RuntimeError("visits that were booked before are not carried out")
+        if in_order:
+            self.check_carried()
         with nogil:
             while made < room and self.has_booked(until, room - made if in_order else self.most_booked):
                 for at in range(self.carried, min(self.booked, self.carried + room - made)):

@@ -398,8 +398,9 @@ def test_twins_are_the_same_in_every_language(demo: Live) -> None:
     client = demo.web.client(Role.ADMIN)
     demo.web.site.clock.hold()  # type: ignore[attr-defined]  # a Later
     for path, address in twins(demo):
-        english, portuguese = (
-            client.get(f"/api/v1{address}", headers={"accept-language": each}).text for each in ("en", "pt-BR")
+        before, portuguese, after = (
+            TOOK.sub("", client.get(f"/api/v1{address}", headers={"accept-language": each}).text)
+            for each in ("en", "pt-BR", "en")
         )
-        assert TOOK.sub("", english) == TOOK.sub("", portuguese), path
+        assert portuguese in {before, after}, path  # what is computed beside may come between two answers
     demo.web.site.clock.let_go()  # type: ignore[attr-defined]
