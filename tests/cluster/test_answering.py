@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -57,7 +58,8 @@ class Questions:
 
 
 @pytest.fixture
-def questions(nats: Nats, unique: str, tmp_path: Path) -> Iterator[Questions]:
+def questions(nats: Nats, unique: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Questions]:
+    caplog.set_level(logging.CRITICAL + 1)  # a log that is no text is more than a worker of xdist can hand on
     with ExitStack() as stack:
         yield Questions(nats, stack, unique, tmp_path)
 
