@@ -9,7 +9,7 @@ import pytest
 from teia.web.roles import Role
 
 from .conftest import Web
-from .test_frontier import cut  # noqa: F401  # a fixture
+from .test_frontier import cut, stopped  # noqa: F401  # fixtures
 
 
 def queued(web: Web) -> int:
