@@ -23,7 +23,7 @@ from tests.conftest import missing
 
 PACE = Pace(silence_s=2.0, beat_s=0.25, margin_s=0.5)
 ANSWER_S = 1.0
-STALL_S = 10.0
+STALL_S = 2.0
 """So much longer than it should anything may take on a busy machine, where a test goes by the wall clock."""
 
 LEFT_TO_THE_COLLECTOR = "ignore::pytest.PytestUnraisableExceptionWarning"

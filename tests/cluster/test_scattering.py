@@ -164,14 +164,14 @@ def hung(node: Desk) -> Iterator[None]:
 def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_does_not_ask_it(
     nats: Nats, pair: tuple[str, Desk, Desk]
 ) -> None:
-    """Issue 7: a dead node gives partial results. Within 1 s, says `bench/cluster_search.py`; here only: not never."""
+    """Issue 7: a dead node gives partial results within 1 s."""
     collection, _, hanging = pair
-    with closing(gateway(nats, collection, deadline_s=2.0)) as search:
+    with closing(gateway(nats, collection)) as search:
         searched(search, "common", lambda results: results.total == 10)
         with hung(hanging):
             began = time.monotonic()
             results = search.search("common")
-            assert time.monotonic() - began < SOON_S
+            assert time.monotonic() - began < 1.0 + 0.5  # half a second for a busy machine
             assert (results.total, results.is_partial) == (5, True)
             assert (results.shards_asked, results.shards_answered) == (2, 1)
             assert "b (cells 1): did not answer in time" in results.warnings[0]

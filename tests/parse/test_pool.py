@@ -171,7 +171,7 @@ def test_close_is_quick_even_with_busy_children_and_answers_everybody() -> None:
         pids = pool.pids
         start = time.monotonic()
         await pool.close()
-        assert time.monotonic() - start < 20, "they have 30 s, and some have for ever"
+        assert time.monotonic() - start < 2
         assert await asyncio.gather(*answers) == [Lost("closed")] * 42
         assert await ask(pool, b"late") == Lost("closed")
         await until_gone(pids)

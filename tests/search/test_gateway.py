@@ -56,10 +56,10 @@ def test_a_shard_that_fails_is_left_out_and_named(shards: list[LocalShard], what
 
 def test_a_shard_that_is_late_is_left_out_in_time(shards: list[LocalShard], never: threading.Event) -> None:
     late = Failing(shards[1], "candidates", lambda *_: never.wait(60))
-    with Searcher([shards[0], late, shards[2]], WallClock(), deadline_s=2.0) as searcher:
+    with Searcher([shards[0], late, shards[2]], WallClock(), deadline_s=0.5) as searcher:
         began = time.monotonic()
         results = searcher.search("common")
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 5
     assert {hit.host for hit in results.hits} == {"a0.test", "a2.test"}
     assert results.is_partial
     assert "cell 1: did not answer in time" in results.warnings[0]

@@ -209,7 +209,7 @@ def test_rows_wait_until_they_are_asked_for_and_pause_stops_every_change(running
     assert page.inner_text("#done") != before
     page.keyboard.press("p")
     assert page.get_attribute("[data-pause]", "aria-pressed") == "true"
-    assert within(30, lambda: not running.hub.streams), "and its stream is closed"
+    assert within(10, lambda: not running.hub.streams), "and its stream is closed"
     before = page.inner_text("main")
     page.wait_for_timeout(1_600)
     assert page.inner_text("main") == before
@@ -227,7 +227,7 @@ def hidden_tab_closes_its_stream(running: Running, page: Page) -> None:
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     page.evaluate(hide, True)
-    assert within(30, lambda: not running.hub.streams)
+    assert within(15, lambda: not running.hub.streams)
     before = page.text_content(PAGES)
     page.wait_for_timeout(1_300)
     assert page.text_content(PAGES) == before
@@ -250,7 +250,7 @@ def test_ten_tabs_have_four_streams_and_all_of_them_change(running: Running, bro
         loads.append(time.monotonic() - began)
         most = max(most, len(running.hub.streams))
     assert most <= 4
-    assert min(loads) <= 10.0, "the tenth is not kept waiting"
+    assert min(loads) <= 2.0, "the tenth is not kept waiting"
     assert within(20, lambda: len(running.hub.streams) == 4)
     before = [page.text_content(PAGES) for page in pages]
     waiting = dict(enumerate(pages))
@@ -265,7 +265,7 @@ def test_ten_tabs_have_four_streams_and_all_of_them_change(running: Running, bro
     context.clock.fast_forward(11_000)
     assert within(4, have_changed), "tabs that yielded ask now and then, so that within 15 s all have changed"
     context.close()
-    assert within(30, lambda: not running.hub.streams)
+    assert within(15, lambda: not running.hub.streams)
 
 
 def test_a_stopped_server_is_noticed_and_a_started_one_too(running: Running, browser: Browser) -> None:
@@ -295,8 +295,7 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
     """UX acceptance 9: from "rests until" to fetched, on its page, without loading it again, within rest + 2 s.
 
     The time is the browser's own. A page that was fetched before anybody could look at it tells nothing: on a busy
-    machine one looks further ahead. Of the others every one is counted, and two are enough. How busy the machine is,
-    is seen by how long the page takes to load; three times as long it may be late.
+    machine one looks further ahead. Of the others every one is counted, and two are enough.
     """
     words = [f"casa-{number:02}" for number in range(60)]
     pages = {f"/{word}": html(text=text_of(n)) for n, word in enumerate(words)}
@@ -323,8 +322,8 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
         with serving(root.path) as served:
             page = Live(served.web, served.base).context(browser).new_page()
             while words and len(late_s) < 2:
-                took_s, load_s = _seen_to_be_fetched(page, home + words[0])
-                late_s += [] if took_s is None else [took_s - REST_S - 2 - 3 * load_s]
+                took_s = _seen_to_be_fetched(page, home + words[0])
+                late_s += [] if took_s is None else [took_s - REST_S - 2]
                 ahead += took_s is None
                 words = words[1 + ahead :]
             page.context.close()
@@ -347,16 +346,12 @@ WAITS = """() => new Promise((done, failed) => {
 })"""
 
 
-def _seen_to_be_fetched(page: Page, url: str) -> tuple[float | None, float]:
-    """How long a page of which it is the turn was seen to wait; None where it was fetched before one could look.
-
-    And how long it took to load.
-    """
+def _seen_to_be_fetched(page: Page, url: str) -> float | None:
+    """How long a page of which it is the turn was seen to wait; None where it was fetched before one could look."""
     shown = f"/c/main/page?url={quote(url, safe='')}"
     assert within(60, lambda: page.goto(shown) is not None and page.url.endswith(shown)), "it was found"
-    load_s: float = page.evaluate("performance.getEntriesByType('navigation')[0].duration") / 1000
     page.evaluate("window.isTheSame = true")
     took: float | None = page.evaluate(WAITS)
     assert not page.is_visible('[data-live-if="why_waiting"]')
     assert page.evaluate("window.isTheSame")
-    return took, load_s
+    return took

@@ -121,15 +121,11 @@ def test_a_result_says_how_likely_it_is_current_and_that_is_what_its_rate_and_ag
 def test_any_question_is_answered_within_a_second(demo: Live, page: Page, query: str, message: str) -> None:
     """4: words that must and must not be there, phrases, a quote that is never closed, 10,000 words.
 
-    The machine may be busy with other tests: how much, is seen by the page with the field, which asks nothing. A second
-    more than twice its time is enough once.
+    The quickest of ten: the machine may be busy with other tests.
     """
     said = watched(page)
     for patience in reversed(range(10)):
-        began = time.monotonic()
-        page.goto("/", wait_until="commit")
-        busy_s = time.monotonic() - began
-        page.wait_for_load_state()
+        page.goto("/")
         page.focus("#q")
         page.keyboard.insert_text(query)
         assert page.input_value("#q") == query, "the field takes all of it"
@@ -142,9 +138,9 @@ def test_any_question_is_answered_within_a_second(demo: Live, page: Page, query:
         assert message in " ".join(page.locator(".note").all_inner_texts())
         assert said == []
         assert len(led.value.body()) < 100_000
-        if took_s <= 1.0 + 2 * busy_s:
+        if took_s <= 1.0:
             break
-        assert patience, f"{took_s:.2f} s, where {busy_s:.2f} s are nothing"
+        assert patience, f"{took_s:.2f} s"
 
 
 def test_ten_thousand_words_are_answered_to_programs_and_more_is_refused_with_a_message(page: Page) -> None:
