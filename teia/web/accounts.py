@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from teia.clock import Clock
 from teia.durable import disk_errors
 from teia.errors import StoreError, UsageError
 from teia.web import limits
+from teia.web.changes import ChangeLine, packed
 from teia.web.roles import Role
 from teia.web.scopes import ALL, Scope
 
@@ -292,10 +293,11 @@ class Accounts:
 
     # ---- what they did, and what we sign with -----------------------------------------------------------------------
 
-    def note(self, who: str, what: str, **detail: Any) -> None:
-        """Write down a change that somebody made."""
+    def note(self, who: str, what: str, changes: Iterable[ChangeLine] = (), /, **detail: Any) -> None:
+        """Write down what somebody did, and what it changed."""
+        text = json.dumps({**detail, **packed(changes)}, default=str)
         with self._writing() as db:
-            values = (self._clock.now_s(), who, what, json.dumps(detail, default=str))
+            values = (self._clock.now_s(), who, what, text)
             db.execute("INSERT INTO audit (time_s, who, what, detail) VALUES (?, ?, ?, ?)", values)
             db.execute("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", (limits.AUDIT_ROWS,))
 

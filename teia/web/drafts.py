@@ -18,6 +18,7 @@ from teia.crawl.schedule import schedule_of
 from teia.crawl.trying import MOST, Trial, Tried
 from teia.errors import ConfigError, StoreError
 from teia.frontier.lint import lint
+from teia.web.changes import ChangeLine
 from teia.web.fields import BLANK_ROWS, Fields, Row, field_of, rows_of, settings_of
 from teia.web.gate import Visitor
 from teia.web.roles import Role
@@ -47,15 +48,6 @@ class RuleRow:
     problem: str = ""
     remark: str = ""
     matches: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """One setting that would be another one."""
-
-    key: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, slots=True)

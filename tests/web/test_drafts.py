@@ -214,7 +214,7 @@ def test_the_effect_is_shown_before_it_is_saved_and_only_what_was_shown_is(web: 
     assert saved_now.headers["location"] == "/c/main"
     assert web.site.config("main").scope.exclude == ("regex:/lei$",)
     line = web.site.accounts.noted(1)[0][1]
-    assert (line.what, line.detail["scope.exclude"]) == ("change settings", '[] -> ["regex:/lei$"]')
+    assert (line.what, line.detail["scope.exclude"]) == ("change settings", ["[]", '["regex:/lei$"]'])
 
 
 def test_the_api_makes_tells_and_changes(web: Web) -> None:

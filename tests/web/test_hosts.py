@@ -171,12 +171,13 @@ def test_a_shorter_rest_needs_somebody_who_agreed_and_a_budget_is_set_by_form(we
     assert "It rests less than all others" not in client.get(to).text, "all others rest less still"
     change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
     noted = web.site.accounts.noted(1)[0][1]
-    assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", "2,5")
-    assert noted.detail["agreed_by"].startswith("Ana Souza")
+    assert (noted.what, noted.detail["delay_s"]) == ("treat host: delay", ["5", "2.5"])
+    assert noted.detail["agreed_by"] == ["", "Ana Souza <b>, e-mail of 12 Nov"]
     assert do(deed="delay", delay_s="20")["agreed_by"] == "", "a longer rest ends what was agreed"
     assert do(deed="delay", delay_s="")["own_delay_s"] is None
     assert do(deed="budget", requests="1,000")["own_budget"] == 1_000
     assert web.site.config("main").limits.host_budgets == ("x.test=1000",)
+    assert web.site.accounts.noted(1)[0][1].detail["requests"] == ["1000000", "1000"]
     assert "A budget of its own: 1,000 requests in all." in client.get(to).text
     assert do(deed="budget", requests="")["own_budget"] is None
 

@@ -14,6 +14,7 @@ import pytest
 from teia.clock import WallClock
 from teia.errors import StoreError, UsageError
 from teia.web.accounts import Accounts
+from teia.web.changes import CHARS, ChangeLine
 from teia.web.headline import Headline
 from teia.web.roles import Role
 from teia.web.scopes import Scope
@@ -238,3 +239,36 @@ def test_changes_are_listed_newest_first_in_pieces(web: Web) -> None:
     second = admin.get("/api/v1/settings/audit", params={"before": first["next"]}).json()
     assert second["changes"][0]["detail"]["number"] == "69"
     assert admin.get("/settings/audit", params={"before": first["next"]}).status_code == 200
+
+
+def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
+    """UX 2.13: who, what, before -> after; lines from before that was kept apart stay as they are."""
+    admin, accounts = web.client(Role.ADMIN), web.site.accounts
+    accounts.note("rui", "change settings", collection="old", **{"scope.exclude": '[] -> ["host:a"]'})
+    web.client(Role.VIEWER)
+    viewer = next(user.name for user in accounts.users() if user.role == "viewer")
+    admin.post("/settings/users/role", data={"name": viewer, "role": "operator", "csrf": web.csrf(admin)})
+    sent = {"settings": {"courtesy": {"delay_s": 7.5}}}
+    changed = web.client().post("/api/v1/c/main/edit", json=sent, headers=web.token(Role.OPERATOR))
+    assert changed.status_code == 200, changed.text
+    lines = {line["what"]: line for line in reversed(admin.get("/api/v1/settings/audit").json()["changes"])}
+    assert lines["change role"]["changes"] == [{"key": "role", "before": "viewer", "after": "operator"}]
+    assert lines["change role"]["detail"] == {"user": viewer}
+    (made,) = changed.json()["changes"]
+    assert (made["key"], made["after"], lines["change settings"]["changes"]) == ("courtesy.delay_s", "7.5", [made])
+    assert lines["change settings"]["detail"] == {"collection": "main"}
+    page = admin.get("/settings/audit").text
+    assert "<code>role</code>: <bdi>viewer</bdi> → <bdi>operator</bdi>" in page
+    assert "scope.exclude: <bdi>[] -&gt; [&#34;host:a&#34;]</bdi>" in page
+
+
+def test_of_a_long_list_the_log_keeps_where_it_differs() -> None:
+    seeds = [f"https://s{number}.test/" for number in range(1_000)]
+    before, after = ChangeLine("k", repr(seeds), repr([*seeds[:500], "https://new.test/", *seeds[500:]])).excerpts()
+    assert before.startswith("…")
+    assert after.endswith("…")
+    assert "https://new.test/" in after
+    assert "https://new.test/" not in before
+    assert "https://s499.test/" in before, "what stands before it, too"
+    assert max(len(before), len(after)) <= CHARS + 2
+    assert ChangeLine("k", "a", "b").excerpts() == ("a", "b")

@@ -15,9 +15,9 @@ from teia.crawl.drafting import Drafted, Fault, Freedom, apply, drafted, edits_b
 from teia.crawl.effects import Effect, effect_of
 from teia.crawl.trying import MOST
 from teia.errors import ConfigError, UsageError
+from teia.web.changes import ChangeLine
 from teia.web.drafts import (
     CONSENT_CHARS,
-    ChangeLine,
     DraftView,
     TriedView,
     changes_between,
@@ -239,8 +239,7 @@ def _change(
     if not changes:
         return Edited("nothing is different", f"/c/{name}", True, effect, [], [], [])
     changed = apply(site.root, name, edits_between(before, after), site.clock)
-    detail = {each.key: f"{each.before} -> {each.after}"[:500] for each in changes[:20]}
-    site.accounts.note(visitor.name, "change settings", collection=name, **detail, **consented)
+    site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
     if site.supervisor is not None:
         site.supervisor.wake()
     now, later = list(changed.now), list(changed.later) if changed.running else []

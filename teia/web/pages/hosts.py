@@ -30,6 +30,8 @@ from teia.frontier.hostrules import (
     WHO_CHARS,
     Agreed,
     agreements,
+    budget_of,
+    delay_of,
     host_budgets,
     host_delays,
     paused_hosts,
@@ -38,6 +40,7 @@ from teia.frontier.hostrules import (
     with_delay,
 )
 from teia.urls import split
+from teia.web.changes import ChangeLine
 from teia.web.gate import Visitor
 from teia.web.pages.hostlist import all_hosts
 from teia.web.rendering import link
@@ -212,21 +215,20 @@ def rule_of(host: str) -> str:
 
 def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: Treatment) -> Done:
     """Pause, resume, block or unblock a host, set its rest or its budget, or have its robots.txt read anew."""
-    line = line_of(all_hosts(site, collection), host)
+    line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if asked.deed == "robots":
         said = _reread(site, collection, line)
     else:
-        before = site.config(collection)
         edits, said = _edits(before, visitor, line.host, asked)
         try:
             changed = change(site.root, collection, edits, site.clock)
         except StoreError:  # it may hold all the same: a crawl that did not answer reads it sooner or later
             if site.config(collection) != before:
-                _note(site, visitor, collection, line.host, asked)
+                _note(site, visitor, collection, line.host, asked, before)
             raise
         said += " at once" if changed.running and changed.now else ""
-    _note(site, visitor, collection, line.host, asked)
+    _note(site, visitor, collection, line.host, asked, before)
     return Done(said, to)
 
 
@@ -251,15 +253,23 @@ def _by_form(pages: Pages) -> Callable[..., Response]:
     return by_form
 
 
-def _note(site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment) -> None:
+def _note(site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment, before: Config) -> None:
     """Write down what was done with a host, and have it counted as it is treated now."""
-    detail = {name: text for name in DETAILS.get(asked.deed, ()) if (text := getattr(asked, name))}
-    site.accounts.note(visitor.name, f"treat host: {asked.deed}", collection=collection, host=host, **detail)
+    was, now = _holding(before, host), _holding(site.config(collection), host)
+    changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
+    site.accounts.note(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
     site.kept.forget(("hosts", collection))
 
 
-DETAILS = {"delay": ("delay_s", "agreed_by"), "budget": ("requests",)}
-"""What is written down of a deed."""
+def _holding(config: Config, host: str) -> dict[str, str]:
+    """What holds for a host: by its own settings, or by everybody's."""
+    agreed = agreements(config.courtesy.agreed_delays).get(host)
+    longer_s = host_delays(config.courtesy.host_delays).get(host, 0.0)
+    return {
+        "delay_s": f"{max(delay_of(config.courtesy, host), longer_s):g}",
+        "agreed_by": "" if agreed is None else agreed.who,
+        "requests": f"{budget_of(config.limits, host)}",
+    }
 
 
 def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:

@@ -12,6 +12,7 @@ from teia.clock import iso_utc
 from teia.errors import UsageError
 from teia.web import limits
 from teia.web.accounts import AuditLine
+from teia.web.changes import ChangeLine, unpacked
 from teia.web.gate import Refused, Visitor
 from teia.web.rendering import LANGUAGE_COOKIE, choices_of
 from teia.web.roles import Role, role_named
@@ -50,12 +51,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of the log."""
+    """One line of the log; `detail` is what it was done to."""
 
     time: str
     who: str
     what: str
     detail: dict[str, str]
+    changes: list[ChangeLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +171,11 @@ def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
 
 def change_role(site: OfSite, visitor: OfVisitor, asked: Promoted) -> Done:
     """Give somebody another role."""
-    before = {each.name: _role(each.role) for each in site.accounts.users()}
-    if _role(asked.role) > before.get(asked.name, Role.PUBLIC):
+    before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
+    if _role(asked.role) > before:
         _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
-    site.accounts.note(visitor.name, "change role", user=asked.name, role=asked.role)
+    site.accounts.note(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
     return Done(f"{asked.name} is {asked.role} now", "/settings/users")
 
 
@@ -243,7 +245,8 @@ def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] =
 
 
 def _change(line: AuditLine) -> Change:
-    return Change(iso_utc(line.time_s), line.who, line.what, {name: str(value) for name, value in line.detail.items()})
+    changes, detail = unpacked(line.detail)
+    return Change(iso_utc(line.time_s), line.who, line.what, detail, changes)
 
 
 # ---- oneself --------------------------------------------------------------------------------------------------------
