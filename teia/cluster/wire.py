@@ -1,9 +1,9 @@
 """The seam to NATS: one connection, its options, and its errors put into words once.
 
-The client goes on trying to reconnect for ever, to any of the servers it knows, and never keeps what it could not send
-(`pending_size=-1`): a publish delivered minutes later would be one nobody waits for. A connection can look alive while
-its server is cut off from the others. So whoever waits for answers tells this module whether they came, and after two
-that did not the client is made to connect anew, to another server.
+The client (client.py) goes on trying to reconnect for ever, to any of the servers it knows, and never keeps what it
+could not send (`pending_size=-1`): a publish delivered minutes later would be one nobody waits for. A connection can
+look alive while its server is cut off from the others. So whoever waits for answers tells this module whether they
+came, and after two that did not the client is made to connect anew, to another server.
 
 Decide nothing by what is read here: a server that is cut off answers reads for seconds. Conditional writes decide.
 """
@@ -21,8 +21,9 @@ from teia.clock import Clock
 from teia.errors import ClusterError, MissingComponent
 
 if TYPE_CHECKING:
-    from nats.aio.client import Client
     from nats.js import JetStreamContext
+
+    from teia.cluster.client import TidyClient
 
 ANSWER_S = 3.0
 CONNECT_S = 2
@@ -42,7 +43,7 @@ class NoAnswer(ClusterError):
 class Wire:
     """A connection to NATS and what can be asked over it; made by `connect`."""
 
-    def __init__(self, client: Client, answer_s: float) -> None:
+    def __init__(self, client: TidyClient, answer_s: float) -> None:
         self.client = client
         self.answer_s = answer_s
         self.js: JetStreamContext = client.jetstream(timeout=answer_s)
@@ -106,6 +107,7 @@ class Wire:
     async def end(self) -> None:
         """Leave at once."""
         await _well_ended(self.client.close(), 2 * self.answer_s)
+        self.client.cut_off()
 
 
 async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> bool:
@@ -129,13 +131,14 @@ async def connect(
 ) -> Wire:
     """Connect to one of the servers; ClusterError with what to do if none lets us in."""
     try:
-        from nats.aio.client import Client
         from nats.errors import AuthorizationError
+
+        from teia.cluster.client import TidyClient
     except ImportError as error:
         raise MissingComponent("nats-py is not installed; `pip install 'teia[cluster]'` brings it") from error
     if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to hold up
         raise ClusterError(f"{key}: there is no such key file; `teia cluster up` writes one, see --key")
-    client, shown = Client(), ", ".join(servers)
+    client, shown = TidyClient(), ", ".join(servers)
     trusted = None if ca is None else _trusting(ca)
     refused = asyncio.Event()
     doubts: list[str] = []
@@ -147,8 +150,6 @@ async def connect(
             refused.set()
         elif isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
             refused.set()
-
-    from nats.errors import AuthorizationError
 
     first = client.connect(
         list(servers),
@@ -189,7 +190,7 @@ def _trusting(ca: Path) -> ssl.SSLContext:
         raise ClusterError(f"{ca} holds no certificate; see --ca") from error
 
 
-async def _give_up(connecting: asyncio.Future[None], client: Client) -> None:
+async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None:
     """End a client that would try for ever."""
     while not connecting.done():  # it may swallow being cancelled
         connecting.cancel()
@@ -197,3 +198,4 @@ async def _give_up(connecting: asyncio.Future[None], client: Client) -> None:
     if not connecting.cancelled():
         connecting.exception()
     await _well_ended(client.close(), CONNECT_S)
+    client.cut_off()

@@ -16,7 +16,7 @@ from teia.cluster.addresses import BUCKET, AddressTurns, key_of
 from teia.cluster.session import Session, open_bucket
 from teia.errors import ClusterError
 
-from .conftest import LEFT_TO_THE_COLLECTOR, PACE, Nats
+from .conftest import PACE, Nats
 from .waiting import until
 
 REST_S = 0.2
@@ -218,7 +218,6 @@ def test_sites_that_other_nodes_found_at_an_address_count(nats: Nats, unique: st
     nats.run(main())
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_an_outage_of_nats_moves_no_turn(own_nats: Nats, unique: str) -> None:
     async def main() -> None:
         address = new_address()

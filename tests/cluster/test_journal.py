@@ -14,7 +14,7 @@ from teia.cluster.journal import MAX_BODY_BYTES, MAX_MESSAGES, MOST_CELLS, Bulk,
 from teia.cluster.wire import Wire
 from teia.errors import ClusterError
 
-from .conftest import LEFT_TO_THE_COLLECTOR, Nats
+from .conftest import Nats
 
 
 def log_of(
@@ -146,7 +146,6 @@ def test_a_body_larger_than_a_message_comes_back_whole(nats: Nats) -> None:
     nats.run(main())
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_commits_during_an_outage_are_stored_once(own_nats: Nats) -> None:
     """NATS.md 3.2.6: an answer that does not come leaves no doubt in the end, whatever had happened."""
 
@@ -182,7 +181,6 @@ def test_commits_during_an_outage_are_stored_once(own_nats: Nats) -> None:
     own_nats.run(main())
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_a_commit_is_given_up_when_the_session_is_over(own_nats: Nats) -> None:
     async def main() -> None:
         over: list[bool] = []

@@ -24,7 +24,7 @@ from teia.cluster.session import NodeState, Pace, Session
 from teia.cluster.wire import NoAnswer
 from tests.conftest import ROOT
 
-from .conftest import LEFT_TO_THE_COLLECTOR, PACE, STALL_S, Nats
+from .conftest import PACE, STALL_S, Nats
 from .waiting import until
 
 CELLS = 6
@@ -236,7 +236,6 @@ def test_a_cell_that_was_dropped_and_is_nobody_elses_is_taken_again(lonely: Nats
     lonely.run(main())
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_an_outage_of_nats_makes_nobody_lose_a_cell(lonely: Nats) -> None:
     """Issue 7. The same epochs before and after, twice the session time away."""
 
@@ -311,7 +310,6 @@ def members(nats: Nats, collection: str, *names: str) -> Iterator[list[Member]]:
             member.end()
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_a_keeper_that_was_stopped_wakes_up_as_nobody(lonely: Nats) -> None:
     """RELIABILITY 51 and figure 9: SIGSTOP for longer than a session; 0 double commits, and it knows."""
 
@@ -351,7 +349,6 @@ async def check_one_keeper_at_a_time(log: CellLog) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_faults_of_nodes_and_servers_never_give_a_cell_two_keepers(three_nats: Nats) -> None:
     """RELIABILITY figure 9, small: nodes stopped and killed, a NATS server killed, others restarted in between."""
 

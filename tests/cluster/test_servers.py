@@ -18,7 +18,7 @@ from teia.clock import WallClock
 from teia.cluster.servers import NatsServers, free_places
 from teia.errors import ClusterError
 
-from .conftest import LEFT_TO_THE_COLLECTOR, Nats
+from .conftest import Nats
 from .waiting import until
 
 OWNER = """
@@ -63,7 +63,6 @@ def test_files_with_secrets_are_their_owners_alone(nats: Nats) -> None:
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in secret} == {path.name: 0o600 for path in secret}
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_a_server_that_dies_is_restarted_with_what_it_held(own_nats: Nats) -> None:
     async def main() -> None:
         wire = await own_nats.wire()
@@ -120,7 +119,6 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_three_servers_survive_the_death_of_one(three_nats: Nats) -> None:
     """A majority goes on: what was acknowledged stays, and new records are taken."""
 

@@ -14,7 +14,7 @@ from teia.clock import VirtualClock
 from teia.cluster.session import PROOFS, NodeState, Pace, Session, join
 from teia.errors import ClusterError
 
-from .conftest import LEFT_TO_THE_COLLECTOR, PACE, STALL_S, Nats
+from .conftest import PACE, STALL_S, Nats
 from .waiting import until
 
 
@@ -182,7 +182,6 @@ def test_after_an_outage_others_have_three_beats_to_come_back() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_an_outage_of_nats_longer_than_a_session_kills_nobody(own_nats: Nats, unique: str) -> None:
     """Issue 7: everybody stops at the deadline, nobody is declared dead, all go on."""
 

@@ -14,8 +14,6 @@ from teia.cluster.wire import connect
 from teia.errors import ClusterError
 from tests.conftest import missing
 
-from .conftest import LEFT_TO_THE_COLLECTOR
-
 DAYS = "2"
 
 
@@ -50,7 +48,6 @@ def make_certificate(folder: Path, authority: str, address: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 def test_a_node_is_let_in_over_tls_and_trusts_no_other_authority(tmp_path: Path) -> None:
     async def main() -> None:
         servers = NatsServers(tmp_path / "nats", 1, WallClock())
