@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import uvicorn
+from axe_playwright_python.base import AXE_FILE_PATH
 from fastapi import FastAPI
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
@@ -146,4 +147,42 @@ def test_narrow_screens_show_cards_and_times_are_in_the_zone_that_was_chosen(liv
     row = page.locator("main tbody td").first.bounding_box()
     assert row is not None
     assert row["height"] < 36, "dense"
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, scripts: bool) -> None:
+    """UX 4: below 720 px the menu is in <details>, by keyboard and without scripts too; above, nothing is closed."""
+    size, scheme = {"width": 360, "height": 800}, "dark" if scripts else "light"
+    context = live.context(browser, viewport=size, color_scheme=scheme, java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto("/c/main/hosts")
+    lab, watches = page.locator(".top nav >> text=Lab"), page.locator("nav.sub >> text=Subscriptions")
+    assert not lab.is_visible()
+    assert not watches.is_visible()
+    assert not page.is_visible("text=Sign out")
+    assert page.locator("nav.sub summary").inner_text() == "Hosts", "which of them this is"
+    box = page.locator("main").bounding_box()
+    assert box is not None
+    assert box["y"] < 120, "the page begins high up"
+    for _ in range(3):  # past the way to the content and the name
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert lab.is_visible()
+    assert page.is_visible("text=Sign out")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Search", "the first of what was opened"
+    page.locator("nav.sub summary").click()
+    assert watches.is_visible()
+    if scripts:
+        page.evaluate(AXE_FILE_PATH.read_text("utf-8"))
+        options = {"rules": {"target-size": {"enabled": True}}}
+        assert page.evaluate("async (options) => (await axe.run(document, options)).violations", options) == []
+    watches.click()
+    assert page.url.endswith("/c/main/watches")
+    page.set_viewport_size({"width": 720, "height": 800})
+    assert page.is_visible("nav.sub li >> text=Subscriptions")
+    assert page.is_visible(".top nav >> text=Lab")
+    assert page.is_visible("text=Sign out")
+    assert not page.is_visible("summary")
     context.close()
