@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.session import NodeState, Session, open_bucket
-from teia.cluster.wire import NoAnswer
+from teia.cluster.session import NodeState, Session
+from teia.cluster.wire import NoAnswer, open_bucket
 from teia.errors import ClusterError
 from teia.frontier.sharing import MAX_SITES
 
@@ -113,8 +113,6 @@ class _Sought:
     since: float
     try_at: float
     is_new: bool = True
-    doubted_at: float | None = None
-    """Since when its key names an instance of a node that we know as another."""
 
 
 @dataclass(slots=True)
@@ -304,7 +302,7 @@ class AddressTurns:
             return
         elif claim is None:
             await self._take(address, revision, Claim(*self._ours), 0.0)
-        elif self._is_gone(claim, sought):
+        elif self._session.is_over(claim.node, claim.instance):
             rest_s = max(claim.rest_s, self.usual_s)
             ours = Claim(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
             await self._take(address, revision, ours, UNTOLD * rest_s)
@@ -320,16 +318,6 @@ class AddressTurns:
     @property
     def _ours(self) -> tuple[str, str]:
         return self._session.node.name, self._session.instance
-
-    def _is_gone(self, claim: Claim, sought: _Sought) -> bool:
-        """Whether the node that has the turn is over. An instance that we do not know may be one we know not yet."""
-        now, node = self._clock.ticks_s(), self._session.nodes().get(claim.node)
-        if node is not None and node.instance == claim.instance:
-            sought.doubted_at = None
-            return not node.is_alive
-        if sought.doubted_at is None:
-            sought.doubted_at = now
-        return self._session.has_watched and now - sought.doubted_at >= self._session.pace.silence_s
 
     def _line(self, claim: Claim) -> tuple[str, ...]:
         alive = self._session.living()

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.session import Pace, open_bucket
-from teia.cluster.wire import NoAnswer, Wire
+from teia.cluster.session import Pace
+from teia.cluster.wire import NoAnswer, Wire, open_bucket
 from teia.config import Config, flatten, read_tree, to_toml
 from teia.errors import ClusterError
 from teia.store.root import Root

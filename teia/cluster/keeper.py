@@ -1,9 +1,9 @@
 """Which cells this node keeps: taking those that nobody keeps, giving up those that are another's.
 
 The truth is the last record of each cell's log. A cell is *free* when it has none, when that says `release`, or when
-the session that wrote it is over: declared dead, left, or followed by another instance of the same name. Of the nodes
-that live, the first in the cell's order takes a free cell at once; the next ones wait a while each, in case it cannot.
-Cells are taken side by side: a node that dies may leave hundreds.
+the session that wrote it is over: declared dead, left, or followed by another of the same name (instances.py). Of the
+nodes that live, the first in the cell's order takes a free cell at once; the next ones wait a while each, in case it
+cannot. Cells are taken side by side: a node that dies may leave hundreds.
 Two that take at the same time are told apart by NATS: one becomes keeper, the other is refused. A cell that nobody ever
 kept is left for a moment, so that nodes which are started together share cells out before they begin.
 
@@ -75,7 +75,6 @@ class Keeper:
         self._first_wait_s = first_wait_s
         self._free_since: dict[int, float] = {}
         self._releasing: set[int] = set()
-        self._since = clock.ticks_s()
         self._news = asyncio.Event()
 
     def may_ask(self, cell: int) -> bool:
@@ -157,7 +156,7 @@ class Keeper:
     def _is_ripe(self, cell: int, head: Entry | None) -> bool:
         """Whether a cell is free and our turn to take it has come."""
         now = self._clock.ticks_s()
-        if not self._is_free(head, now):
+        if not self._is_free(head):
             self._free_since.pop(cell, None)
             return False
         since = self._free_since.setdefault(cell, now)
@@ -171,15 +170,12 @@ class Keeper:
             since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
         return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
-    def _is_free(self, head: Entry | None, now: float) -> bool:
+    def _is_free(self, head: Entry | None) -> bool:
         if head is None or head.record.kind == "release":
             return True
         if head.record.instance == self._session.instance:
             return True  # it was dropped here because its file fell behind, and nobody else has it
-        writer = self._session.nodes().get(head.record.node)
-        if writer is None:  # we may not have heard of it yet
-            return self._session.has_watched and now - self._since >= self._session.pace.silence_s
-        return not writer.is_alive or writer.instance != head.record.instance
+        return self._session.is_over(head.record.node, head.record.instance)
 
     def elsewhere(self) -> dict[int, str]:
         """The cells kept here that another node should have, and which."""

@@ -432,7 +432,8 @@ class Node:
 
     def _tell(self, session: Session, crawl: NodeCrawl) -> None:
         """Say with the session how things stand."""
-        load, cells = self._load(crawl), list(crawl.committer.cells)
+        load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
+        cells = list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
         queued = {str(cell.number): cell.frontier.queued for cell in cells}
         pages = dict(crawl.committer.stored)

@@ -18,8 +18,8 @@ from teia.clock import Clock
 from teia.cluster.balance import Transfer
 from teia.cluster.chord import Circle
 from teia.cluster.chord_placing import point_of_slot
-from teia.cluster.session import NodeState, open_bucket
-from teia.cluster.wire import Wire
+from teia.cluster.session import NodeState
+from teia.cluster.wire import Wire, open_bucket
 from teia.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.wire import INSIST_S, NoAnswer, Wire
+from teia.cluster.instances import Instances
+from teia.cluster.wire import NoAnswer, Wire, open_bucket
 from teia.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """Cells that were split off others and whose pages it has in its index (settling.py)."""
     ready: list[int] = []
     """Cells that it is to have and has copies of, up to their logs (following.py)."""
+    follows: str = ""
+    """The instance that had its name before (instances.py)."""
     version: int = VERSION
 
     @property
@@ -140,6 +143,7 @@ class Session:
     """When a node was last seen to come."""
     has_watched: bool = False
     """Whether the others are heard of: our own key, younger than theirs when we began to watch, has come."""
+    instances: Instances = field(default_factory=Instances)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _stopping: bool = False
@@ -168,6 +172,12 @@ class Session:
     def living(self) -> dict[str, NodeState]:
         """The same of all collections."""
         return {name: node for name, node in self.nodes().items() if node.is_alive}
+
+    def is_over(self, name: str, instance: str) -> bool:
+        """Whether the instance of a node that wrote something is over; of our own name all others are."""
+        if name == self.node.name:
+            return self.is_lost or instance != self.instance
+        return self.instances.is_over(name, instance, self.clock.ticks_s(), self.pace.silence_s)
 
     def heard_ago(self) -> dict[str, float]:
         """How many seconds ago each other node was last heard."""
@@ -344,12 +354,15 @@ class Session:
     def see(self, name: str, node: NodeState | None, revision: int) -> None:
         """Take what a key says now."""
         if name == self.node.name:
-            self.has_watched = True
-        if node is None or name == self.node.name:
+            self.has_watched, self.instances.heard_at = True, self.clock.ticks_s()
             return
         before = self._seen.get(name)
         if before is not None and revision <= before.revision:
             return
+        if node is None or node.name != name:
+            _log.warning("what the key of node=%s says cannot be read, and is passed over", name[:63])
+            return
+        self.instances.note(node)
         was_busy = before is not None and before.was_busy and before.node.instance == node.instance
         was_busy = was_busy or (node.is_alive and not node.is_done)
         self._seen[name] = _Seen(node, revision, self.clock.ticks_s(), was_busy=was_busy)
@@ -396,21 +409,6 @@ class Session:
             self.see(name, dead, revision)
 
 
-async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
-    """A key-value bucket, made if it is new. One that was just made is not known to all servers at once."""
-    from nats.js.errors import BucketNotFoundError
-
-    until = clock.ticks_s() + INSIST_S
-    while True:
-        try:
-            return await wire.insist(lambda: wire.js.key_value(name), clock)
-        except BucketNotFoundError as error:
-            if clock.ticks_s() >= until:
-                raise NoAnswer(f"NATS does not find the bucket {name} that was made; are its servers one?") from error
-        await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
-        await clock.sleep(AGAIN_S)
-
-
 async def join(
     wire: Wire,
     clock: Clock,
@@ -431,6 +429,8 @@ async def join(
     node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
     session = Session(wire, clock, pace, bucket, node, on_lost)
     there = await _entry(session)
+    if there is not None and (before := _decode(there.value or b"")) is not None:
+        session.node = msgspec.structs.replace(node, follows=before.instance)
     await _take_name(session, 0 if there is None else await _when_free(session, there))
     session.start()
     return session

@@ -22,6 +22,7 @@ from teia.errors import ClusterError, MissingComponent
 
 if TYPE_CHECKING:
     from nats.js import JetStreamContext
+    from nats.js.kv import KeyValue
 
     from teia.cluster.client import TidyClient
 
@@ -30,6 +31,7 @@ CONNECT_S = 2
 RECONNECT_S = 0.5
 FIRST_CONNECT_S = 5.0
 INSIST_S = 30.0
+AGAIN_S = 0.1
 FAILURES_BEFORE_ANOTHER = 2
 
 Answer = TypeVar("Answer")
@@ -199,3 +201,18 @@ async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None
         connecting.exception()
     await _well_ended(client.close(), CONNECT_S)
     client.cut_off()
+
+
+async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
+    """A key-value bucket, made if it is new. One that was just made is not known to all servers at once."""
+    from nats.js.errors import BucketNotFoundError
+
+    until = clock.ticks_s() + INSIST_S
+    while True:
+        try:
+            return await wire.insist(lambda: wire.js.key_value(name), clock)
+        except BucketNotFoundError as error:
+            if clock.ticks_s() >= until:
+                raise NoAnswer(f"NATS does not find the bucket {name} that was made; are its servers one?") from error
+        await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
+        await clock.sleep(AGAIN_S)

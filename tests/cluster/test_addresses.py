@@ -13,7 +13,8 @@ from itertools import pairwise
 import pytest
 
 from teia.cluster.addresses import BUCKET, AddressTurns, key_of
-from teia.cluster.session import Session, open_bucket
+from teia.cluster.session import Session
+from teia.cluster.wire import open_bucket
 from teia.errors import ClusterError
 
 from .conftest import PACE, Nats

@@ -22,6 +22,7 @@ NODE_GAUGES = {
     "unsaved_bytes": "bytes of its cells' logs that are in no snapshot yet",
     "kept": "pages that it keeps fresh",
     "load": "load of its machine, by processor",
+    "unknown": "instances of nodes that it found in cells and addresses and that nobody had told it of",
 }
 
 
