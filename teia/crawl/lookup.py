@@ -164,6 +164,14 @@ class Lookup:
         state, page = STATE_NAMES[known[0]], self._page(number, place)
         return UrlEntry(url, host, number, host_id, key, page, state, *known[1:])
 
+    def links_to(self, url: str, cell: int, host_id: int) -> tuple[int, int]:
+        """The key of a URL whose host is known, and how many links lead to it: for whoever asks of many."""
+        key = key_of(url)
+        place = (slot_of(site_of(host_of(url))), host_id, key)
+        sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        found = self.cells[cell].db.execute(sql, place).fetchone()
+        return key, found[0] if found is not None else 0
+
     def glance(self, url: str, key: int) -> Glance | None:
         """The same of a page in one question, for whoever asks of many; None if it was not visited."""
         host = host_of(url)

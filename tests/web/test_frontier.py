@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,43 @@ def test_nothing_waits_is_said_so(web: Web) -> None:
     change(web.site.root, "main", edits, web.site.clock)
     assert client.get("/api/v1/c/main/frontier").json()["next_run"].startswith("2099-01-03T02:00")
     assert "The next run begins" in client.get("/c/main/frontier").text
+
+
+ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "waiting": lambda row: row["since"],
+    "weight": lambda row: -row["weight"],
+    "depth": lambda row: row["depth"],
+    "host": lambda row: row["host"],
+}
+
+
+def test_other_orders_of_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UX 2.8: the same URLs, those that are alike in the order of the crawler; a page of it goes on with the next."""
+    monkeypatch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
+    sites = {}
+    for host in ("x.test", "y.test"):
+        pages = {f"/{word}": html(f"/sobre-{word}", "/fogo", text=text_of(n)) for n, word in enumerate(WORDS)}
+        sites[host] = {"/": html(*(f"/{word}" for word in WORDS)), **pages}
+    settings = {"limits__pages": 6, "refresh__weights": "in_links", "courtesy__delay_s": 0.6}  # found in two seconds
+    data = crawl_web(ScriptedWeb(sites), tmp_path, "x.test/", "y.test/", **settings).data
+    clock = WallClock()
+    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    client = Web(app_of(site), site).client(Role.VIEWER)
+
+    def rows(query: str) -> list[dict[str, Any]]:
+        answer = client.get(f"/api/v1/c/main/frontier?{query}")
+        assert answer.status_code == 200, answer.text
+        return [{**row, "expected": None} for row in answer.json()["rows"]]  # which goes by the time of asking
+
+    real = rows("")
+    for sort, key in ORDERS.items():
+        assert rows(f"sort={sort}") == sorted(real, key=key), sort
+        assert len({key(row) for row in real}) > 1, sort
+    assert rows("sort=weight&n=4") + rows("sort=weight&n=40&offset=4") == rows("sort=weight")
+    assert rows("sort=depth&contains=sobre") == [row for row in rows("sort=depth") if "sobre" in row["url"]]
+    page = client.get("/c/main/frontier?sort=weight&n=4").text
+    assert '<option value="weight" selected>heaviest first</option>' in page
+    assert "the first 1,000 that would be taken" in page
+    assert "offset=4&amp;sort=weight" in page
+    assert client.get("/c/main/frontier?sort=evil").status_code == 400
+    site.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from teia.clock import Clock, iso_utc
 from teia.crawl.agenda import preview_of
 from teia.crawl.coming import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
-from teia.crawl.hosttable import Whys, host_table, whys_of
+from teia.crawl.hosttable import HostTable, Whys, host_table, whys_of
 from teia.crawl.lookup import Lookup
 from teia.crawl.queued import Waiting, waiting_urls
 from teia.errors import TeiaError
@@ -31,7 +31,10 @@ from teia.web.twins import OfSite, Pages
 
 PER_PAGE = 50
 MAX_SHOWN = 1_000
+"""Also those that are put into another order: the first ones in the order of the crawler."""
+
 Source = Literal["", "new", "retry", "refresh", "suspect"]
+Sort = Literal["", "waiting", "weight", "depth", "host"]
 Why = Literal["", "next", "resting", "behind", "retry", "suspect", "parked", "not_due"]
 Host = Annotated[str, Query(max_length=255)]
 Text = Annotated[str, Query(max_length=500)]
@@ -61,7 +64,9 @@ class ComingRow:
 class FrontierView:
     """How many URLs wait and for what, as counted then; and the first of them in the order they would be taken in.
 
-    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more. `weights` is
+    Only so many hosts and so many URLs of each are looked at; `is_bounded` says that there may be more. With `sort`,
+    the first `sorted_among` of them are in another order: longest waiting, heaviest, nearest to the seeds, by host
+    (`waiting`, `weight`, `depth`, `host`). `weights` is
     what makes a page important here. `deeds` are the last ones on many URLs at once. `next_run` is when the schedule
     begins the next run, if there is one.
     """
@@ -75,6 +80,8 @@ class FrontierView:
     contains: str
     source: str
     depth: int | None
+    sort: str
+    sorted_among: int
     offset: int
     next: int | None
     is_bounded: bool
@@ -98,6 +105,7 @@ def frontier(
     contains: Text = "",
     source: Source = "",
     depth: Depth = "",
+    sort: Sort = "",
     offset: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
     n: Annotated[int, Query(ge=1, le=200)] = PER_PAGE,
 ) -> FrontierView:
@@ -108,9 +116,11 @@ def frontier(
     only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
-        found = coming(lookup, table, config, now_s, offset + n + 1, only)
-        shown, has_more = found[offset : offset + n], len(found) > offset + n and offset + n < MAX_SHOWN
-        weights = _weights(site, collection, lookup, shown)
+        found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
+        weighed = partial(_weights, site, collection, lookup, table)
+        rows = _sorted(found, sort, weighed) if sort else found
+        shown, has_more = rows[offset : offset + n], len(rows) > offset + n and offset + n < MAX_SHOWN
+        weights = weighed(shown)
     waiting = sum(line.waits.any for line in table.hosts.values())
     return FrontierView(
         counted=iso_utc(table.time_s),
@@ -122,6 +132,8 @@ def frontier(
         contains=contains,
         source=source,
         depth=only.depth,
+        sort=sort,
+        sorted_among=MAX_SHOWN,
         offset=offset,
         next=offset + n if has_more else None,
         is_bounded=only.is_picky or (waiting > HOSTS_LOOKED_AT and not only.host),
@@ -133,9 +145,29 @@ def frontier(
     )
 
 
-def _weights(site: Site, collection: str, lookup: Lookup, rows: Sequence[Coming]) -> Sequence[float | None]:
-    known = [lookup.find(each.url) for each in rows]
-    return site.weights(collection, [(0, 0) if each is None else (each.key, each.in_links) for each in known])
+def _weights(
+    site: Site, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[Coming]
+) -> Sequence[float | None]:
+    lines = [table.hosts[each.host] for each in rows]
+    known = [lookup.links_to(each.url, line.cell, line.host_id) for each, line in zip(rows, lines, strict=True)]
+    return site.weights(collection, known)
+
+
+def _sorted(
+    found: Sequence[Coming], sort: Sort, weighed: Callable[[Sequence[Coming]], Sequence[float | None]]
+) -> Sequence[Coming]:
+    """In another order; those that are alike in it stay in that of the crawler."""
+    if sort == "weight":
+        pairs = zip(weighed(found), found, strict=True)
+        return [each for _, each in sorted(pairs, key=lambda pair: -(pair[0] or 0.0))]
+    return sorted(found, key=_KEYS[sort])
+
+
+_KEYS: dict[str, Callable[[Coming], Any]] = {
+    "waiting": lambda each: each.since_s,
+    "depth": lambda each: each.depth,
+    "host": lambda each: each.host,
+}
 
 
 def _row(each: Coming, weight: float | None) -> ComingRow:
