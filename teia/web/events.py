@@ -25,7 +25,7 @@ from teia.crawl.waiting import why_waiting
 from teia.errors import TeiaError, UsageError
 from teia.web import limits
 from teia.web.gate import COOKIE, Refused, Visitor
-from teia.web.pages import cluster, collections, freshness, frontier, hosts, lab, monitor
+from teia.web.pages import bulk, cluster, collections, freshness, frontier, hosts, lab, monitor
 from teia.web.phrases import Phrases
 from teia.web.rendering import language_of, phrases_for
 from teia.web.roles import Role
@@ -52,6 +52,7 @@ TOPICS: dict[str, Topic] = {
     "status": Topic(lambda site, c, _: monitor.moment(site, c)),
     "collections": Topic(lambda site, _, __: collections.collections(site), 2.0),
     "host": Topic(lambda site, c, host: hosts.live_host(site, c, host)),
+    "bulk": Topic(lambda site, c, query: bulk.moment(site, c, query), role=Role.OPERATOR),
     "frontier": Topic(lambda site, c, _: frontier.counts(site, c), 5.0),
     "freshness": Topic(lambda site, c, _: freshness.pair(site, c), 10.0),
     "cluster": Topic(lambda site, _, c: cluster.moment(site, c)),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import time
+from html import escape, unescape
+from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 
+from teia.crawl import bulk
+from teia.errors import UsageError
+from teia.web.pages.bulk import moment
 from teia.web.roles import Role
 
 from .conftest import Web
@@ -77,4 +85,38 @@ def test_a_viewer_sees_no_deeds(cut: Web) -> None:  # noqa: F811
     client = cut.client(Role.VIEWER)
     assert "/frontier/bulk" not in client.get("/c/main/frontier").text
     assert client.get("/c/main/frontier/bulk").status_code == 403
+    cut.site.close()
+
+
+def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
+    cut: Web,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """UX 1: nothing moves unasked, so the page is not loaded again by itself; without scripts there is a link."""
+    client, go_on = cut.client(Role.OPERATOR), threading.Event()
+    counts = bulk.count
+
+    def count(*args: Any) -> bulk.Counted:
+        assert go_on.wait(60)
+        return counts(*args)
+
+    monkeypatch.setattr(bulk, "count", count)
+    address = "/c/main/frontier/bulk?deed=first&contains=o"
+    page = client.get(address).text
+    assert "Counting…" in page
+    assert 'http-equiv="refresh"' not in page
+    assert f'<a href="{escape(address)}">Reload</a>' in page
+    (query,) = re.findall(r"topics=bulk&amp;c=main&amp;of=([^\"]+)", page)
+    of = unquote_plus(unescape(query))
+    assert moment(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None}
+    go_on.set()
+    until = time.monotonic() + 60
+    while (said := moment(cut.site, "main", of))["is_counting"] and time.monotonic() < until:
+        time.sleep(0.02)
+    assert said["number"] == 4
+    assert "Put 4 URLs first?" in client.get(address).text
+    with pytest.raises(UsageError, match="is no filter of URLs"):
+        moment(cut.site, "main", "deed=burn")
+    refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
+    assert refused.status_code == 403
     cut.site.close()

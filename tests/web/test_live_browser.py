@@ -19,6 +19,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
+from teia.crawl import bulk
 from teia.crawl.collections import saved
 from teia.crawl.control import Command, Control
 from teia.store.root import Root, open_root
@@ -355,3 +356,32 @@ def _seen_to_be_fetched(page: Page, url: str) -> float | None:
     assert not page.is_visible('[data-live-if="why_waiting"]')
     assert page.evaluate("window.isTheSame")
     return took
+
+
+def test_what_is_being_counted_is_offered_when_it_is_counted(
+    running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UX 1: nothing moves unasked; the page says that it is counted, and is loaded again by its reader."""
+    go_on, counts = threading.Event(), bulk.count
+
+    def count(*args: Any) -> bulk.Counted:
+        assert go_on.wait(60)
+        return counts(*args)
+
+    monkeypatch.setattr(bulk, "count", count)
+    context = Live(running.web, running.base).context(browser)
+    page = context.new_page()
+    said = watched(page)
+    page.goto("/c/main/frontier/bulk?deed=retry&contains=nowhere")
+    assert page.is_visible("progress")
+    page.wait_for_timeout(1_500)
+    assert page.is_visible("progress"), "it is still counted"
+    assert not page.is_visible("[data-live-if=counted]")
+    go_on.set()
+    page.wait_for_selector("[data-live-if=counted]", timeout=PATIENCE_MS)
+    assert not page.is_visible("progress")
+    assert page.inner_text("h1") == "Counting…", "the page is as it was"
+    page.click("[data-live-if=counted] a")
+    assert page.inner_text("h1") == "No URL matches"
+    assert said == []
+    context.close()

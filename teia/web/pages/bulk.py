@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from teia.clock import iso_utc
 from teia.crawl import bulk
 from teia.crawl.control import Control
 from teia.crawl.reports.source import snapshot
+from teia.errors import UsageError
 from teia.frontier.bulk import Chosen, Deed, as_values
 from teia.web.rendering import link
 from teia.web.roles import Role
@@ -47,7 +49,10 @@ class DeedRow:
 
 @dataclass(frozen=True, slots=True)
 class BulkView:
-    """How many URLs a deed would be for, and some of them; `number` is null while they are being counted."""
+    """How many URLs a deed would be for, and some of them; `number` is null while they are being counted.
+
+    `query` is what was asked, as the address of this page has it.
+    """
 
     deed: str
     host: str
@@ -58,6 +63,8 @@ class BulkView:
     counted: str | None
     number: int | None
     examples: list[str]
+    is_counting: bool
+    query: str
 
 
 class Wanted(BaseModel):
@@ -88,7 +95,8 @@ def counted(
 ) -> BulkView:
     """How many URLs a deed would be for; nothing is done yet."""
     site.check(collection)
-    chosen = _chosen(Wanted(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome))
+    wanted = Wanted(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
+    chosen = _chosen(wanted)
 
     def make() -> bulk.Counted:
         with snapshot(site.root, collection) as cells:
@@ -101,7 +109,22 @@ def counted(
         counted=None if found is None else iso_utc(found.time_s),
         number=None if found is None else found.value.number,
         examples=[] if found is None else list(found.value.examples),
+        is_counting=found is None,
+        query=urlencode({name: value for name, value in wanted.model_dump().items() if value}),
     )
+
+
+def moment(site: Site, collection: str, query: str) -> dict[str, Any]:
+    """What changes by itself while URLs are being counted: whether they are, and how many there were."""
+    try:
+        wanted = Wanted.model_validate({"deed": "drop", **dict(parse_qsl(query))})
+    except ValidationError as error:
+        raise UsageError(f"{query!r} is no filter of URLs") from error
+    found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
+    if found is not None:  # not counted anew for who only listens
+        return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number}
+    view = counted(site, collection, **wanted.model_dump())
+    return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number}
 
 
 def _chosen(wanted: Wanted) -> Chosen:
