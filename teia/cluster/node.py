@@ -230,6 +230,22 @@ class Node:
                 region=place.region, capacity=place.capacity, collection=self._shared,
             )
         )  # fmt: skip
+        try:
+            await self._live_in(session, keepers, wire, agreement, config, copies)
+        finally:  # whatever happened since it was begun: a session that nobody ends would keep the name
+            with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
+                async with asyncio.timeout(self._pace.silence_s):
+                    is_all_done = self._once and (session.node.is_done or session.others_say_done())
+                    for keeper in keepers:  # if all is done the session's end says enough, of all cells
+                        if not session.is_lost and not is_all_done:
+                            await call(keeper.release(list(keeper.kept)))
+                    await call(session.leave())
+
+    async def _live_in(
+        self, session: Session, keepers: list[Keeper], wire: Wire, agreement: Agreement, config: Config, copies: Copies
+    ) -> None:
+        """Do in a session what there is to do; who keeps its cells is added to `keepers`."""
+        call, place = self._thread.call, self._place
         starts = self._starts
         overrides = Overrides(wire, self._clock, self._shared, agreement.replicas)
         await call(overrides.read())
@@ -267,12 +283,6 @@ class Node:
             telling.cancel()
             self.messages += turns.messages
             self.sent_bytes += turns.sent_bytes
-            with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
-                async with asyncio.timeout(self._pace.silence_s):
-                    is_all_done = self._once and (session.node.is_done or session.others_say_done())
-                    if not session.is_lost and not is_all_done:  # then the session's end says enough, of all cells
-                        await call(keeper.release(list(keeper.kept)))
-                    await call(session.leave())
 
     async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
         """Shift after shift, as long as the session lasts and there is something to keep."""
@@ -351,9 +361,9 @@ class Node:
             ):
                 await self._crawl(crawler, session, keeper, upkeep, logs, work)
         finally:
-            upkeep.copies.close_all()
-            zygote.abandon()
+            zygote.abandon()  # first: nothing that fails here may leave it behind
             turns.settle()
+            upkeep.copies.close_all()
         away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
         if not session.is_lost and not self._stopping:
             await self._thread.call(keeper.release(list(away), away))

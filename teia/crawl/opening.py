@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 
 from teia.clock import Clock
 from teia.config import Config
@@ -194,21 +194,24 @@ async def open_crawler(
             ledger.note_courtesy(InForce.of(clock.now_s(), courtesy_of_all(configs)))
             caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
             guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
-            resolver = CaresResolver(clock, shared.fetch.dns or None)
             children = shared.parse.children or os.cpu_count() or 1
             used = open_now() + PER_CHILD * children
             sockets = share_out(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
-            fetcher = CurlFetcher(
-                guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
-                concurrency=sockets.at_once, bind=shared.fetch.bind,
-            )  # fmt: skip
-            pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock, zygote)
-            await pool.start()
-            destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
-            robots = RobotsBook(shared.courtesy, shared.limits)
-            disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
-            chance = random.Random(seed)
-            try:
+            async with AsyncExitStack() as ending:  # the last that was opened first, whatever fails
+                pool = ChildPool(JOB, children, ChildLimits.of(shared.limits), clock, zygote)
+                ending.push_async_callback(pool.close)
+                resolver = CaresResolver(clock, shared.fetch.dns or None)
+                ending.push_async_callback(resolver.close)
+                fetcher = CurlFetcher(
+                    guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
+                    concurrency=sockets.at_once, bind=shared.fetch.bind,
+                )  # fmt: skip
+                ending.push_async_callback(fetcher.close)
+                await pool.start()
+                destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
+                robots = RobotsBook(shared.courtesy, shared.limits)
+                disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
+                chance = random.Random(seed)
                 cells = [cell for crawl in crawls for cell in crawl.committer.cells]
                 async with indexing(cells, clock):
                     metrics, at_once = Metrics(), sockets.at_once
@@ -220,9 +223,5 @@ async def open_crawler(
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
                 if is_clean:
                     ledger.write(running_rests(schedule.politeness, clock))
-            finally:
-                await fetcher.close()
-                await resolver.close()
-                await pool.close()
     finally:
         ledger.close(clean=is_clean, now_s=clock.now_s())
