@@ -29,9 +29,11 @@ from teia.web.changes import ChangeLine, packed
 from teia.web.roles import Role
 from teia.web.scopes import ALL, Scope
 
-VERSION = 2
+VERSION = 3
 SCHEMA = """
-    CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE users (
+        name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL, choices TEXT NOT NULL DEFAULT '{}'
+    ) WITHOUT ROWID;
     CREATE TABLE sessions (hash BLOB PRIMARY KEY, user TEXT, csrf TEXT, made_s REAL, seen_s REAL) WITHOUT ROWID;
     CREATE TABLE tokens (
         hash BLOB PRIMARY KEY, name TEXT, user TEXT, role INT, made_s REAL, seen_s REAL, scopes TEXT NOT NULL DEFAULT ''
@@ -40,17 +42,19 @@ SCHEMA = """
     CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
     CREATE TABLE audit (seq INTEGER PRIMARY KEY, time_s REAL, who TEXT, what TEXT, detail TEXT);
 """
-_FROM_1 = "ALTER TABLE tokens ADD COLUMN scopes TEXT NOT NULL DEFAULT ''"
-"""Version 1 had no scopes; no word at all means all of them."""
+_FROM_2 = "ALTER TABLE users ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'"
+_FROM_1 = f"ALTER TABLE tokens ADD COLUMN scopes TEXT NOT NULL DEFAULT ''; {_FROM_2}"
+"""Version 1 had no scopes; no word at all means all of them. Until version 2 choices were in cookies alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who signed in. `csrf` is what their forms must bring along."""
+    """Somebody who signed in. `csrf` is what their forms must bring along, `choices` what they chose (choosing.py)."""
 
     user: str
     role: Role
     csrf: str
+    choices: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,9 @@ class Accounts:
     def _migrate(self, path: Path) -> None:
         with self._writing() as db:
             version = self._version  # another server of this root may have been quicker
-            if version not in (0, 1, VERSION):
+            if version not in (0, 1, 2, VERSION):
                 raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
-            for statement in {0: SCHEMA, 1: _FROM_1}.get(version, "").split(";"):
+            for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -167,7 +171,8 @@ class Accounts:
                 raise UsageError(f"there is a user {name} already")
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
-            db.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?)", (name, made, found[0], now_s, now_s))
+            sql = "INSERT INTO users (name, password, role, made_s, seen_s) VALUES (?, ?, ?, ?, ?)"
+            db.execute(sql, (name, made, found[0], now_s, now_s))
 
     def users(self) -> list[User]:
         rows = self._rows("SELECT name, role, made_s, seen_s FROM users ORDER BY name")
@@ -200,6 +205,13 @@ class Accounts:
         with self._writing() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
             db.execute("DELETE FROM sessions WHERE user = ?", (name,))
+
+    def choose(self, name: str, choices: Mapping[str, str]) -> None:
+        """Keep what somebody chose for themselves; what they chose before and is not named stays."""
+        with self._writing() as db:
+            for before in db.execute("SELECT choices FROM users WHERE name = ?", (name,)).fetchall():
+                text = json.dumps(json.loads(before[0]) | dict(choices))
+                db.execute("UPDATE users SET choices = ? WHERE name = ?", (text, name))
 
     @staticmethod
     def _check_admin_stays(db: sqlite3.Connection, name: str) -> None:
@@ -237,15 +249,15 @@ class Accounts:
     def session(self, secret: str) -> Session | None:
         """Who a session's secret belongs to; None once it is too old, or its user gone."""
         now_s = self._clock.now_s()
-        sql = """SELECT s.user, u.role, s.csrf, s.made_s, s.seen_s FROM sessions AS s JOIN users AS u ON u.name = s.user
-                 WHERE s.hash = ?"""
-        for user, role, csrf, made_s, seen_s in self._rows(sql, _hash(secret)):
+        sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
+                 FROM sessions AS s JOIN users AS u ON u.name = s.user WHERE s.hash = ?"""
+        for user, role, csrf, choices, made_s, seen_s in self._rows(sql, _hash(secret)):
             least_seen_s, least_made_s = _too_old(now_s)
             if seen_s < least_seen_s or made_s < least_made_s:
                 return None
             if now_s - seen_s > SEEN_EVERY_S:
                 self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
-            return Session(user, Role(role), csrf)
+            return Session(user, Role(role), csrf, json.loads(choices))
         return None
 
     def sign_out(self, secret: str) -> None:

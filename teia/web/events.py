@@ -24,10 +24,11 @@ from teia.crawl.pageview import entry_of, next_due
 from teia.crawl.waiting import why_waiting
 from teia.errors import TeiaError, UsageError
 from teia.web import limits
+from teia.web.choosing import language_of
 from teia.web.gate import COOKIE, Refused, Visitor
 from teia.web.pages import bulk, cluster, collections, freshness, frontier, hosts, lab, monitor
 from teia.web.phrases import Phrases
-from teia.web.rendering import language_of, phrases_for
+from teia.web.rendering import phrases_for
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import OfSite, OfVisitor, Pages
@@ -183,6 +184,7 @@ async def entered(
 async def events(
     request: Request,
     site: OfSite,
+    visitor: OfVisitor,
     opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
     c: Annotated[str, Query(max_length=100)] = "",
     of: Annotated[str, Query(max_length=4_000)] = "",
@@ -190,7 +192,7 @@ async def events(
     """What changes of some topics, for as long as somebody listens."""
     hub: Hub = request.app.state.hub
     stream, names = opened
-    phrases = phrases_for(language_of(request).tag)
+    phrases = phrases_for(language_of(request, visitor).tag)
     async for event in _told(hub, stream, site, names, c, of, phrases):
         yield event
     yield ServerSentEvent(event="yield", data=None, raw_data="")

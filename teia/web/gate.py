@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Annotated
@@ -43,12 +43,16 @@ class Refused(TeiaError):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks. `csrf` is empty for those who need none: programs, and people who are not signed in."""
+    """Who asks. `csrf` is empty for those who need none: programs, and people who are not signed in.
+
+    `choices` are a person's own (choosing.py).
+    """
 
     name: str = ""
     role: Role = Role.PUBLIC
     csrf: str = ""
     scopes: frozenset[Scope] = ALL
+    choices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def may(self, role: Role, scope: Scope | None = None) -> bool:
         return self.role >= role and (scope is None or scope in self.scopes)
@@ -76,7 +80,7 @@ def _of_token(accounts: Accounts, scheme: str, key: str) -> Visitor | None:
 
 def _of_session(accounts: Accounts, secret: str) -> Visitor:
     session = accounts.session(secret)
-    return NOBODY if session is None else Visitor(session.user, session.role, session.csrf)
+    return NOBODY if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
 
 
 def needs(role: Role, scope: Scope | None = None) -> Callable[..., Awaitable[Visitor]]:

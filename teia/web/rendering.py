@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -27,17 +27,14 @@ from teia import __version__
 from teia.clock import Clock
 from teia.crawl.reports.catalogue import unit_of
 from teia.web.charts import Bar, Charts, Line, Part
+from teia.web.choosing import choices_of, language_of, zones
 from teia.web.gate import Visitor
 from teia.web.phrases import Phrases
 from teia.web.roles import Role
 from teia.web.scopes import Scope
-from teia.web.words import ENGLISH, LOCALES, Locale, preferred
+from teia.web.words import ENGLISH, LOCALES, Locale
 
 HERE = Path(__file__).parent
-LANGUAGE_COOKIE, THEME_COOKIE, KEYS_COOKIE = "teia_language", "teia_theme", "teia_keys"
-DENSITY_COOKIE, ZONE_COOKIE = "teia_density", "teia_zone"
-THEMES = ("auto", "light", "dark")
-_ZONE = re.compile(r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[\w/+-]+")
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
 
@@ -82,7 +79,7 @@ class Renderer:
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
         """Answer with a page."""
-        locale = language_of(request)
+        locale = language_of(request, visitor)
         query = request.url.query
         context = {
             "view": view,
@@ -92,7 +89,7 @@ class Renderer:
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "version": __version__,
-            **choices_of(request),
+            **choices_of(request, visitor),
         }
         text = self._environments[locale.tag].get_template(template).render(context)
         return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
@@ -109,33 +106,6 @@ def phrases_for(tag: str) -> Phrases | None:
     """Says English sentences in a language; None for English itself."""
     locale = LOCALES[tag]
     return None if locale is ENGLISH else Phrases(translations_for(locale).gettext, locale)
-
-
-def language_of(request: Request) -> Locale:
-    """The language in which whoever asks wants to be answered."""
-    return preferred(request.cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", ""))
-
-
-def choices_of(request: Request) -> dict[str, Any]:
-    """What somebody chose in their browser, beside the language."""
-    theme = request.cookies.get(THEME_COOKIE, THEMES[0])
-    return {
-        "theme": theme if theme in THEMES else THEMES[0],
-        "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
-        "density": "dense" if request.cookies.get(DENSITY_COOKIE) == "dense" else "normal",
-        "zone": zone_named(request.cookies.get(ZONE_COOKIE, "")),
-    }
-
-
-@lru_cache
-def zones() -> tuple[str, ...]:
-    """All time zones there are, by the names that people know: those of a continent, and UTC."""
-    return ("UTC", *sorted(name for name in available_timezones() if _ZONE.fullmatch(name)))
-
-
-def zone_named(name: str) -> ZoneInfo | None:
-    """A time zone that somebody chose; None for that of their browser."""
-    return ZoneInfo(name) if name and name in zones() else None
 
 
 def link(path: str, **query: object) -> str:

@@ -118,14 +118,19 @@ def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, m
         assert ("7 running" in page) == is_shown
 
 
-@pytest.mark.parametrize("version", [0, 1])
+OLDER = {1: "ALTER TABLE tokens DROP COLUMN scopes; ALTER TABLE users DROP COLUMN choices",
+         2: "ALTER TABLE users DROP COLUMN choices"}  # fmt: skip
+"""What makes a file as it was in an older version."""
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
 def test_two_servers_begin_at_once_after_an_update(tmp_path: Path, version: int) -> None:
     """The second one waits for the first, and then finds that there is nothing left to do."""
     path, clock = tmp_path / "web.sqlite", WallClock()
     if version:
         Accounts(path, clock, QUICK).close()
         with closing(sqlite3.connect(path)) as db:
-            db.executescript("ALTER TABLE tokens DROP COLUMN scopes; PRAGMA user_version = 1;")
+            db.executescript(f"{OLDER[version]}; PRAGMA user_version = {version};")
     versions = [version, version]  # as both read it before either has begun
 
     class Late(Accounts):
@@ -154,7 +159,7 @@ def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -
     secret = accounts.make_token("old", "ana", Role.VIEWER)
     accounts.close()
     with closing(sqlite3.connect(path)) as db:
-        db.executescript("ALTER TABLE tokens DROP COLUMN scopes; PRAGMA user_version = 1;")
+        db.executescript(f"{OLDER[1]}; PRAGMA user_version = 1;")
     accounts = Accounts(path, clock, QUICK)
     assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(Scope))
     assert accounts.tokens()[0].scopes == tuple(Scope)
@@ -272,3 +277,55 @@ def test_of_a_long_list_the_log_keeps_where_it_differs() -> None:
     assert "https://s499.test/" in before, "what stands before it, too"
     assert max(len(before), len(after)) <= CHARS + 2
     assert ChangeLine("k", "a", "b").excerpts() == ("a", "b")
+
+
+def test_what_a_user_chose_is_theirs_in_every_browser(web: Web) -> None:
+    """UX 4: user > cookie > Accept-Language; who is not signed in has a cookie."""
+    first, accounts = web.client(Role.VIEWER), web.site.accounts
+    name = accounts.users()[0].name
+    sent = {"language": "pt-BR", "theme": "dark", "density": "dense", "zone": "Asia/Tokyo", "csrf": web.csrf(first)}
+    answer = first.post("/choose", data=sent)
+    assert answer.status_code == 303
+    assert "set-cookie" not in answer.headers
+    second = web.client()
+    second.post("/login", data={"name": name, "password": PASSWORD})
+    second.cookies.set("teia_language", "en")
+    second.cookies.set("teia_theme", "light")
+    page = second.get("/settings/you", headers={"accept-language": "en"}).text
+    assert (
+        '<html lang="pt-BR" data-theme="dark" data-keys="on" data-density="dense" data-time-zone="Asia/Tokyo">' in page
+    )
+    assert '<html lang="pt-BR"' in second.get("/nowhere").text, "also where something is wrong"
+    second.post("/choose", data={"keys": "off", "csrf": web.csrf(second)})
+    twin = first.get("/api/v1/settings/you").json()
+    assert (twin["keys"], twin["theme"], twin["language"]) == ("off", "dark", "pt-BR"), "what was not named stays"
+    second.post("/logout", data={"csrf": web.csrf(second)})
+    assert '<html lang="en" data-theme="light"' in second.get("/").text, "the cookies of who is not signed in"
+    other = web.client()
+    assert "teia_language=pt-BR" in other.post("/choose", data={"language": "pt-BR"}).headers["set-cookie"]
+    assert '<html lang="pt-BR"' in other.get("/", headers={"accept-language": "en"}).text
+    token = web.site.accounts.make_token("own", name, Role.VIEWER)
+    asked = web.client().get("/c", headers={"authorization": f"Bearer {token}"})
+    assert '<html lang="en"' in asked.text, "a program has chosen nothing"
+
+
+def test_users_of_before_have_chosen_nothing_yet(tmp_path: Path) -> None:
+    path, clock = tmp_path / "web.sqlite", WallClock()
+    accounts = Accounts(path, clock, QUICK)
+    accounts.accept(accounts.invite(Role.VIEWER), "ana", PASSWORD)
+    accounts.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(f"{OLDER[2]}; PRAGMA user_version = 2;")
+    accounts = Accounts(path, clock, QUICK)
+    secret = accounts.sign_in("ana", PASSWORD)
+    assert secret is not None
+    session = accounts.session(secret)
+    assert session is not None
+    assert session.choices == {}
+    accounts.choose("ana", {"theme": "dark"})
+    accounts.choose("ana", {"keys": "off"})
+    accounts.choose("nobody", {"keys": "off"})
+    session = accounts.session(secret)
+    assert session is not None
+    assert session.choices == {"theme": "dark", "keys": "off"}
+    accounts.close()

@@ -16,6 +16,7 @@ from teia.crawl.effects import Effect, effect_of
 from teia.crawl.trying import MOST
 from teia.errors import ConfigError, UsageError
 from teia.web.changes import ChangeLine
+from teia.web.choosing import language_of
 from teia.web.drafts import (
     CONSENT_CHARS,
     DraftView,
@@ -29,7 +30,7 @@ from teia.web.drafts import (
 from teia.web.fields import Fields, fields_of, settings_of
 from teia.web.gate import Refused, Visitor
 from teia.web.pages.collections import start
-from teia.web.rendering import language_of, phrases_for
+from teia.web.rendering import phrases_for
 from teia.web.roles import Role
 from teia.web.site import Site
 from teia.web.twins import API, Done, OfSite, OfVisitor, Pages
@@ -192,9 +193,9 @@ def look(site: OfSite, visitor: OfVisitor, fields: OfFields, c: str = "") -> Dra
     return view_of(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
 
 
-def look_in_words(request: Request, view: Annotated[DraftView, Depends(look)]) -> DraftView:
+def look_in_words(request: Request, visitor: OfVisitor, view: Annotated[DraftView, Depends(look)]) -> DraftView:
     """The same for our own pages, with its sentences in the reader's language."""
-    phrases = phrases_for(language_of(request).tag)
+    phrases = phrases_for(language_of(request, visitor).tag)
     return view if phrases is None else told(view, lambda text: phrases.said(text) or text)
 
 

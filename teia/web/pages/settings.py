@@ -13,8 +13,8 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.accounts import AuditLine
 from teia.web.changes import ChangeLine, unpacked
+from teia.web.choosing import choices_of, chosen
 from teia.web.gate import Refused, Visitor
-from teia.web.rendering import LANGUAGE_COOKIE, choices_of
 from teia.web.roles import Role, role_named
 from teia.web.scopes import ALL, Scope
 from teia.web.site import Site
@@ -86,7 +86,7 @@ class AuditView:
 
 @dataclass(frozen=True, slots=True)
 class YouView:
-    """Who is signed in, and what they chose in this browser: an empty language and zone are the browser's own."""
+    """Who is signed in, and what they chose: an empty language and zone are the browser's own."""
 
     name: str
     role: str
@@ -254,15 +254,15 @@ def _change(line: AuditLine) -> Change:
 
 def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
     """Who is signed in, what they chose, and the keys that are theirs."""
-    chosen, theirs = choices_of(request), [key for key in _keys(site) if key.user == visitor.name]
-    zone = chosen["zone"].key if chosen["zone"] is not None else ""
+    choices, theirs = choices_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
+    zone = choices["zone"].key if choices["zone"] is not None else ""
     return YouView(
         name=visitor.name,
         role=visitor.role.word,
-        language=language if (language := request.cookies.get(LANGUAGE_COOKIE, "")) in LOCALES else "",
-        theme=chosen["theme"],
-        density=chosen["density"],
-        keys=chosen["keys"],
+        language=language if (language := chosen(request, visitor, "language")) in LOCALES else "",
+        theme=choices["theme"],
+        density=choices["density"],
+        keys=choices["keys"],
         zone=zone,
         tokens=theirs,
     )

@@ -10,14 +10,12 @@ from fastapi.responses import RedirectResponse, Response
 
 from teia.errors import UsageError
 from teia.web import limits
+from teia.web.choosing import AUTO, COOKIES, zone_named
 from teia.web.gate import COOKIE, Buckets, Refused
-from teia.web.rendering import DENSITY_COOKIE, KEYS_COOKIE, LANGUAGE_COOKIE, THEME_COOKIE, ZONE_COOKIE, zone_named
 from teia.web.roles import Role
 from teia.web.twins import OfSite, OfVisitor, Pages
 
 YEAR_S = 365 * 86_400
-AUTO = "auto"
-"""The time zone of the browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +92,8 @@ def sign_out(request: Request, site: OfSite, _: OfVisitor) -> Response:
 
 def choose(
     request: Request,
+    site: OfSite,
+    visitor: OfVisitor,
     to: Annotated[str, Form(max_length=limits.TARGET_BYTES)] = "/",
     language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
     theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",
@@ -105,11 +105,14 @@ def choose(
     if zone not in ("", AUTO) and zone_named(zone) is None:
         raise UsageError(f"{zone!r} is no time zone that is known here, like America/Sao_Paulo")
     answer = RedirectResponse(_ours(to), 303)
-    chosen = ((LANGUAGE_COOKIE, language), (THEME_COOKIE, theme), (KEYS_COOKIE, keys), (DENSITY_COOKIE, density))
-    for cookie, value in (*chosen, (ZONE_COOKIE, zone)):
-        if value:
-            secure = request.url.scheme == "https"
-            answer.set_cookie(cookie, value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
+    given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
+    choices = {name: value for name, value in given.items() if value}
+    if visitor.csrf:
+        site.accounts.choose(visitor.name, choices)
+        return answer
+    for name, value in choices.items():
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIES[name], value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
     return answer
 
 
