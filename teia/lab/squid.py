@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -28,7 +27,7 @@ from teia.signals import squid_conf, squid_helper
 from teia.signals.squid_conf import Way
 
 USER = "proxy"
-START_S, END_S = 20.0, 5.0
+START_S = 20.0
 LOOK_S = 0.02
 OUTGOING = "127.0.0.9"
 """Where the users' requests come from, as servers see it."""
@@ -36,7 +35,7 @@ OUTGOING = "127.0.0.9"
 CONFIG = """\
 http_port 127.0.0.1:{port}
 visible_hostname squid.test
-pid_filename none
+pid_filename {folder}/pid
 cache_store_log none
 cache_log {folder}/cache.log
 coredump_dir {folder}
@@ -75,7 +74,7 @@ def program() -> str:
 def squid_process(
     hosts: Mapping[str, str],
     *,
-    way: Way | None = "rewriter",
+    way: Way | None = squid_conf.DEFAULT,
     ttl_s: int = squid_conf.TTL_S,
     words: Sequence[str] = (),
     extra: str = "",
@@ -83,7 +82,7 @@ def squid_process(
 ) -> Iterator[Squid]:
     """Run a Squid that knows these names, with the helper attached in a way, if any; it announces to `socket`.
 
-    A rewriter hears of every request, an ACL of a page once in `ttl_s`. `words` are flags of the helper.
+    An ACL hears of a page once in `ttl_s`, the others of every request. `words` are flags of rewriter and ACL.
     """
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
@@ -150,10 +149,6 @@ def _last_words(*logs: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End Squid; its helpers end when their pipe closes."""
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """End Squid, which has nothing to keep (asked to end, it waits two seconds); helpers end when their pipe closes."""
+    process.kill()
+    process.wait()
