@@ -11,14 +11,18 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from teia.clock import Clock
 from teia.cluster.cells import KeptCells
-from teia.cluster.homes import REST, Departure, Homes, Said, said_in
+from teia.cluster.homes import PASSED, REST, Departure, Homes, Said, said_in
 from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.keeping import NodeRefresh
 from teia.cluster.limiting import STORED
+from teia.cluster.wire import NoAnswer
 from teia.crawl.cells import Cell
 from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.passing import Elsewhere, Passed
 from teia.crawl.visits import Visit
 from teia.frontier import mail
 from teia.frontier.cell import Found
@@ -48,6 +52,7 @@ class NodeCommitter(Committer):
         self.inbox: deque[tuple[int, int, bytes]] = deque()
         self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
         self.number_of = self.homes.number_of
+        self.wishes.announced.elsewhere = Elsewhere(self._is_here, self.homes.number_of, self._pass_on)
         self.departures: deque[Departure] = deque()
         """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
         self.departed: list[tuple[Departure, Moved | None]] = []
@@ -71,6 +76,19 @@ class NodeCommitter(Committer):
         self.usual_s = 0.0
         """Rests that are longer are written into the cell, for whoever keeps it next."""
         self._rests: dict[str, Rest] = {}
+
+    def _is_here(self, host: str) -> bool:
+        return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
+
+    def _pass_on(self, to_cell: int, passed: Passed) -> None:
+        """Send announcements to another cell's keeper, with a record of any cell that is kept here."""
+        frontier = next((cell.frontier for cell in self.cells), None)
+        if frontier is None:
+            raise NoAnswer("all cells of this shift were lost")
+        with frontier.transaction():
+            assert frontier.journal is not None
+            frontier.journal.post(to_cell, PASSED + msgspec.msgpack.encode(passed))
+            frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
 
     def commit(self, group: Group) -> Committed:
         """Make a group true; what belongs to a cell that was lost is left out."""
@@ -155,6 +173,8 @@ class NodeCommitter(Committer):
         for sender, seq, said in bulks:
             if seq > mail.heard(frontier, sender):
                 known = frontier.known
+                if isinstance(said, Passed):
+                    self.wishes.announced.passed.append(said)
                 self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
                 if isinstance(said, Part):
                     self._from_others += frontier.known - known

@@ -25,6 +25,7 @@ from teia.cluster.limiting import Shares
 from teia.cluster.publishing import LogJournal
 from teia.cluster.thread import LoopThread
 from teia.config import Config
+from teia.crawl.announced import announcing
 from teia.crawl.authority import Authority
 from teia.crawl.commit import Committed, Group
 from teia.crawl.crawl import REFILL_PAUSE_S, Crawl
@@ -165,7 +166,7 @@ class NodeCrawl(Crawl):
     def started(self, visit: Visit) -> None:
         super().started(visit)
         self._asked_of[visit.queue] += bool(visit.address)
-        if self.analyzer is not None:
+        if self.analyzer is not None and not visit.from_cache:
             self.analyzer.started(visit)
 
     def _closed(self, visit: Visit) -> None:
@@ -173,12 +174,12 @@ class NodeCrawl(Crawl):
         self._asked_of[visit.queue] -= bool(visit.address)
         if not self._asked_of[visit.queue]:
             del self._asked_of[visit.queue]
-        if self.analyzer is not None:
+        if self.analyzer is not None and not visit.from_cache:
             self.analyzer.closed(visit)
 
     def note_answer(self, visit: Visit, now: float) -> None:
         super().note_answer(visit, now)
-        if self.analyzer is not None:
+        if self.analyzer is not None and not visit.from_cache:
             self.analyzer.measure(visit)
 
     def _rest_as_asked(self, queue: HostQueue, schedule: Schedule) -> None:
@@ -313,7 +314,8 @@ def open_kept(
         crawl.analyzer = analyze(committer.homes)
         crawl.shares = shares
         crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
-        yield [crawl]
+        with announcing(committer.wishes.announced, folder.signals, config, crawl.holds):
+            yield [crawl]
 
 
 def heard_by(crawl: NodeCrawl, cell: int) -> int:

@@ -30,10 +30,7 @@ def _refused(config: Config) -> dict[str, str]:
         "collection.order": config.collection.order == focused.name and "what is on topic is learnt on one machine",
         "collection.cells": config.collection.cells > MOST_CELLS and f"it has {MOST_CELLS} cells at the most",
         "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
-        "signals.socket": signals.socket and "a node does not listen to a cache",
-        "signals.proxy": signals.proxy and "a node does not ask a cache",
-        "signals.indexnow": signals.indexnow and "a node does not hear pings",
-        "signals.websub": signals.websub and "a node does not hear hubs",
+        "signals.websub": signals.websub and "what hubs were asked is known to one machine alone",
         "scope": any(list_of(rule) for rule in rules)
         and "other nodes do not have the file of rules; give them one by one",
     }

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from teia.crawl.passing import Passed
 from teia.errors import ClusterError, DiskFull
 from teia.frontier import mail, moving
 from teia.frontier.cell import Found, FrontierCell
@@ -22,7 +23,7 @@ from teia.frontier.ledger import Ledger
 from teia.frontier.splitting import split_off
 from teia.urls import cell_table, site_of, slot_of
 
-TOLD = b"told"
+TOLD, PASSED = b"told", b"signal"
 AWAY, AWAY_END = "away ", "away!"
 GUEST, GUEST_END = "guest ", "guest!"
 
@@ -38,9 +39,10 @@ class Told(msgspec.Struct, array_like=True, frozen=True):
     cell: int
 
 
-Said = list[Found] | moving.Part | Told
-"""What one cell says to another: links, a site or a part of it, where one is now."""
+Said = list[Found] | moving.Part | Told | Passed
+"""What one cell says to another: links, a site or a part of it, where one is now, what was announced of its pages."""
 
+_decode_passed = msgspec.msgpack.Decoder(Passed).decode
 _decode_told = msgspec.msgpack.Decoder(Told).decode
 
 
@@ -48,9 +50,11 @@ def said_in(bulk: bytes) -> Said:
     """Read a message from another cell."""
     if moving.is_part(bulk):
         return moving.part_in(bulk)
-    if not bulk.startswith(TOLD):
+    if not bulk.startswith((TOLD, PASSED)):
         return mail.links_in(bulk)
     try:
+        if bulk.startswith(PASSED):
+            return _decode_passed(bulk[len(PASSED) :])
         return _decode_told(bulk[len(TOLD) :])
     except msgspec.MsgspecError as error:
         raise ClusterError(f"what another cell says of a site cannot be read: {error}") from error
@@ -159,6 +163,8 @@ class Homes:
         if isinstance(said, Told):
             self._leave(cell, frontier, said.site, said.cell)
             return []
+        if isinstance(said, Passed):
+            return []  # for the inbox, not for the cell (committing.py)
         if isinstance(said, moving.Part):
             return self._come(cell, frontier, said, now_s)
         if not self.guests and not self.away.get(cell) and cell not in self._split:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from typing import NamedTuple
 from teia.clock import Clock
 from teia.config import Config, SignalsSettings
 from teia.crawl.cells import Cell
+from teia.crawl.passing import Elsewhere, Passed, take_passed
 from teia.crawl.visits import Visit
 from teia.frontier.cell import Found
 from teia.frontier.database import open_database, open_to_read, sqlite_errors, unless_busy
@@ -117,6 +119,10 @@ class Announced:
         self.arrivals: deque[Arrival] = deque()
         self.absorbed: deque[Arrival] = deque()
         self.visits: deque[str] = deque(maxlen=MAX_HEARD)
+        self.elsewhere: Elsewhere | None = None
+        """Where hosts are crawled that are not crawled here; nowhere, on one machine."""
+        self.passed: deque[Passed] = deque()
+        """What other nodes sent, until the next look."""
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
 
@@ -134,6 +140,7 @@ class Announced:
             with sqlite_errors(self._path):
                 with unless_busy():
                     self._keep_heard(self._inbox)
+                    self._keep_passed(self._inbox)
                 self._inbox.close()
             self._inbox = None
 
@@ -189,6 +196,7 @@ class Announced:
             self._look_at = self._clock.ticks_s() + self._every_s
             with sqlite_errors(self._path), unless_busy():
                 self._keep_heard(inbox)
+                self._keep_passed(inbox)
                 self._look(inbox, touched)
             self._keep_hubs()
         return touched
@@ -222,6 +230,14 @@ class Announced:
                 self._counted.update(counted)
             raise
 
+    def _keep_passed(self, inbox: Inbox) -> None:
+        """Write down what other nodes sent; what cannot be written now is kept for the next time."""
+        while self.passed:
+            from teia.crawl.pings import receive_passed  # for nodes that were sent something
+
+            take_passed(inbox, self.passed[0], partial(receive_passed, now_s=self._clock.now_s()))
+            self.passed.popleft()
+
     def _look(self, inbox: Inbox, touched: Touched) -> None:
         """Take out what is due; it is first forgotten in the inbox and then done, so that nothing is done twice."""
         now_s = self._clock.now_s()
@@ -231,16 +247,37 @@ class Announced:
             if wanted is not None:
                 self.wanted.append(wanted)
         for _ in range(min(VISITED_AT_ONCE, len(self.visits))):
-            touched.append(self._visit(self.visits.popleft(), now_s))
+            url = self.visits.popleft()
+            if self._is_here(split(url).host):
+                touched.append(self._visit(url, now_s))
+            else:
+                self.count("refused")
         self._look_at_keys(inbox, touched, now_s)
         for kind in SOON_KINDS:
             touched += [self._visit(url, now_s) for url in self._told(inbox, kind, now_s)]
 
     def _taken(self, inbox: Inbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
+        if due and self.elsewhere is not None:
+            due = self._passed_on(inbox, kind, due, self.elsewhere)
         if due:
             inbox.settle(kind, [each.url for each in due])
         return due
+
+    def _passed_on(
+        self, inbox: Inbox, kind: str, due: Sequence[Announcement], elsewhere: Elsewhere
+    ) -> list[Announcement]:
+        """Send on what is for other nodes; returns what is for us. A key's file is named by its key, which is sent."""
+        from teia.crawl.pings import KEY_FILE
+
+        if kind == KEY_FILE:
+            away = [each for each in due if not elsewhere.is_here(split(each.url).host)]
+        else:
+            away = elsewhere.pass_on(due)
+            self.count("passed_on", len(away), kind)
+        if away:
+            inbox.settle(kind, [each.url for each in away])
+        return [each for each in due if each not in away]
 
     def _look_at_keys(self, inbox: Inbox, touched: Touched, now_s: float) -> None:
         """Have key files visited, and look at those that were. Anybody can name one, so it is nobody's word."""
@@ -249,7 +286,8 @@ class Announced:
         for each in self._taken(inbox, KEY_FILE, now_s, VISITED_AT_ONCE):
             touched.append(self._visit(each.url, now_s, is_key=True))
         keys = Keys(inbox.db)
-        self._proved_to = prove(inbox, keys, lambda host: self._cell(host).frontier, now_s, self._proved_to)
+        frontier_of = lambda host: self._cell(host).frontier  # noqa: E731
+        self._proved_to = prove(inbox, keys, frontier_of, now_s, self._proved_to, self.elsewhere)
 
     def _told(self, inbox: Inbox, kind: str, now_s: float) -> list[str]:
         """Take out what sites told of their own pages, as far as they are believed."""
@@ -266,7 +304,12 @@ class Announced:
         return heard
 
     def _cell(self, host: str) -> Cell:
+        if self.elsewhere is not None:
+            return self._cells[self.elsewhere.number_of(host)]
         return self._cells[cell_of(slot_of(site_of(host)), self._starts)]
+
+    def _is_here(self, host: str) -> bool:
+        return self.elsewhere is None or self.elsewhere.is_here(host)
 
     def _judge(self, announced: Announcement, now_s: float) -> Wanted | None:
         """Whether a page is wanted from the cache."""
@@ -309,6 +352,9 @@ class Announced:
         for _ in range(len(self.arrivals)):
             visit, fetched = self.arrivals.popleft()
             url, queue, now_s = visit.item.url, visit.queue, self._clock.now_s()
+            if not self._is_here(queue.host):  # its cell was lost while the cache was asked
+                self.count("refused")
+                continue
             cell = self._cells[queue.cell]
             with cell.frontier.transaction() as frontier:
                 frontier.absorb([found(url)], now_s)

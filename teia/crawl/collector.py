@@ -32,6 +32,7 @@ from teia.crawl.crawl import Crawl, State
 from teia.crawl.engine import Crawler
 from teia.crawl.robots import Permission, RobotsBook
 from teia.crawl.visits import Visit
+from teia.errors import ConfigError
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.overrides import proxy_of
 from teia.frontier.schedule import HostQueue, Schedule
@@ -122,7 +123,7 @@ class Collector:
             self._announced.count("echoes")
         elif (guess_type(split(url).path)[0] or "").startswith(_NO_DOCUMENTS):
             self._announced.count("no_document")
-        elif not self._crawl.holds(url) or trap_of(url, config.limits) or not self._crawl.reaches(url):
+        elif not self._crawl.holds(url) or trap_of(url, config.limits):
             self._announced.count("out_of_scope")
         else:
             return url
@@ -287,7 +288,13 @@ async def collecting(
     with contextlib.ExitStack() as stack:
         loop = asyncio.get_running_loop()
         for path, those in by_path.items():
-            ear = Ear(Path(path))
+            try:
+                ear = Ear(Path(path))
+            except ConfigError as error:
+                if any(crawl.committer.wishes.announced.elsewhere is None for crawl in wanting):
+                    raise
+                logger.warning("%s; what others hear is passed on to us all the same", error)
+                continue
             stack.callback(ear.close)
             loop.add_reader(ear.fileno(), _hear, ear, those)
             stack.callback(loop.remove_reader, ear.fileno())

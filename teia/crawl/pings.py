@@ -13,6 +13,7 @@ from pathlib import Path
 
 from teia.clock import Clock
 from teia.crawl.announced import open_inbox
+from teia.crawl.passing import Elsewhere
 from teia.frontier import sayings
 from teia.frontier.cell import FrontierCell
 from teia.frontier.database import open_database, sqlite_errors
@@ -75,12 +76,26 @@ def count_refused(path: Path, what: str) -> None:
 # ---- the commit thread's side ---------------------------------------------------------------------------------------
 
 
+def receive_passed(inbox: Inbox, ping: Ping, now_s: float) -> None:
+    """Take a ping that another node of the cluster had taken, into an inbox that is open and has the tables."""
+    _receive(inbox, Keys(inbox.db), ping, now_s)
+
+
 def prove(
-    inbox: Inbox, keys: Keys, frontier_of: Callable[[str], FrontierCell], now_s: float, after: Place = FIRST
+    inbox: Inbox,
+    keys: Keys,
+    frontier_of: Callable[[str], FrontierCell],
+    now_s: float,
+    after: Place = FIRST,
+    elsewhere: Elsewhere | None = None,
 ) -> Place:
     """Look at some keys, whether their files were visited since they were asked for; returns where to go on."""
     asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
+    if elsewhere is not None and (passed_on := elsewhere.pass_keys_on(keys, asked)):
+        inbox.count(INDEXNOW, {"passed_on": passed_on})
     for key in asked:
+        if elsewhere is not None and not elsewhere.is_here(key.host):
+            continue
         is_proved = _is_proved(frontier_of(key.host), key)
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue

@@ -168,6 +168,18 @@ class Keys:
         """
         return [Key(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
 
+    def waiting_for(self, key: Key) -> list[str]:
+        """The URLs that wait for a key."""
+        sql = "SELECT url FROM signals_told WHERE host = ? AND key = ? AND location = ?"
+        return [url for (url,) in self._db.execute(sql, key[:3])]
+
+    def forget(self, key: Key) -> None:
+        """Remember nothing of a key, nor of what waits for it."""
+        with transaction(self._db):
+            for table in ("signals_told", "signals_keys"):
+                sql = f"DELETE FROM {table} WHERE host = ? AND key = ? AND location = ?"  # noqa: S608
+                self._db.execute(sql, key[:3])
+
     def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
         """A key was looked at; returns (URL, when it was said) of what waited for it."""
         at = (key.host, key.key, key.location)

@@ -61,9 +61,7 @@ class Cluster:
 
     def start(self, name: str, *flags: str, once: bool = True) -> subprocess.Popen[str]:
         """Start a node, on its own folder if it was there before."""
-        settings = self.folder / "web.toml"
-        text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
-        settings.write_text(text, "utf-8")
+        settings = self._write_settings()
         servers = [word for url in self.urls.get(name, self.nats.servers.urls) for word in ("--nats", url)]
         bind = ["--bind", self.addresses[name]] if name in self.addresses else []
         with (self.folder / f"{name}.err").open("ab") as errors:
@@ -74,6 +72,13 @@ class Cluster:
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
             )  # fmt: skip
         return self.processes[name]
+
+    def _write_settings(self) -> Path:
+        """What to crawl, for whoever is the first."""
+        settings = self.folder / "web.toml"
+        text = SETTINGS.format(seed=self.lab.seed_url, dns=self.lab.dns, delay_s=self.delay_s, cells=CELLS)
+        settings.write_text(text, "utf-8")
+        return settings
 
     def data(self, name: str) -> Path:
         return self.folder / name

@@ -24,9 +24,7 @@ def config_with(key: str, value: Any) -> Config:
         ("collection.order", "focused"),
         ("collection.cells", 901),
         ("refresh.weights", "file"),
-        ("signals.socket", "/run/teia/hits"),
-        ("signals.proxy", "10.0.0.1:3128"),
-        ("signals.indexnow", True),
+        ("signals.websub", "https://crawl.example.org"),
         ("scope.include", ("list:rules.txt",)),
     ],
 )
@@ -37,7 +35,15 @@ def test_what_a_cluster_cannot_do_is_refused_with_the_reason(key: str, value: An
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("refresh.keep", True), ("limits.pages", 5), ("limits.seconds", 5.0), ("collection.order", "pagerank")],
+    [
+        ("refresh.keep", True),
+        ("limits.pages", 5),
+        ("limits.seconds", 5.0),
+        ("collection.order", "pagerank"),
+        ("signals.socket", "/run/teia/hits"),
+        ("signals.proxy", "10.0.0.1:3128"),
+        ("signals.indexnow", True),
+    ],
 )
 def test_what_a_cluster_can_do_is_not(key: str, value: Any) -> None:
     check_fits(config_with(key, value))

@@ -19,9 +19,10 @@ from teia.cluster.homes import Departure, Homes, said_in
 from teia.config import Config, to_toml
 from teia.crawl.lookup import Lookup
 from teia.errors import ClusterError
-from teia.frontier import mail, moving
+from teia.frontier import mail, moving, sayings
 from teia.frontier.cell import Found, FrontierCell, PageRow, Settled
 from teia.frontier.schema import STATE_DONE
+from teia.signals.trust import Kind
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, slot_of
 
@@ -117,6 +118,11 @@ def fill(cells: Cells, pages: int = 30) -> None:
         host_id = cell.host_id(SITE, NOW_S)
         cell.keep_robots(host_id, SITE, f"http://{SITE}", NOW_S, "200", 200, b"User-agent: *")
         cell.count_request(host_id, 500, "127.0.0.9", 0.2)
+        sitemap = sayings.Speaker(key_of(f"http://{SITE}/sitemap.xml"), host_id, Kind.SITEMAP, NOW_S, 1)
+        sayings.note_look(cell.db, slot_of(SITE), sitemap)
+        said = {key_of(urls[0]): NOW_S}
+        sayings.take(cell.db, slot_of(SITE), host_id, Kind.SITEMAP, sitemap.key, said, NOW_S)
+        sayings.keep_voices(cell.db, slot_of(SITE), host_id, [(Kind.SITEMAP, b"trust")])
         for item in cell.next_urls(host_id, SITE, 5, (), NOW_S):
             page = PageRow(200, b"digest", title="Casa")
             cell.settle(Settled(host_id, item, "200", STATE_DONE, NOW_S, page=page), SITE)
@@ -142,6 +148,7 @@ def test_a_site_takes_queue_schedule_and_history_along(cells: Cells) -> None:
 def test_every_table_with_rows_of_hosts_travels(cells: Cells) -> None:
     tables = moving.tables_of(cells.cells[0])
     assert {"urls", "queue", "pages", "visits", "histories", "robots", "manners", "patterns"} <= set(tables)
+    assert {"said", "speakers", "voices"} <= set(tables)  # how far a site's sitemaps are believed goes with it
     assert list(tables)[-1] == "queue"
 
 

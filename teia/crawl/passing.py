@@ -1,0 +1,75 @@
+"""Announcements of pages that another node crawls: taken out of the inbox where they came in, and put into its own.
+
+A site pings whichever node it knows, and a cache announces to the node beside it; who visits the page is the keeper of
+its cell. So whatever is due here and belongs elsewhere is sent there as it is: pages with when they were announced, and
+a key that was not looked at with what waits for it, because only the keeper may ask the site for its file. Keys that
+were proved stay; the next keeper has them proved anew.
+
+An announcement is sent before it is forgotten. One that comes twice is one announcement (announce.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from teia.signals.announce import Announcement, Inbox, transaction
+from teia.signals.indexnow import Key, Keys, Ping
+from teia.urls import split
+
+URLS_MOST = 200
+"""Of one message; each is bounded by what a URL may be."""
+
+
+class Passed(msgspec.Struct, array_like=True, frozen=True):
+    """What one node tells the keeper of a cell: pages that were announced, and pings whose keys nobody has seen."""
+
+    announced: list[Announcement] = []
+    pings: list[Ping] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where hosts are crawled, as a node knows it. `send` raises where nothing can be sent now."""
+
+    is_here: Callable[[str], bool]
+    number_of: Callable[[str], int]
+    send: Callable[[int, Passed], None]
+
+    def pass_on(self, due: Sequence[Announcement]) -> list[Announcement]:
+        """Send announcements that are for others, without those of key files; returns all that are."""
+        away = [each for each in due if not self.is_here(split(each.url).host)]
+        by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
+        for each in away:
+            by_cell[self.number_of(split(each.url).host)].append(each)
+        for cell, those in by_cell.items():
+            for at in range(0, len(those), URLS_MOST):
+                self.send(cell, Passed(announced=those[at : at + URLS_MOST]))
+        return away
+
+    def pass_keys_on(self, keys: Keys, asked: Iterable[Key]) -> int:
+        """Send keys that others have to look at, with what waits for them; returns how many URLs that was."""
+        many = 0
+        for key in asked:
+            if not self.is_here(key.host):
+                urls = keys.waiting_for(key)
+                for at in range(0, len(urls), URLS_MOST):
+                    some = tuple(urls[at : at + URLS_MOST])
+                    self.send(self.number_of(key.host), Passed(pings=[Ping(*key[:3], some, 0)]))
+                keys.forget(key)
+                many += len(urls)
+        return many
+
+
+def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:
+    """Put what another node sent into our inbox, as if it had come in here."""
+    keys = Keys(inbox.db)
+    if passed.pings and not keys.are_there:
+        keys.prepare()  # before the transaction, which it would end
+    with transaction(inbox.db):
+        inbox.put(passed.announced)
+        for ping in passed.pings:
+            receive(inbox, ping)

@@ -1,0 +1,96 @@
+"""Announcements of pages that another node crawls: sent there whole, once, and not forgotten before."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from teia.clock import VirtualClock
+from teia.crawl.announced import open_inbox
+from teia.crawl.passing import URLS_MOST, Elsewhere, Passed, take_passed
+from teia.crawl.pings import INDEXNOW, KEY_FILE, prove, receive, receive_passed
+from teia.errors import ClusterError
+from teia.signals.announce import PROXY, Announcement, Inbox
+from teia.signals.indexnow import FIRST, Keys, read_ping
+
+from .offline import offline_crawl
+
+KEY = "0123456789abcdef"
+HERE, THERE = "http://a.test/", "http://b.test/"
+
+
+class Others:
+    """Another node, which keeps all hosts but a.test, and may be away."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Passed]] = []
+        self.is_away = False
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        return Elsewhere(lambda host: host == "a.test", lambda host: 7 if host == "b.test" else 0, self._send)
+
+    def _send(self, cell: int, passed: Passed) -> None:
+        if self.is_away:
+            raise ClusterError("away")
+        bulk = msgspec.msgpack.encode(passed)
+        self.sent.append((cell, msgspec.msgpack.decode(bulk, type=Passed)))
+
+
+def waiting(inbox: Inbox, kind: str) -> list[Announcement]:
+    return inbox.due(kind, 1e12, 10_000)
+
+
+def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken(tmp_path: Path) -> None:
+    others = Others()
+    with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
+        announced = crawl.crawl.committer.wishes.announced
+        announced.elsewhere = others.elsewhere
+        inbox = announced._inbox
+        assert inbox is not None
+        given = [Announcement(url, kind, 5.0, 6.0, 2) for url in (HERE, THERE) for kind in (PROXY, INDEXNOW)]
+        inbox.put(given)
+        others.is_away = True
+        with pytest.raises(ClusterError, match="away"):
+            announced._taken(inbox, PROXY, 10.0, 64)
+        assert len(waiting(inbox, PROXY)) == 2
+        others.is_away = False
+        for kind in (PROXY, INDEXNOW):
+            assert [each.url for each in announced._taken(inbox, kind, 10.0, 64)] == [HERE]
+            assert not waiting(inbox, kind)
+        assert others.sent == [(7, Passed([each])) for each in given if each.url == THERE]
+
+
+def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_path: Path) -> None:
+    others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
+    urls = [f"{THERE}p{number}" for number in range(2 * URLS_MOST + 1)]
+    assert receive(path, read_ping(KEY, urls), clock) == "asked"
+    inbox = open_inbox(path)
+    keys = Keys(inbox.db)
+
+    def nobody(host: str) -> object:
+        raise AssertionError(f"{host} is not crawled here")
+
+    others.is_away = True
+    with pytest.raises(ClusterError, match="away"):
+        prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)  # type: ignore[arg-type]
+    assert len(keys.asked(10)) == 1
+    others.is_away = False
+    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)  # type: ignore[arg-type]
+    assert not keys.asked(10)
+    assert inbox.counts()[INDEXNOW]["passed_on"] == len(urls)
+    inbox.close()
+    assert [len(passed.pings[0].urls) for _, passed in others.sent] == [URLS_MOST, URLS_MOST, 1]
+
+    far = open_inbox(tmp_path / "far.sqlite")  # whoever keeps b.test, and has heard of no key yet
+    for _ in range(2):  # what comes twice is one announcement
+        for cell, passed in others.sent:
+            assert cell == 7
+            take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+    (key,) = Keys(far.db).asked(10)
+    assert sorted(Keys(far.db).waiting_for(key)) == sorted(urls)
+    assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
+    far.close()
