@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,10 @@ from teia.cli.crawl import crawl_with
 from teia.cli.exits import INTERRUPTED
 from teia.cli.options import AsJson
 from teia.cli.output import progress_console
-from teia.clock import WallClock
+from teia.clock import WallClock, from_iso
 from teia.errors import StoreError
 from teia.lab.process import lab_process
+from teia.lab.spec import WorldSpec
 from teia.store.root import Root, open_root
 
 NAME = "demo"
@@ -66,10 +67,10 @@ def demo(
     with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
         spec = Path(plans) / "world.toml"
         spec.write_text(SPEC, "utf-8")
-        size = ["--pages", str(pages), "--hosts", str(min(pages, HOSTS)), "--seed", str(seed)]
-        size += ["--time-factor", str(TIME_FACTOR)]
+        size = {"pages": pages, "hosts": min(pages, HOSTS), "seed": seed, "time_factor": TIME_FACTOR}
+        sizes = [word for key, value in size.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
-        with lab_process("--spec", str(spec), *size, *place) as lab:
+        with lab_process("--spec", str(spec), *sizes, *place) as lab:
             console.print(f"a web of {lab['pages']:,} pages on {lab['hosts']} servers, made up from seed {seed}")
             console.print(
                 f"crawling it from {lab['seeds'][0]}; every server rests {DELAY_S:g} s after each answer"
@@ -81,7 +82,17 @@ def demo(
             if not once:
                 _keep_fresh(root)
                 _say_what_next(lab, folder, kept=data is not None)
-                _serve(folder, web_port)
+                with _measuring(WorldSpec.load(spec, **size), lab, root):
+                    _serve(folder, web_port)
+
+
+def _measuring(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
+    """Write down how fresh the copies really are, by the same web made once more."""
+    from teia.lab.measuring import measuring
+    from teia.lab.world import World
+
+    world = World(spec, epoch_s=from_iso(lab["epoch"]), port=lab["port"])
+    return measuring(world, root, NAME, WallClock())
 
 
 def _flags(lab: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
     fine      every 5 s, for 20 minutes
     coarse    every 10 minutes, for 31 days
+    true      every 10 s, for a day: how fresh copies of a lab's web really are, by who measures it (lab/measuring.py)
 
 A point is what the account said then. Counts begin anew with every run of the crawler, so a count that fell, or points
 far apart, are where a run ended: a gap, not a rate.
@@ -19,6 +20,7 @@ from teia.crawl.summary import Summary
 
 FINE_S, COARSE_S = 5.0, 600.0
 KEPT_S = {FINE_S: 1_200.0, COARSE_S: 31 * 86_400.0}
+TRUE_S, TRUE_KEPT_S = 10.0, 86_400.0
 ENOUGH_AGAIN = 200
 """Pages that were visited again, before which nothing is said of freshness."""
 
@@ -64,6 +66,18 @@ class Series:
 def points_of(control: Control, collection: str, step_s: float, since_s: float) -> list[Point]:
     """The points of a collection since a time."""
     return [Point(time_s, *values) for time_s, values in control.points(collection, step_s, since_s)]  # type: ignore[arg-type]
+
+
+def note_truth(control: Control, collection: str, now_s: float, share: float) -> None:
+    """Write down how many copies were what their pages showed."""
+    control.note_point(collection, TRUE_S, now_s, (share,))
+    control.drop_points(collection, TRUE_S, now_s - TRUE_KEPT_S)
+
+
+def truth_of(control: Control, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
+    """What was measured since a time, oldest first; of many points every so many-th."""
+    found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
+    return found[:: -(-len(found) // most)] if found else []
 
 
 def rates_of(points: Sequence[Point], step_s: float, of: Counted = "requests") -> list[tuple[float, float | None]]:

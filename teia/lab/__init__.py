@@ -20,7 +20,7 @@ a million pages need no memory, any instant can be asked for, and two worlds of 
     robots, sitemaps, feeds, validators     what servers say about their pages, true or not
     endless, regions                        a trap; distance
     world                                   all of it behind one method; begin here
-    truth                                   what the world knows about itself, for measuring
+    truth, measuring                        what the world knows about itself; how fresh copies of it really are
     corpus                                  its pages by the hundred thousand, with words as in real text, for search
 
 Beside that web, worlds of numbers alone, for policies that visit pages again (teia/refresh):

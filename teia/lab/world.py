@@ -129,6 +129,10 @@ class World:
         """Return how often a page has changed by now, and when it last did."""
         return self.changes.state(space.host.content, slot, (now_s - self.epoch_s) * self._days_per_s)
 
+    def rewritten_s(self, place: Place, now_s: float) -> float:
+        """When a page last changed meaningfully."""
+        return self.time_s(self.state(place.space, place.slot, now_s).rewritten)
+
     def _rewritten_s(self, space: UrlSpace, slot: int, now_s: float) -> float:
         return self.told_s(self.time_s(self.state(space, slot, now_s).rewritten))
 

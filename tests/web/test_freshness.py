@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from teia.crawl.control import Control
 from teia.crawl.reports.freshness import Freshness, HostRow
-from teia.crawl.series import COARSE_S, FINE_S
+from teia.crawl.series import COARSE_S, FINE_S, note_truth
 from teia.crawl.standing import Lost
 from teia.web.kept import Kept
 from teia.web.pages.freshness import _recall
@@ -82,6 +84,25 @@ def test_how_it_went_has_gaps_and_its_bound_beside_it(web: Web) -> None:
     assert client.get("/api/v1/c/main/freshness?window=24h").json()["series"] == [], "nothing is known of it"
     page = client.get("/c/main/freshness?window=15min").text
     assert page.count('<svg class="wide"') == 1
+
+
+def test_what_is_true_in_the_lab_has_its_own_mark(web: Web) -> None:
+    """UX 2.9: in the lab also true freshness, measured; nowhere else."""
+    client, now_s = web.client(Role.VIEWER), web.site.clock.now_s()
+    with closing(Control(web.site.root.path / "control.sqlite")) as control:
+        for n in (3, 2, 1):
+            control.note_point("main", FINE_S, now_s - FINE_S * n, (n, n, 1, 1, 0.9, 0.85, 0.91))
+        address = "/c/main/freshness?window=15min"
+        assert client.get(f"/api/v1{address}").json()["truth"] == []
+        assert "true (lab)" not in client.get(address).text
+        note_truth(control, "main", now_s - 2_000, 0.7)
+        for n in (3, 2, 1):
+            note_truth(control, "main", now_s - 10 * n, 0.6 + n / 100)
+    assert [share for _, share in client.get(f"/api/v1{address}").json()["truth"]] == [0.63, 0.62, 0.61]
+    page = client.get(address).text
+    assert "true (lab)" in page
+    assert page.count('<circle class="fill s2"') >= 3, "with points, for it is measured now and then"
+    assert re.search(r">\s*60%?<", page), "its values are on the axis"
 
 
 def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None:

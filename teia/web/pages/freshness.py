@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import msgspec
 from teia.clock import iso_utc
 from teia.crawl.control import Control
 from teia.crawl.reports.source import looking
-from teia.crawl.series import COARSE_S, FINE_S, points_of
+from teia.crawl.series import COARSE_S, FINE_S, points_of, truth_of
 from teia.crawl.series import ENOUGH_AGAIN as ENOUGH
 from teia.durable import write_atomically
 from teia.errors import TeiaError
@@ -25,6 +25,7 @@ from teia.web.twins import OfSite, Pages
 FRESH_S = 30.0
 HOSTS = 1_000
 SHOWN = 50
+MEASURED_POINTS = 60
 LEAST_SPAN = 0.1
 """Of the chart's axis: smaller differences would look large."""
 
@@ -78,7 +79,8 @@ class FreshnessView:
 
     `possible` is what no polite policy could exceed now, `best` what none could in the long run. Right after
     a crawl copies are fresher than they can be kept (`is_settling`). Before `enough` pages were visited again nothing
-    is said. `series` is (time, fresh, possible) of crawls that keep pages fresh.
+    is said. `series` is (time, fresh, possible) of crawls that keep pages fresh. `truth` is (time, fresh) as it was
+    measured, where the sites are a lab's (`teia demo`).
     """
 
     counted: str
@@ -100,6 +102,7 @@ class FreshnessView:
     policy: Policy
     window: str
     series: list[tuple[float, float | None, float | None]]
+    truth: list[tuple[float, float]]
 
     def line(self, column: int) -> list[Point]:
         """One column of the series, for a chart."""
@@ -112,7 +115,7 @@ class FreshnessView:
     def limits(self) -> tuple[float, float]:
         """Between which values the chart lies."""
         values = [value for _, *both in self.series for value in both]
-        return around([*values, self.uniform], LEAST_SPAN)
+        return around([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
 
 
 def add_to(pages: Pages) -> None:
@@ -196,7 +199,13 @@ def freshness(site: OfSite, collection: str, window: Window = "24h") -> Freshnes
         ),
         window=window,
         series=series_of(site, collection, window),
+        truth=_truth(site, collection, window),
     )
+
+
+def _truth(site: Site, collection: str, window: str) -> list[tuple[float, float]]:
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        return truth_of(control, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
 
 
 def _row(row: Any) -> HostFreshness:

@@ -1,0 +1,98 @@
+"""True freshness, measured while a crawl keeps a lab's web: how many copies are what their pages show at this moment.
+
+It is asked of the copies that estimates count, with their weights; of many, of a part that is as good as drawn. A world
+has no state, so it is made again from its spec, and its server is asked nothing. A page that never changes (a month of
+a calendar) is what it was; what is no page (sitemaps, feeds, pictures) is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from math import ceil
+from threading import Event, Thread
+
+from teia.clock import Clock
+from teia.crawl.collections import saved
+from teia.crawl.control import Control
+from teia.crawl.reports.source import OpenCell, snapshot
+from teia.crawl.series import TRUE_S, note_truth
+from teia.crawl.weights import weigher
+from teia.errors import TeiaError
+from teia.frontier import revisits
+from teia.frontier.tails import url_from
+from teia.lab.faults import WITH_BODY, Kind
+from teia.lab.world import World
+from teia.store.root import Root
+from teia.urls import canonicalize, site_of, slot_of, split
+
+logger = logging.getLogger(__name__)
+
+MOST_PAGES = 2_000
+_FIRST_KEY = -(1 << 63)
+
+
+def measured(world: World, root: Root, collection: str, now_s: float) -> float | None:
+    """The share of a collection's copies, by weight, that are what the world shows now; None if there is none."""
+    weigh = weigher(saved(root, collection).config.refresh, root.collection(collection).ranks)
+    total = fresh = 0.0
+    with snapshot(root, collection) as cells:
+        for host, pages in _held(cells):
+            known = [(page, _is_fresh(world, url_from(host, page.tail), page.last_visit_s, now_s)) for page in pages]
+            judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
+            if judged:
+                weights = weigh([page for page, _ in judged])
+                total += float(weights.sum())
+                fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())
+    return fresh / total if total else None
+
+
+def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, list[revisits.Held]]]:
+    """The copies of each host, or the same part of all of them."""
+    places = []
+    for cell in cells:
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+            slot = slot_of(site_of(host))
+            count = revisits.count_held(cell.frontier.db, slot, host_id)
+            places.append((cell.frontier.db, host, slot, host_id, count))
+    part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in places)))
+    for db, host, slot, host_id, count in places:
+        yield host, revisits.held(db, slot, host_id, _FIRST_KEY, ceil(part * count))
+
+
+def _is_fresh(world: World, url: str, visited_s: float, now_s: float) -> bool | None:
+    """Whether a page is what it was when it was visited; None for what is no page of the world."""
+    parts = split(canonicalize(url) or url)
+    host = world.names.get(parts.host) if parts.port == world.port else None
+    place = world.place(host, parts.target.encode()) if host is not None else None
+    if place is None or place.kind not in WITH_BODY | {Kind.CALENDAR}:
+        return None
+    return place.kind is Kind.CALENDAR or world.rewritten_s(place, now_s) <= visited_s
+
+
+@contextmanager
+def measuring(world: World, root: Root, collection: str, clock: Clock) -> Iterator[None]:
+    """Measure now and then, beside, and write down what is found (crawl/series.py)."""
+    ending = Event()
+
+    def measure() -> None:
+        while True:
+            try:
+                share = measured(world, root, collection, clock.now_s())
+                if share is not None:
+                    with closing(Control(root.path / "control.sqlite")) as control:
+                        note_truth(control, collection, clock.now_s(), share)
+            except (TeiaError, sqlite3.Error) as error:  # there is a next time
+                logger.warning("true freshness could not be measured: %s", error)
+            if ending.wait(TRUE_S):
+                return
+
+    thread = Thread(target=measure, name="measuring", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

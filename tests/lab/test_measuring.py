@@ -1,0 +1,84 @@
+"""True freshness as it is measured beside a crawl (UX 2.9): against every visit and every change."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from teia.clock import WallClock
+from teia.crawl.control import Control
+from teia.crawl.series import TRUE_KEPT_S, note_truth, truth_of
+from teia.lab import measuring
+from teia.store.root import Root, open_root
+from tests.crawl.kept import KeptWeb, kept_web, quiet_world
+
+SLOT_S = 1_800.0
+
+
+@dataclass
+class Kept:
+    """A web that is kept fresh, and where."""
+
+    web: KeptWeb
+    root: Root
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    folder = tmp_path_factory.mktemp("kept")
+    world = quiet_world(pages=60, hosts=2, seed=3, changes__rates="zipf:1.5", changes__fastest=20.0)
+    with kept_web(world, folder, courtesy__delay_s=SLOT_S) as web:
+        web.run(1.5, SLOT_S)
+        yield Kept(web, open_root(folder / "data"))
+
+
+def true_share(web: KeptWeb) -> float:
+    held = [page for page in web.truth().values() if page.visits_s]
+    fresh = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in held]
+    return sum(fresh) / len(held)
+
+
+def test_what_is_measured_is_true(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    web, root = kept.web, kept.root
+    shares = []
+    for _ in range(3):
+        web.run(0.25, SLOT_S)
+        shares.append(measuring.measured(web.world, root, "main", web.clock.now_s()))
+        assert shares[-1] == pytest.approx(true_share(web), abs=1e-9)
+    assert 0 < min(share or 0 for share in shares) < 1, "some had changed"
+    monkeypatch.setattr(measuring, "MOST_PAGES", 20)
+    part = measuring.measured(web.world, root, "main", web.clock.now_s())
+    assert part is not None
+    assert part == pytest.approx(true_share(web), abs=0.35), "of a third of the pages"
+
+
+def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
+    root, clock = kept.root, WallClock()
+    with (
+        measuring.measuring(kept.web.world, root, "main", clock),
+        closing(Control(root.path / "control.sqlite")) as control,
+    ):
+        until = time.monotonic() + 60
+        while not truth_of(control, "main", 0.0, 60) and time.monotonic() < until:
+            time.sleep(0.02)
+        ((time_s, share),) = truth_of(control, "main", 0.0, 60)
+    assert abs(time_s - clock.now_s()) < 60
+    assert 0 <= share <= 1
+
+
+def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
+    with closing(Control(tmp_path / "control.sqlite")) as control:
+        for number in range(150):
+            note_truth(control, "main", 1_000.0 + 10 * number, number / 150)
+        found = truth_of(control, "main", 0.0, 60)
+        assert len(found) == 50
+        assert found[0] == (1_000.0, 0.0)
+        assert len(truth_of(control, "main", 2_400.0, 60)) == 9
+        note_truth(control, "main", 1_000.0 + TRUE_KEPT_S + 20, 0.5)
+        assert len(truth_of(control, "main", 0.0, 1_000)) == 149
