@@ -268,18 +268,18 @@ def host_of(url: str) -> str:
 # ---- host, site, slot, cell -----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
-    """The public suffix list, read when it is first asked for: parse children never do."""
-    with Path(PSLFILE).open(encoding="utf-8") as file:
-        rules = [line if line.isascii() else _ascii_rule(line) for line in file]
-    return PublicSuffixList(rules, accept_encoded_idn=False)
+@lru_cache(maxsize=2)
+def _suffixes(is_encoded: bool) -> PublicSuffixList:
+    """The public suffix list, read when it is first asked for: parse children never do.
 
-
-def _ascii_rule(line: str) -> str:
-    """A rule as canonical hosts are written; encoding the few that need it takes a tenth of the library's time."""
-    rule, _, comment = line.partition(" ")
-    return line if rule.startswith("//") else rule.strip().encode("idna").decode() + f" {comment}\n"
+    Rules in other scripts, as canonical hosts are written, are in it where a host is written so: of ten thousand they
+    are the few that take most of the time.
+    """
+    lines = Path(PSLFILE).read_text("utf-8").split("\n")
+    rules = [line for line in lines if line and not line.startswith("//")]
+    ascii_rules = [rule for rule in rules if rule.isascii()]
+    others = [rule.split()[0].encode("idna").decode() for rule in rules if not rule.isascii()] if is_encoded else []
+    return PublicSuffixList(ascii_rules + others, accept_encoded_idn=False)
 
 
 def is_address(host: str) -> bool:
@@ -300,7 +300,7 @@ def site_of(host: str) -> str:
     if is_address(host):
         return host
     name = host.rpartition("..")[2].removeprefix(".")
-    return _suffixes().privatesuffix(name) or name
+    return _suffixes("xn--" in name).privatesuffix(name) or name
 
 
 @lru_cache(maxsize=65_536)

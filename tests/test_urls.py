@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from teia import urls
 from teia.urls import (
@@ -378,6 +380,17 @@ def test_the_short_way_for_queries_gives_what_the_rules_give(query: str) -> None
 )
 def test_site_is_the_registered_domain(host: str, site: str) -> None:
     assert site_of(host) == site
+
+
+def test_sites_under_every_rule_are_those_of_the_whole_list() -> None:
+    """Rules in other scripts are left out where no host is written so."""
+    with Path(PSLFILE).open(encoding="utf-8") as file:
+        rules = [line.split()[0].lstrip("!*.") for line in file if line.strip() and not line.startswith("//")]
+    whole = PublicSuffixList(accept_encoded_idn=True)
+    assert any(not rule.isascii() for rule in rules)
+    for suffix in (rule.encode("idna").decode() for rule in rules):
+        for host in (suffix, f"a.{suffix}", f"b.a.{suffix}", f"xn--90ax2c.a.{suffix}"):
+            assert site_of(host) == (whole.privatesuffix(host) or host)
 
 
 @pytest.mark.parametrize("host", ["a..example.com", ".example.com", "a.b..c..example.com", "...www.example.com"])

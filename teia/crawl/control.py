@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.errors import DiskFull, UsageError
-from teia.frontier.database import sqlite_errors
+from teia.frontier.database import create_database, sqlite_errors
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
@@ -128,6 +128,8 @@ class Control:
     def __init__(self, path: Path) -> None:
         self.path = path
         with sqlite_errors(path):
+            if not path.exists():
+                create_database(path, _DDL)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from typing import TypeVar
 
 from teia.clock import Clock
 from teia.config import Config
@@ -39,11 +41,16 @@ from teia.frontier.order import focused, order_named, pagerank
 from teia.frontier.politeness import Politeness
 from teia.frontier.revisits import hosts_with_pages
 from teia.frontier.schedule import Schedule
-from teia.frontier.watch import Watch
 from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
 from teia.parse.spawn import ZygoteProcess
-from teia.store.root import CollectionFolder, Root
+from teia.store.root import CellFolder, CollectionFolder, Root
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 8
+"""Cells of a collection that are opened or closed at a time."""
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 
@@ -70,7 +77,7 @@ def open_crawls(
         for number, config in enumerate(configs):
             folder = root.collection(config.collection.name)
             focus = _focus_of(root, config, clock)
-            cells = [stack.enter_context(_opened_cell(folder, each.number, config, clock)) for each in folder.cells()]
+            cells = stack.enter_context(_opened_cells(folder, config, clock))
             starts = folder.starts()
             committer = Committer(cells, starts, ledger, clock)
             if config.collection.order == pagerank.name:
@@ -106,16 +113,33 @@ def open_crawls(
 
 
 @contextmanager
-def _opened_cell(folder: CollectionFolder, number: int, config: Config, clock: Clock) -> Iterator[Cell]:
-    order = order_named(config.collection.order, config.sydney)
-    cell = Cell(folder.cells()[number], folder.name, order, config.archive.file_bytes, clock)
-    if config.sites.traps and config.parse.text:  # without their text all pages look alike
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Iterator[list[Cell]]:
+    """The cells of a collection; they are opened and closed beside each other, since most of that is waiting."""
+    opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    opened = [each.result() for each in opening if each.exception() is None]
     try:
-        yield cell
-        roll_out(cell.frontier, cell.folder.log, at_least=ROLL_OUT_AT_END)
+        yield [each.result() for each in opening]
+        for rolled in _beside(lambda cell: roll_out(cell.frontier, cell.folder.log, ROLL_OUT_AT_END), opened):
+            rolled.result()
     finally:
-        cell.close()
+        for closed in _beside(Cell.close, opened):
+            closed.result()
+
+
+def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock) -> Cell:
+    order = order_named(config.collection.order, config.sydney)
+    cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
+    if config.sites.traps and config.parse.text:  # without their text all pages look alike
+        from teia.frontier.watch import Watch
+
+        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+    return cell
+
+
+def _beside(deed: Callable[[T], R], of: Sequence[T]) -> list[Future[R]]:
+    """Do something for each at the same time; all of it is over, well or not, when this returns."""
+    with ThreadPoolExecutor(AT_ONCE, "cells") as threads:
+        return [threads.submit(deed, each) for each in of]
 
 
 # ---- recovery -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,10 @@ from teia.store.root import Root
 
 def last_change(root: Root) -> int:
     """The newest change of settings, for `listen`. To be asked before a crawl reads its settings."""
-    control = Control(root.path / "control.sqlite")
+    path = root.path / "control.sqlite"
+    if not path.exists():
+        return 0
+    control = Control(path)
     try:
         return control.last_change()
     finally:

@@ -1,4 +1,7 @@
-"""The seam to SQLite: a file of ours opened, its version checked, its errors put into words once.
+"""The seam to SQLite: a file of ours made and opened, its version checked, its errors put into words once.
+
+A new file is written whole: its tables are made in memory once, and that image is linked to the file's name. So there
+is no half-made database, and four cells cost two syncs each instead of ten, and one reading of the tables' text.
 
 `user_version` is the version of a file's tables; another one is refused. What SQLite says is translated by its own
 result codes, never by its texts: a full disk may be tried again later (`DiskFull`), a file that is no database or has
@@ -7,16 +10,26 @@ a broken page is named (`CorruptFile`), everything else is a `StoreError` of one
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+from teia.durable import disk_errors
 from teia.errors import CorruptFile, DiskFull, StoreError
 
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_NO_SUCH_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM}
+"""What a file system or a kernel says that has no files without names, or no links; and where /proc is missing."""
+
+_WAL = b"\x02\x02"
+"""Bytes 18 and 19 of a file that is written by way of a log, which one made in memory does not say of itself."""
+
 _FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
@@ -30,6 +43,8 @@ def open_database(
 ) -> sqlite3.Connection:
     """Open a file for writing, and make its tables if it is new; `added` ones where an older teia made it."""
     with sqlite_errors(path):
+        if not path.exists():
+            create_database(path, f"{ddl}{added}", version)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
             for pragma in pragmas:
@@ -42,6 +57,41 @@ def open_database(
             db.close()
             raise
     return db
+
+
+def create_database(path: Path, ddl: str, version: int = 0) -> None:
+    """Make a file with these tables, unless somebody else just did: what is there is never replaced.
+
+    It has no name before it is whole. Where files cannot be made so there will be none, and SQLite makes its own.
+    """
+    with disk_errors(path, "created"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(FileExistsError):
+                _link_image(folder, path.name, _image(ddl, version))
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno not in _NO_SUCH_FILES:
+                raise
+        finally:
+            os.close(folder)
+
+
+def _link_image(folder: int, name: str, image: bytes) -> None:
+    descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(image)
+        file.flush()
+        os.fsync(descriptor)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder)
+
+
+@lru_cache(maxsize=4)
+def _image(ddl: str, version: int) -> bytes:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(f"BEGIN; {ddl} PRAGMA user_version = {version}; COMMIT;")
+        image = db.serialize()
+    return image[:18] + _WAL + image[20:]
 
 
 def open_to_read(path: Path, version: int) -> sqlite3.Connection:

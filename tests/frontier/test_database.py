@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
 from teia.frontier.cell import FrontierCell
-from teia.frontier.schema import VERSION
+from teia.frontier.database import create_database, open_database
+from teia.frontier.sayings import TABLES as ADDED
+from teia.frontier.schema import DDL, PRAGMAS, VERSION
 
 from .cells import NOW_S, absorb, assert_counters_are_true, found, image, page
 
@@ -98,3 +102,70 @@ def test_reader_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> No
     reader.close()
     assert cell.known == 1
     cell.close()
+
+
+# ---- new files ------------------------------------------------------------------------------------------------------
+
+TABLES = "CREATE TABLE words (word TEXT PRIMARY KEY) WITHOUT ROWID;"
+LOG = ("PRAGMA journal_mode = WAL",)
+
+
+def schema(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def test_new_file_is_what_sqlite_would_have_made(tmp_path: Path) -> None:
+    made = open_database(tmp_path / "made.sqlite", DDL, VERSION, PRAGMAS, added=ADDED)
+    plain = sqlite3.connect(tmp_path / "plain.sqlite", isolation_level=None)
+    plain.executescript(f"{DDL}{ADDED}")
+    assert schema(made) == schema(plain)
+    assert made.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((".", "#"))] == []
+    for db in (made, plain):
+        db.close()
+
+
+def test_what_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "words.sqlite"
+    db = open_database(path, TABLES, 1, LOG)
+    db.execute("INSERT INTO words VALUES ('here')")
+    create_database(path, TABLES, 1)  # by one who looked before it was there
+    late = open_database(path, TABLES, 1, LOG)
+    assert late.execute("SELECT word FROM words").fetchall() == [("here",)]
+    late.close()
+    db.close()
+
+
+def test_many_at_once_make_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "words.sqlite"
+
+    def write(number: int) -> None:
+        db = open_database(path, TABLES, 1, (*LOG, "PRAGMA busy_timeout = 10000"))
+        db.execute("INSERT INTO words VALUES (?)", (str(number),))
+        db.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(24)))
+    db = open_database(path, TABLES, 1, LOG)
+    assert db.execute("SELECT count(*) FROM words").fetchone() == (24,)
+    db.close()
+
+
+def test_where_files_need_names_sqlite_makes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "words.sqlite"
+    create_database(path, TABLES, 1)
+    assert not path.exists()
+    db = open_database(path, TABLES, 1, LOG)
+    assert db.execute("SELECT count(*) FROM words").fetchone() == (0,)
+    db.close()
+
+
+def test_new_file_in_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nowhere/words\.sqlite: cannot be created: No such file"):
+        open_database(tmp_path / "nowhere" / "words.sqlite", TABLES, 1, LOG)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -150,7 +152,11 @@ def test_a_cell_is_gone_through_once_for_each_change(cell: FrontierCell) -> None
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 60))
 def test_a_judgement_that_is_cut_short_goes_on_where_it_was(pauses: list[int], hosts: int) -> None:
     """Time runs out after any number of slots, and the process may have died in between: nothing is left out."""
-    cell = FrontierCell(Path(":memory:"))
+    with TemporaryDirectory() as folder, closing(FrontierCell(Path(folder) / "frontier.sqlite")) as cell:
+        _judge_in_parts(cell, pauses, hosts)
+
+
+def _judge_in_parts(cell: FrontierCell, pauses: list[int], hosts: int) -> None:
     absorb(cell, *(found(f"http://host{number}.example{number}.org/") for number in range(hosts)))
     for number in range(hosts):
         host = f"host{number}.example{number}.org"
