@@ -2,11 +2,11 @@
 
 Six Squids run beside each other on the same machine: one without a helper, three whose helper announces to a crawl
 that listens, to one that is stopped (nobody has the socket) and to one that is slow (the socket is full and nobody
-reads), all three as an ACL whose answers Squid keeps for `--ttl` seconds (0: every request is told of), and two whose
-helper is a rewriter or a log daemon and announces to a crawl that listens. Each is asked together with the one without
-a helper, in the same moments, so that what else the machine does strikes both alike, and what is told is ratios. Where
-there are fewer cores than work, the helper's own work strikes both, too, and draws `mixed` and `hits` towards 1: with
-`--apart` the two are asked in turns, as they are for `saturated`.
+reads), all three as the log daemon, which is the default, and two whose helper is an ACL or a rewriter and announces to
+a crawl that listens. Squid keeps an ACL's answers for `--ttl` seconds (0: every request is told of). Each is asked
+together with the one without a helper, in the same moments, so that what else the machine does strikes both alike, and
+what is told is ratios. Where there are fewer cores than work, the helper's own work strikes both, too, and draws
+`mixed` and `hits` towards 1: with `--apart` the two are asked in turns, as they are for `saturated`.
 
     mixed      200 requests/s to each of the two at even distances, by turns, whether or not earlier ones were answered;
                4 in 10 are for pages that are not in the cache, and their server takes 20 ms. Times count from when a
@@ -40,7 +40,7 @@ from pathlib import Path
 
 from teia.lab.squid import Squid, squid_process
 from teia.signals.datagrams import Ear
-from teia.signals.squid_conf import TTL_S, Way
+from teia.signals.squid_conf import DEFAULT, TTL_S, Way
 
 RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"
 ORIGIN, NAME = "127.77.195.1", "origin.test"
@@ -49,16 +49,16 @@ PAGES, MISSES, MISS_S = 200, 0.4, 0.02
 BODY = b"<p>" + b"words and more words. " * 230
 WAYS: dict[str, Way | None] = {
     "without": None,
-    "listening": "acl",
-    "stopped": "acl",
-    "slow": "acl",
+    "listening": DEFAULT,
+    "stopped": DEFAULT,
+    "slow": DEFAULT,
+    "acl": "acl",
     "rewriter": "rewriter",
-    "logged": "log",
 }
 VARIANTS = tuple(WAYS)
 SATURATED = ("saturated 1/s", "saturated, Squid's processor us", "saturated, helper's processor us")
 Numbers = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
-HEARD = ("listening", "rewriter", "logged")
+HEARD = ("listening", "acl", "rewriter")
 
 LUA = """
 local n = 0
@@ -305,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--ttl", type=int, default=TTL_S, help="so long Squid keeps an ACL's answer, in seconds")
+    parser.add_argument("--ttl", type=int, default=TTL_S, help="so long Squid keeps answers of the ACL, in seconds")
     parser.add_argument("--saturated", action="store_true", help="that alone")
     parser.add_argument("--apart", action="store_true", help="ask the two Squids of a pair in turns")
     parser.add_argument("--results", type=Path, default=RESULTS)

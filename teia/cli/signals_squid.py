@@ -18,7 +18,7 @@ Queries = Annotated[bool, typer.Option("--queries", help="Announce URLs with a q
 Conf = Annotated[bool, typer.Option("--conf", help="Print lines for squid.conf that attach the installed program.")]
 AsWay = Annotated[
     str | None,
-    typer.Option("--way", help="For --conf: rewriter (the default), acl (each page once in ten minutes), log."),
+    typer.Option("--way", help="For --conf: log (the default), rewriter, acl (each page once in ten minutes)."),
 ]
 Print = Annotated[bool, typer.Option("--print", help="Print the program, to be installed where Squid can read it.")]
 
@@ -66,7 +66,7 @@ def squid_helper(
 
     Squid runs it as its own user. If that one cannot read teia, print the program and install it: it is one file.
 
-    Examples: teia signals squid-helper --print > /usr/local/lib/teia-announce
+    Examples: teia signals squid-helper --print > /usr/local/lib/teia-announce-log
     · teia signals squid-helper --conf /run/teia/squid.sock
     · teia signals squid-helper /run/teia/squid.sock
     """
@@ -83,21 +83,21 @@ def squid_helper(
     if socket is None:
         raise UsageError("name the SOCKET where the crawl listens, or --print the program")
     if conf:
-        print(_conf(socket, way or "rewriter", queries=queries), end="")
+        print(_conf(socket, way, queries=queries), end="")
         return
     words = ["-IS", str(source), *(["--queries"] if queries else []), str(socket)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  # a process without teia's modules in it
 
 
-def _conf(socket: Path, way: str, *, queries: bool) -> str:
+def _conf(socket: Path, way: str | None, *, queries: bool) -> str:
     """Lines for squid.conf, where a path is a word of a line."""
-    from teia.signals.squid_conf import WAYS, lines
+    from teia.signals.squid_conf import DEFAULT, WAYS, lines
 
-    known = next((each for each in WAYS if each == way), None)
+    known = next((each for each in WAYS if each == (way or DEFAULT)), None)
     if known is None:
         raise UsageError(f"--way {way}: it is one of {', '.join(WAYS)}")
     if queries and known == "log":
-        raise UsageError("--queries: a log daemon is given no flags; acl and rewriter can be told to announce queries")
+        raise UsageError("--queries: a log daemon is given no flags; choose --way rewriter or --way acl")
     if not socket.is_absolute() or any(each.isspace() or each in "\"'#" for each in str(socket)):
         raise UsageError(f"{socket}: squid.conf needs a whole path, without spaces, quotes or #")
     return lines(known, str(socket), words=["--queries"] if queries else [])

@@ -35,7 +35,7 @@ OUTGOING = "127.0.0.9"
 CONFIG = """\
 http_port 127.0.0.1:{port}
 visible_hostname squid.test
-pid_filename none
+pid_filename {folder}/pid
 cache_store_log none
 cache_log {folder}/cache.log
 coredump_dir {folder}
@@ -74,7 +74,7 @@ def program() -> str:
 def squid_process(
     hosts: Mapping[str, str],
     *,
-    way: Way | None = "rewriter",
+    way: Way | None = squid_conf.DEFAULT,
     ttl_s: int = squid_conf.TTL_S,
     words: Sequence[str] = (),
     extra: str = "",
@@ -82,7 +82,7 @@ def squid_process(
 ) -> Iterator[Squid]:
     """Run a Squid that knows these names, with the helper attached in a way, if any; it announces to `socket`.
 
-    A rewriter hears of every request, an ACL of a page once in `ttl_s`. `words` are flags of the helper.
+    An ACL hears of a page once in `ttl_s`, the others of every request. `words` are flags of rewriter and ACL.
     """
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:

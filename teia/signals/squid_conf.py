@@ -1,13 +1,15 @@
 """Lines for squid.conf that attach the helper to a Squid: operators are given these, and the lab runs them (C7).
 
+    log        each request is told of when it was answered, and nobody waits. Squid runs its one log daemon for every
+               `daemon:` log; the helper becomes Squid's own for those that are not ours. `asked` comes first, or a
+               connection on which nobody asks is a warning in `cache.log`
     rewriter   each request is told of, and waits for the helper, for a second at most
     acl        an ACL that never matches, asked for each page; Squid keeps the answer for `TTL_S`, and asks nobody
                meanwhile. It stands in a `cache` line, because one that cannot be told (the helper died, answers
                nonsense, has too much to do) leaves a request there as it is; in `http_access` nonsense refuses it
-    log        each request is told of when it was answered, and nobody waits; the only log daemon there can be
 
-Nothing is started before it is needed (`startup=0`): Squid ends itself if a program that it must have at its start
-dies before its first answer.
+Rewriter and ACL are not started before they are needed (`startup=0`): Squid ends itself if a program that it must have
+at its start dies before its first answer. A log daemon it must always have.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-Way = Literal["rewriter", "acl", "log"]
+Way = Literal["log", "rewriter", "acl"]
 WAYS: tuple[Way, ...] = get_args(Way)
+DEFAULT: Way = "log"
 
 PROGRAM = "/usr/local/lib/teia-announce"
 PYTHON = "/usr/bin/python3 -IS"
@@ -62,9 +65,12 @@ url_rewrite_access allow pages
 """
 
 _LOG = """\
-{acls}logformat announced %ru - - %rm
+{acls}acl asked has request
+logformat announced %ru - - %rm
 logfile_daemon {program}
-access_log daemon:{socket} announced pages !from_the_cache
+access_log daemon:unix:{socket} announced asked pages !from_the_cache
+# Squid writes its usual log only where there is no access_log line, and this was one. Unless you have named that log:
+# access_log daemon:/var/log/squid/access.log squid
 """
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3 -IS
 """What Squid runs beside itself so that the pages its users ask for are announced to teia (C7).
 
+    teia-announce-log unix:SOCKET           as its logfile_daemon; or with --log: what was answered, after it was
+    teia-announce-log FILE                  the same, for another log: becomes Squid's own log daemon
     teia-announce [--queries] SOCKET        as Squid's external_acl_type, url_rewrite_program or store_id_program
-    teia-announce-log SOCKET                as its logfile_daemon; or with --log: what was answered, after it was
 
 A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back;
 an ACL gets `[channel] URL -`, once for each page in the time that Squid keeps its answers. How these are attached:
@@ -11,7 +12,7 @@ nothing else is done here but to pass the line on to a second process, by a pipe
 URLs together into datagrams for teia's socket. While nobody listens, or teia is slow, the oldest announcements are
 dropped and counted. So neither a user's request nor its answer depends on teia in any way. A log daemon answers
 nothing: nobody waits for it at all. It passes lines on in the same way, because Squid ends when its log daemon does:
-what could fail is in the second process.
+what could fail is in the second process. Squid has one program for all its `daemon:` logs, and runs it for each.
 
 What leaves the second process is the URL and some counts: no client, no user, no time. A URL with a query or with
 credentials is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query
@@ -67,6 +68,18 @@ DROPPED = b"\0"
 _DROPPED = re.compile(rb"\0[0-9]{1,18}")
 
 NICENESS = 10
+
+IS_SOCKET = "unix:"
+"""Before a log daemon's path: it is a socket's, whether or not there is one yet."""
+
+LOG_DAEMONS = (
+    "/usr/lib/squid/log_file_daemon",
+    "/usr/lib64/squid/log_file_daemon",
+    "/usr/libexec/squid/log_file_daemon",
+    "/usr/local/libexec/squid/log_file_daemon",
+    "/usr/local/squid/libexec/log_file_daemon",
+)
+"""Where distributions have Squid's own."""
 
 _PAGE = re.compile(
     rb"https?://([^/?#\s\x00-\x1f\x7f]+)([^?#\s\x00-\x1f\x7f]*)(\?[^#\s\x00-\x1f\x7f]*)?(#.*)?", re.IGNORECASE
@@ -305,12 +318,32 @@ def _complain(what: str) -> None:
         sys.stderr.flush()
 
 
-def _check(path: str, *, is_log: bool) -> None:
-    """Say so where a socket's path is that of something else: of a log file, if Squid has other `daemon:` logs."""
-    with suppress(OSError):
-        if not stat.S_ISSOCK(os.stat(path).st_mode):  # noqa: PTH116  # the helper starts sooner without pathlib
-            hint = "; write other logs with `access_log stdio:`, all `daemon:` ones come here" if is_log else ""
-            _complain(f"{path} is no socket, nothing is written to it{hint}")
+def _is_socket(path: str) -> bool | None:
+    """Whether there is a socket; None: there is nothing, or it cannot be looked at."""
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116  # the helper starts sooner without pathlib
+    except OSError:
+        return None
+
+
+def is_file_log(path: str) -> bool:
+    """Whether a log daemon's path is that of a log which Squid writes otherwise.
+
+    A socket that is not there because the crawl does not run is known by `unix:` or by its name.
+    """
+    return not path.startswith(IS_SOCKET) and not path.endswith(".sock") and not _is_socket(path)
+
+
+def write_log(path: str, into: int = 0) -> None:
+    """Become Squid's own log daemon; without one, read until Squid ends, which would end at once if nobody read."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as Squid starts its programs, and Python does not
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    for daemon in LOG_DAEMONS:
+        with suppress(OSError):
+            os.execv(daemon, [daemon, path])  # noqa: S606  # no shell; Squid would start it likewise
+    _complain(f"{path} is not written: Squid's log_file_daemon was not found; write this log with `access_log stdio:`")
+    while os.read(into, READ_BYTES):
+        pass
 
 
 def main(words: list[str], name: str = "") -> int:
@@ -320,12 +353,17 @@ def main(words: list[str], name: str = "") -> int:
     if len(paths) != 1 or paths[0].startswith("-") or flags - {"--queries", "--log"}:
         sys.stderr.write("usage: teia-announce [--queries] [--log] SOCKET\n")
         return 2
-    queries, is_log = "--queries" in flags, "--log" in flags or name.endswith("-log")
-    _check(paths[0], is_log=is_log)
+    path, is_log = paths[0], "--log" in flags or name.endswith("-log")
+    if is_log and is_file_log(path):
+        write_log(path)
+        return 0
+    path = path.removeprefix(IS_SOCKET)
+    if _is_socket(path) is False:
+        _complain(f"{path} is no socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the second process
         gc.disable()
-        announcing = Announcing(paths[0], queries=queries)
+        announcing = Announcing(path, queries="--queries" in flags)
         announcing.start()
         if is_log:
             pass_on(announcing)

@@ -7,9 +7,10 @@ import re
 import selectors
 import signal
 import socket
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ from teia.cli.signals_squid import squid_helper as command
 from teia.errors import MissingComponent, UsageError
 from teia.lab.squid import Squid, program, squid_process
 from teia.signals.datagrams import Ear
-from teia.signals.squid_conf import AT_ONCE, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
+from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing
 
 NAMES = {"a.test": "127.0.0.1"}
@@ -53,6 +54,13 @@ def ask(squid: Squid, path: str, *, method: str = "GET", header: str = "") -> in
         while data := user.recv(65_536):
             answer += data
     return int(answer.split(b" ")[1])
+
+
+def holds(what: Callable[[], bool], within_s: float = 20.0) -> bool:
+    until = time.monotonic() + within_s
+    while not (found := what()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
 
 
 def test_a_page_is_announced_once_in_its_time_and_what_is_no_page_never() -> None:
@@ -95,6 +103,47 @@ def test_where_the_acl_stands_decides_whether_a_program_that_cannot_tell_refuses
     configured = lines("acl", "/nowhere", program=str(fake)).replace("cache deny", f"{line} deny")
     with squid_process(NAMES, extra=configured, way=None) as squid:
         assert [ask(squid, f"/{number}") for number in (1, 2, 1)] == [status] * 3
+
+
+# ---- the log daemon -------------------------------------------------------------------------------------------------
+
+
+def test_other_logs_are_written_and_rotated_as_before_and_pages_announced_to_a_crawl_that_comes_later(
+    open_folder: Path,
+) -> None:
+    """Squid has one program for all its logs; this is Debian's usual line beside ours."""
+    logs = open_folder / "logs"
+    logs.mkdir()
+    logs.chmod(0o777)
+    log, rotated = logs / "access.log", logs / "access.log.0"
+    usual = f"logfile_rotate 2\naccess_log daemon:{log} squid\n"
+
+    def has(where: Path, path: str) -> bool:
+        return where.exists() and f"http://a.test:1{path} " in where.read_text("ascii")
+
+    with squid_process(NAMES, extra=usual, way="log") as squid:
+        socket.create_connection(("127.0.0.1", squid.port), 15).close()
+        assert ask(squid, "/early") == PASSED
+        assert holds(lambda: has(log, "/early"))
+        assert not squid.socket.exists(), "nothing was written there"
+        assert "error:transaction-end-before-headers" in log.read_text("ascii")
+        assert "without an HTTP request" not in (squid.folder / "cache.log").read_text("ascii")
+        subprocess.run([program(), "-k", "rotate", "-f", str(squid.folder / "squid.conf")], check=True, timeout=20)
+        assert holds(rotated.exists)
+        ear = Ear(squid.socket)
+        squid.socket.chmod(0o666)
+        assert ask(squid, "/late") == PASSED
+        assert holds(lambda: has(log, "/late"))
+        urls: list[str] = []
+
+        def both_heard() -> bool:
+            urls.extend(url for heard in ear.hear() for url in heard.urls)
+            return len(urls) >= 2
+
+        assert holds(both_heard)
+        ear.close()
+    assert (has(rotated, "/early"), has(rotated, "/late"), has(log, "/early")) == (True, False, False)
+    assert urls == ["http://a.test:1/early", "http://a.test:1/late"]
 
 
 # ---- a program that hangs -------------------------------------------------------------------------------------------
@@ -244,6 +293,8 @@ def test_the_lines_in_the_documents_are_those_that_are_printed(capsys: pytest.Ca
         printed = capsys.readouterr().out
         assert printed == lines(way, "/run/teia/squid.sock")
         assert printed in told, way
+    command(Path("/run/teia/squid.sock"), conf=True)
+    assert capsys.readouterr().out == lines(DEFAULT, "/run/teia/squid.sock")
     assert f"{PYTHON} {PROGRAM} " in told
 
 
@@ -253,6 +304,7 @@ def test_what_squid_could_not_read_is_not_printed() -> None:
         ("/a b", "acl", False),
         ("/s", "other", False),
         ("/s", "log", True),
+        ("/s", None, True),
     ):
         with pytest.raises(UsageError):
             command(Path(path), conf=True, way=way, queries=queries)

@@ -24,7 +24,7 @@ from teia.errors import MissingComponent
 from teia.lab.squid import program, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import Ear, Heard, decode
-from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer
+from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer, is_file_log
 from tests.conftest import missing
 
 EXTRAS = "192.0.2.7/- alice GET myip=192.0.2.1 myport=3128"
@@ -293,13 +293,57 @@ def test_a_log_daemon_whose_second_process_dies_goes_on_for_squid_ends_with_it(p
     assert set(urls) == {"http://a.test/"}
 
 
-def test_a_log_daemon_that_is_given_a_log_file_says_so_and_leaves_it_alone(path: Path) -> None:
-    """Squid has one log daemon for all its logs; one with a file beside ours would go on unwritten and unnoticed."""
+def test_a_socket_is_told_from_a_log_before_it_is_there(path: Path) -> None:
+    """Squid may start before the crawl does. A log taken for a socket is lost, a socket taken for a log is blocked."""
+    ear = Ear(path)
+    (path.parent / "log").write_bytes(b"")
+    assert not is_file_log(str(path)), "there is one"
+    ear.close()
+    assert not is_file_log(f"unix:{path}")
+    assert not is_file_log(f"{path}.sock")
+    assert is_file_log(str(path))
+    assert is_file_log(str(path.parent / "log"))
+    assert is_file_log("/nowhere/access.log")
+
+
+def test_a_log_daemon_that_is_given_a_log_becomes_squid_s_own(path: Path) -> None:
+    if not any(os.access(each, os.X_OK) for each in squid_helper.LOG_DAEMONS):
+        missing("squid is not installed")
     path.write_bytes(b"before\n")
-    out, complaint = told(path, "Lhttp://a.test/ - - GET\n", "--log")
-    assert (out, path.read_bytes()) == (b"", b"before\n")
+    with helper(path, "--log") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"r2\nb1\nLa line\nF\n")
+        process.stdin.flush()
+        until = time.monotonic() + 20
+        while path.read_bytes() != b"before\na line\n" and time.monotonic() < until:
+            time.sleep(0.02)
+        state = Path(f"/proc/{process.pid}/status").read_text()
+        out, complaint = process.communicate(b"R\nLanother\n", timeout=30)
+    assert "Name:\tlog_file_daemon" in state
+    assert int(state.partition("SigIgn:")[2].split()[0], 16) == 0, "as Squid starts it"
+    assert (out, complaint, path.read_bytes()) == (b"", b"", b"another\n")
+    assert Path(f"{path}.0").read_bytes() == b"before\na line\n"
+
+
+def test_without_squid_s_own_log_daemon_a_log_is_left_alone_and_that_is_told(path: Path) -> None:
+    """And read to its end: Squid ends when it cannot write to its log daemon. What is in it is nobody's business."""
+    path.write_bytes(b"before\n")
+    program_there = path.parent / "teia-announce-log"
+    source = Path(squid_helper.__file__).read_text("utf-8")
+    program_there.write_text(source.replace('"/usr/', '"/nowhere/'), "utf-8")
+    command = [sys.executable, "-IS", str(program_there), str(path)]
+    done = subprocess.run(command, input=b"Lline\n" * 50_000, capture_output=True, timeout=30, check=True)
+    assert (done.stdout, path.read_bytes()) == (b"", b"before\n")
+    assert done.stderr.count(b"\n") == 1
+    assert b"log_file_daemon was not found" in done.stderr
+    assert b"stdio:" in done.stderr
+
+
+def test_a_rewriter_whose_socket_is_something_else_says_so_and_leaves_it_alone(path: Path) -> None:
+    path.write_bytes(b"before\n")
+    out, complaint = told(path, "http://a.test/ - - GET\n")
+    assert (out, path.read_bytes()) == (b"ERR\n", b"before\n")
     assert b"is no socket" in complaint
-    assert b"stdio:" in complaint
 
 
 def test_a_real_squid_announces_what_it_has_answered(path: Path) -> None:
