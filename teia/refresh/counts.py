@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.formulas import blocks, lost, rough_gap_for
+from teia.refresh.formulas import BLOCK, blocks, lost, rough_gap_for
 from teia.refresh.model import CapRule, Floats, Numbers, Rows, World
-from teia.refresh.segments import Segments
+from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
 
 FEW_CANDIDATES = 4
@@ -28,6 +28,9 @@ FEW_CANDIDATES = 4
 
 EAGER_ROUNDS = 8
 """For so long, large groups are narrowed to a sixteenth of a visit a page; then one a page will do (pages alike)."""
+
+PAGES_AT_ONCE = 1 << 17
+"""Servers are settled in parts of so many pages, whose columns stay in the cache from round to round."""
 
 
 def plan_counts(
@@ -39,34 +42,38 @@ def plan_counts(
     """
     low = np.broadcast_to(np.asarray(least, dtype=np.int64), len(world))
     limit = np.iinfo(np.int64).max if most is None else most
-    high = np.maximum(low, np.broadcast_to(np.asarray(limit, dtype=np.int64), len(world)))
+    high = np.broadcast_to(np.maximum(np.asarray(least, dtype=np.int64), np.asarray(limit, dtype=np.int64)), len(world))
     room = world.caps(caps)
     _check_room(world, room, low)
-    of_use = np.flatnonzero(world.worth_visiting & (high > low))
-    counts = low.copy()
+    of_use = _rows(world.worth_visiting & (high > low))
     pages = Pages.of(world, of_use, low, high)
-    if caps == "none":
-        counts[of_use] = high[of_use]
-    else:
-        counts[of_use] = pages.capped(room - Segments(world.starts).sums(low.astype(np.float64)))
-    if world.budget is not None and counts.sum(dtype=np.float64) > world.budget:
-        counts[of_use] = pages.budgeted(counts[of_use], world.budget - int(low.sum()))
+    more = pages.high.copy() if caps == "none" else pages.capped(room - _sums(Segments(world.starts), low))
+    given = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
+    if world.budget is not None and given + more.sum(dtype=np.float64) > world.budget:
+        more = pages.budgeted(more, world.budget - int(low.sum()))
+    if isinstance(of_use, slice):
+        return more
+    counts = low.copy()
+    counts[of_use] = more
     return counts
 
 
 def gain(world: World, rows: Numbers, counts: ArrayLike) -> Floats:
     """What one visit more than `counts` adds to the freshness of the whole, for pages at these places."""
-    pages = Pages.of(world, np.asarray(rows), np.zeros(len(world), np.int64), np.ones(len(world), np.int64))
+    none, one = np.broadcast_to(np.int64(0), len(world)), np.broadcast_to(np.int64(1), len(world))
+    pages = Pages.of(world, np.asarray(rows), none, one)
     return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
 def counts_at(world: World, price: float) -> Floats:
     """Visits of each page that gain at least this much of the freshness of the whole: what it has at such a price."""
-    of_use = np.flatnonzero(world.worth_visiting)
-    most = np.full(len(world), np.iinfo(np.int64).max)
-    pages = Pages.of(world, of_use, np.zeros(len(world), np.int64), most)
-    counts = np.zeros(len(world))
-    counts[of_use] = pages.counts_at(np.full(world.servers, price), pages.server)
+    of_use = _rows(world.worth_visiting)
+    none, most = (np.broadcast_to(np.int64(each), len(world)) for each in (0, np.iinfo(np.int64).max))
+    pages = Pages.of(world, of_use, none, most)
+    counts, found = np.zeros(len(world)), np.empty(len(pages))
+    for part in blocks(len(pages)):
+        found[part] = pages.counts_at(part, np.full_like(found[part], price))
+    counts[of_use] = found
     return counts
 
 
@@ -77,7 +84,7 @@ def _check_room(world: World, room: Numbers, low: Numbers) -> None:
         )
     if not low.any():
         return
-    wanted = Segments(world.starts).sums(low.astype(np.float64))
+    wanted = _sums(Segments(world.starts), low)
     if (wanted > room).any():
         server = int(np.flatnonzero(wanted > room)[0])
         raise UsageError(
@@ -91,75 +98,94 @@ def _check_room(world: World, room: Numbers, low: Numbers) -> None:
 class Pages:
     """Columns of the pages that are worth a visit, in units of their own change: `span` is lam T, `aged` lam age."""
 
-    segments: Segments
-    server: Rows
+    servers: Segments
     page: Numbers
     span: Floats
     aged: Floats | None
     worth: Floats
-    low: Floats
-    high: Floats
+    low: Numbers
+    high: Numbers
 
     @classmethod
-    def of(cls, world: World, rows: Numbers, low: Numbers, high: Numbers) -> Pages:
-        every = len(rows) == len(world)
-        starts = world.starts if every else np.searchsorted(rows, world.starts).astype(np.int64)
-        pick = slice(None) if every else rows
-        rate = world.rate[pick]
+    def of(cls, world: World, rows: Part, low: Numbers, high: Numbers) -> Pages:
+        """`rows` is slice(None) where all pages are meant: views, not copies."""
+        starts = world.starts if isinstance(rows, slice) else np.searchsorted(rows, world.starts).astype(np.int64)
+        rate = world.rate[rows]
         span = rate * world.horizon_s
         return cls(
-            segments=Segments(starts),
-            server=np.repeat(np.arange(world.servers, dtype=np.int32), np.diff(starts)),
-            page=world.page[pick],
+            servers=Segments(starts),
+            page=world.page[rows],
             span=span,
-            aged=rate * world.age_s[pick] if world.has_ages else None,
-            worth=world.weight[pick] / span,
-            low=low[pick].astype(np.float64),
-            high=high[pick].astype(np.float64),
+            aged=rate * world.age_s[rows] if world.has_ages else None,
+            worth=world.weight[rows] / span,
+            low=low[rows],
+            high=high[rows],
         )
+
+    def __len__(self) -> int:
+        return len(self.span)
 
     def capped(self, spare: Floats) -> Numbers:
         """The best visits of each server, `spare` of them beyond the least."""
-        low = self.segments.sums(self.low)
-        target = spare + low
-        binding = (self.segments.lengths > 0) & (spare > 0)
-        most = np.minimum(target, self.segments.sums(self.high))
-        state = self._narrowed(most, self.segments, self.server, binding)
-        return self._close(state, most, self.segments, self.server, binding)
+        counts = np.empty(len(self), dtype=np.int64)
+        for first, last in self.servers.runs(PAGES_AT_ONCE):
+            begin, end = self.servers.starts[[first, last]]
+            self._of_servers(first, last)._capped(spare[first:last], counts[begin:end])
+        return counts
+
+    def _of_servers(self, first: int, last: int) -> Pages:
+        starts = self.servers.starts[first : last + 1]
+        part = slice(starts[0], starts[-1])
+        return Pages(
+            servers=Segments(starts - starts[0]),
+            page=self.page[part],
+            span=self.span[part],
+            aged=None if self.aged is None else self.aged[part],
+            worth=self.worth[part],
+            low=self.low[part],
+            high=self.high[part],
+        )
+
+    def _capped(self, spare: Floats, counts: Numbers) -> None:
+        target = spare + _sums(self.servers, self.low)
+        binding = (self.servers.lengths > 0) & (spare > 0)
+        self._best(np.minimum(target, _sums(self.servers, self.high)), self.servers, binding, counts)
 
     def budgeted(self, counts: Numbers, budget: int) -> Numbers:
-        """The best of these visits, `budget` of them beyond the least."""
-        self.high = counts.astype(np.float64)
+        """The best of these visits, `budget` of them beyond the least; in the place of these."""
         if budget == 0:
-            return self.low.astype(np.int64)
-        whole, group = Segments(np.array([0, len(counts)])), np.zeros(len(counts), dtype=np.int32)
-        target, binding = np.array([budget + self.low.sum()]), np.ones(1, dtype=np.bool_)
-        state = self._narrowed(target, whole, group, binding)
-        return self._close(state, target, whole, group, binding)
+            return self.low.copy()
+        self.high = counts
+        target = np.array([budget + self.low.sum(dtype=np.float64)])
+        self._best(target, Whole(len(self)), np.ones(1, dtype=np.bool_), counts)
+        return counts
 
-    def _narrowed(self, target: Floats, segments: Segments, group: Rows, binding: Flags) -> Bracket:
+    def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
+        """Put the best visits of each group, as many as its target, into `counts`; the least where nothing binds."""
+        state = self._narrowed(target, groups, binding)
+        high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
+        low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
+        row, open_ = self._between(np.exp(high), np.exp(low), groups, counts)
+        self._close(counts, row, open_, target, groups)
+
+    def _narrowed(self, target: Floats, groups: Segments, binding: Flags) -> Bracket:
         def visits(at: Floats, wanted: Flags) -> Floats:
-            return segments.sums(self.counts_at(np.exp(at), group, None if wanted.all() else wanted))
+            threshold = np.exp(at)
+            return groups.sums_of(lambda part: self.counts_at(part, threshold[groups.number[part]]), wanted)
 
         def settled(state: Bracket, round_: int) -> Flags:
             share = 1 / 16 if round_ < EAGER_ROUNDS else 1.0
-            enough: Flags = state.many - state.few <= np.maximum(FEW_CANDIDATES, segments.lengths * share)
+            enough: Flags = state.many - state.few <= np.maximum(FEW_CANDIDATES, groups.lengths * share)
             return enough
 
         # Where gaps are short, gains are w lam T / 2 (x + 1)^2; the sum of x then gives the threshold.
-        roots = segments.sums(np.sqrt(self.worth * self.span**2 / 2))
+        roots = groups.sums_of(lambda part: np.sqrt(self.worth[part] * self.span[part] ** 2 / 2))
         with np.errstate(divide="ignore"):
-            guess = np.log(np.square(roots / np.maximum(target + segments.lengths, 1.0)))
+            guess = np.log(np.square(roots / np.maximum(target + groups.lengths, 1.0)))
         return narrow(visits, target, np.where(roots > 0, guess, 0.0), settled, binding)
 
-    def counts_at(self, threshold: Floats, group: Rows, wanted: Flags | None = None) -> Floats:
-        """Visits of each page that gain at least its group's threshold; 0 for groups that are not wanted."""
-        counts = np.zeros(len(self.span))
-        for part in blocks(len(counts), None if wanted is None else wanted[group]):
-            counts[part] = self._counts_in(part, threshold[group[part]])
-        return counts
-
-    def _counts_in(self, part: slice | Numbers, threshold: Floats) -> Floats:
+    def counts_at(self, part: Part, threshold: Floats) -> Floats:
+        """Visits of these pages that gain at least so much."""
         z = threshold / self.worth[part]
         u = rough_gap_for(z)
         y = self.span[part] / u
@@ -171,19 +197,19 @@ class Pages:
         k += (y >= 0) & (self._growth(part, k) >= z)
         return np.clip(k, self.low[part], self.high[part])
 
-    def gains(self, rows: slice | Numbers, k: Floats) -> Floats:
-        return self.worth[rows] * self._growth(rows, k)
+    def gains(self, part: Part, k: Floats) -> Floats:
+        return self.worth[part] * self._growth(part, k)
 
-    def _growth(self, rows: slice | Numbers, k: Floats) -> Floats:
+    def _growth(self, part: Part, k: Floats) -> Floats:
         """By how much visit k + 1 makes a page fresher, in units of 1/lam.
 
         From an age, the first of even gaps has begun already; where it should be over already (`late`), there is a
         visit at once and one gap less.
         """
-        span = self.span[rows]
+        span = self.span[part]
         if self.aged is None:
             return _more(span, k + 1)
-        aged = self.aged[rows]
+        aged = self.aged[part]
         late, late_next = k * aged > span, (k + 1) * aged > span
         growth = _more(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
         turn = late_next & ~late
@@ -192,42 +218,62 @@ class Pages:
             growth[turn] = -np.expm1(-a) + n * np.exp(-span[turn] / n) * np.expm1(-a / n)
         return growth
 
-    def _close(self, state: Bracket, target: Floats, segments: Segments, group: Rows, binding: Flags) -> Numbers:
-        """Give out what lies between the two thresholds, best first; nothing where nothing binds."""
-        high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
-        low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
-        sure = self.counts_at(np.exp(high), group)
-        open_ = self.counts_at(np.exp(low), group) - sure
-        left = target - segments.sums(sure)
-        candidates = segments.sums(open_)
-        alike = (candidates > np.maximum(FEW_CANDIDATES, segments.lengths)) & (candidates > left)
-        if alike.any():
-            given = self._by_id(np.where(alike[group], open_, 0.0), left, segments, group)
-            sure += given
-            open_[alike[group]] = 0.0
-        return (sure + self._by_gain(sure, open_, left, group)).astype(np.int64)
+    def _between(self, high: Floats, low: Floats, groups: Segments, counts: Numbers) -> tuple[Numbers, Floats]:
+        """Put visits at the high thresholds into `counts`, which may be the most that pages are to have.
 
-    def _by_id(self, open_: Floats, left: Floats, segments: Segments, group: Rows) -> Floats:
+        Returns the places of pages that have more at the low thresholds, and how many more.
+        """
+        rows, open_ = [np.empty(0, dtype=np.int64)], [np.empty(0)]
+        for begin in range(0, len(self), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            group = groups.number[part]
+            sure = self.counts_at(part, high[group])
+            more = self.counts_at(part, low[group]) - sure
+            counts[part] = sure
+            some = np.flatnonzero(more)
+            rows.append(some + begin)
+            open_.append(more[some])
+        return np.concatenate(rows), np.concatenate(open_)
+
+    def _close(self, counts: Numbers, row: Numbers, open_: Floats, target: Floats, groups: Segments) -> None:
+        """Give out what lies between the two thresholds, best first."""
+        left = target - groups.sums(counts)
+        group = groups.number[row]
+        candidates = np.bincount(group, open_, minlength=len(groups))
+        alike = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
+        for give, chosen in ((self._by_id, alike[group]), (self._by_gain, ~alike[group])):
+            some = row[chosen]
+            counts[some] += give(some, counts[some], open_[chosen], group[chosen], left)
+
+    def _by_id(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:  # noqa: ARG002
         """Visits that all gain the same go to pages in the order of their ids."""
-        order = np.lexsort((self.page, group))
-        before = np.cumsum(open_[order]) - open_[order]
-        begins = np.zeros(len(segments))
-        filled = segments.lengths > 0
-        begins[filled] = before[segments.starts[:-1][filled]]
-        given = np.zeros_like(open_)
-        given[order] = np.clip(left[group[order]] - (before - begins[group[order]]), 0.0, open_[order])
+        order = np.lexsort((self.page[row], group))
+        before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
+        within = before - before[np.searchsorted(of_order, of_order)]
+        given = np.zeros(len(row), dtype=np.int64)
+        given[order] = np.clip(left[of_order] - within, 0.0, open_[order])
         return given
 
-    def _by_gain(self, sure: Floats, open_: Floats, left: Floats, group: Rows) -> Floats:
-        rows = np.flatnonzero(open_)
-        times = open_[rows].astype(np.int64)
-        row = np.repeat(rows, times)
-        k = sure[row] + _ranks(times)
-        order = np.lexsort((self.page[row], -self.gains(row, k), group[row]))
-        row = row[order]
-        sizes = np.bincount(group[row], minlength=len(left))
-        chosen = _ranks(sizes) < left[group[row]]
-        return np.bincount(row[chosen], minlength=len(open_)).astype(np.float64)
+    def _by_gain(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:
+        times = open_.astype(np.int64)
+        place, k = np.repeat(np.arange(len(row)), times), _ranks(times).astype(np.float64)
+        gains = np.empty(len(place))
+        for part in blocks(len(place)):
+            gains[part] = self.gains(row[place[part]], sure[place[part]] + k[part])
+        place = place[np.lexsort((self.page[row[place]], -gains, group[place]))]
+        of_place = group[place]
+        chosen = _ranks(np.bincount(of_place, minlength=len(left))) < left[of_place]
+        return np.bincount(place[chosen], minlength=len(row))
+
+
+def _rows(chosen: Flags) -> Part:
+    """Their places; all of them are no list of places."""
+    return slice(None) if chosen.all() else np.flatnonzero(chosen)
+
+
+def _sums(segments: Segments, column: Numbers) -> Floats:
+    """Sums of whole numbers, some of them without limit."""
+    return segments.sums_of(lambda part: column[part].astype(np.float64))
 
 
 def _more(span: Floats, n: Floats) -> Floats:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.errors import UsageError
+from teia.refresh import counts, formulas, segments
 from teia.refresh.counts import gain, plan_counts
 from teia.refresh.formulas import even_staleness
 from teia.refresh.model import Numbers, World
@@ -137,3 +138,35 @@ def test_pages_that_no_visit_helps_get_none() -> None:
     """Rates of 0 and infinity, and weight 0: the right limit."""
     world = World.build([0, 0, 0, 0], [0.0, np.inf, 1.0, 1.0], weight=[1, 1, 0, 1], horizon_s=10.0, politeness_s=1.0)
     assert plan_counts(world).tolist() == [0, 0, 0, 10]
+
+
+def test_counts_do_not_depend_on_where_blocks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that lie over several blocks, pages left out, bounds, and pages alike: the same as in one block."""
+    chance = np.random.default_rng(6)
+    pages = 600
+    worlds = [
+        World.build(
+            chance.integers(0, 12, pages) ** 2 // 12,
+            np.where(chance.random(pages) < share, 0.0, chance.choice([0.5, 2.0, 2.0, 5000.0], pages)) / DAY_S,
+            horizon_s=DAY_S,
+            politeness_s=DAY_S / 130,
+            budget=budget,
+            age_s=age_s,
+        )
+        for share in (0.0, 0.3)
+        for budget in (None, 500)
+        for age_s in (0.0, chance.exponential(DAY_S, pages))
+    ]
+    none, least, most = (
+        np.zeros(pages, np.int64),
+        np.arange(pages) % 2,
+        np.arange(pages) % 2 + chance.integers(0, 5, pages),
+    )
+    for world in worlds:
+        for at_least, at_most in ((none, None), (none, most), (none if world.budget else least, None)):
+            at_once = plan_counts(world, least=at_least, most=at_most)
+            with monkeypatch.context() as patch:
+                patch.setattr(counts, "PAGES_AT_ONCE", 50)
+                for module in (formulas, segments, counts):
+                    patch.setattr(module, "BLOCK", 7)
+                assert plan_counts(world, least=at_least, most=at_most).tolist() == at_once.tolist()
