@@ -82,3 +82,14 @@ def test_an_operator_pauses_a_running_crawl_and_it_is_written_down(web: Web) -> 
     refused = web.client().post("/api/v1/c/main/command", json={"command": "explode"}, headers=web.token(Role.ADMIN))
     assert refused.status_code == 400
     control.close()
+
+
+def test_no_form_stands_in_a_paragraph(web: Web) -> None:
+    """A form ends the paragraph that it is written in, and then stands outside of what should place it."""
+    client, url = web.client(Role.ADMIN), web.some_url()
+    for path in ("/c", "/c/main", "/c/main/data", "/c/main/hosts/x.test", "/c/main/watches", "/settings/tokens"):
+        page = client.get(path).text
+        assert "<form" in page
+        assert not re.search(r"<p\b[^>]*>(?:(?!</p>).)*<form", page, re.DOTALL), path
+    page = client.get("/c/main/page", params={"url": url}).text
+    assert not re.search(r"<p\b[^>]*>(?:(?!</p>).)*<form", page, re.DOTALL)
