@@ -48,6 +48,7 @@ WORDS = {
     "received": "pages that sites or hubs told of",
     "taken": "of these, visited soon",
     "unheard": "of hosts whose word proved to be worth nothing",
+    "passed_on": "sent to the node that crawls the page",
     "forged": "with a key or signature that is not right",
     "unsigned": "pushes without a signature",
     "oversized": "pushes that are too long",

@@ -26,9 +26,6 @@ ANSWER_S = 1.0
 STALL_S = 2.0
 """So much longer than it should anything may take on a busy machine, where a test goes by the wall clock."""
 
-LEFT_TO_THE_COLLECTOR = "ignore::pytest.PytestUnraisableExceptionWarning"
-"""For tests in which a server goes away: nats-py does not close a connection whose server never answered."""
-
 _numbers = itertools.count(1)
 
 
@@ -54,7 +51,7 @@ class Nats:
                 await asyncio.sleep(0.01)
 
         asyncio.run(whole())
-        gc.collect()  # now, while LEFT_TO_THE_COLLECTOR holds
+        gc.collect()  # a connection that was left open is this test's fault, not the next one's
 
     async def wire(self, name: str = "test") -> Wire:
         wire = await connect(self.servers.urls, self.servers.key, name, answer_s=ANSWER_S)

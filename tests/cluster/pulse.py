@@ -69,7 +69,7 @@ def pulse(nats: Nats) -> Iterator[Pulse]:
         with _beating(made, nats):
             yield made
     finally:
-        gc.collect()  # now, while LEFT_TO_THE_COLLECTOR holds
+        gc.collect()  # a connection that was left open is this test's fault, not the next one's
 
 
 @contextmanager

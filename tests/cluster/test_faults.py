@@ -33,7 +33,7 @@ from teia.urls import cell_starts
 from tests.system.labs import Lab, running_lab
 
 from .account import Reign, lost_in, note_asked, opened_at, reigns_at, takeovers_s
-from .conftest import LEFT_TO_THE_COLLECTOR, Nats, run_servers
+from .conftest import Nats, run_servers
 from .nodes import CELLS, Cluster, by_one_machine, cluster, facts
 from .pulse import Pulse, pulse
 from .relay import ADDRESS, Relay, Relays, relays, with_relayed_routes
@@ -324,14 +324,12 @@ def drawn(faults: Sequence[str], count: int) -> tuple[list[str], random.Random]:
     return deeds, chance
 
 
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 @pytest.mark.timeout(400)
 def test_four_faults_in_one_crawl_lose_no_url_and_hurt_no_host(tmp_path: Path) -> None:
     endure(tmp_path, SHORT, *drawn(FEW, 4))
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(LEFT_TO_THE_COLLECTOR)
 @pytest.mark.timeout(1500)
 def test_twenty_faults_in_one_crawl_lose_no_url_and_hurt_no_host(tmp_path: Path) -> None:
     endure(tmp_path, LONG, *drawn(ALL, len(ALL)))
