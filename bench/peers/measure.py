@@ -3,7 +3,8 @@
 The command gets a session of its own, so its processes are found in /proc by their session. Processor time is what the
 kernel charged to the command and the children it waited for; children nobody waited for are in no such sum, so it is
 compared with what sampling saw, and the larger counts. Memory is the largest sum of resident sets that was seen; pages
-that processes share count for each of them.
+that processes share count for each of them. Whoever is written in Python finds its modules compiled, as after any
+first run, also where the environment would have nothing kept (PYTHONDONTWRITEBYTECODE).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from teia.errors import LabError
 
 SAMPLE_S = 0.1
+KEPT = {"PYTHONDONTWRITEBYTECODE": ""}
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -45,7 +47,7 @@ def measure(
     with tempfile.TemporaryFile() as said:
         began = time.monotonic()
         process = subprocess.Popen(
-            command, env={**os.environ, **environ}, cwd=folder, stdout=said, stderr=said, start_new_session=True
+            command, env={**os.environ, **KEPT, **environ}, cwd=folder, stdout=said, stderr=said, start_new_session=True
         )
         try:
             cost, status = _watch(process.pid, began, limit_s)
