@@ -49,13 +49,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def create_private(path: Path) -> None:
-    """Make a file that its owner alone may read, if it is missing: for a database that will hold secrets."""
-    if not path.exists():
-        with disk_errors(path, "created"):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-
-
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Write a file that appears under its name only when the block has ended well and all is on the disk."""

@@ -272,8 +272,8 @@ def host_of(url: str) -> str:
 def _suffixes(is_encoded: bool) -> PublicSuffixList:
     """The public suffix list, read when it is first asked for: parse children never do.
 
-    Rules in other scripts, as canonical hosts are written, are in it where a host is written so: of ten thousand they
-    are the few that take most of the time.
+    Rules in other scripts, as canonical hosts are written, are in it where a host is written so: they are few, and
+    encoding them takes as long as reading all the others.
     """
     lines = Path(PSLFILE).read_text("utf-8").split("\n")
     rules = [line for line in lines if line and not line.startswith("//")]

@@ -69,7 +69,7 @@ def squid_helper(
 
     Examples: teia signals squid-helper --print > /usr/local/lib/teia-announce-log
     · teia signals squid-helper --conf /run/teia/squid.sock
-    · teia signals squid-helper /run/teia/squid.sock
+    · teia signals squid-helper /run/teia/squid.sock    (as rewriter or ACL)
     """
     from teia.signals import squid_helper as program
 

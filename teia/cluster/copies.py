@@ -131,7 +131,7 @@ def _seq_of(folder: CellFolder) -> int:
 
 def _remove(file: Path) -> None:
     with disk_errors(file, "removed"):
-        for ending in ("", "-wal", "-shm"):
+        for ending in ("-wal", "-shm", ""):
             file.with_name(file.name + ending).unlink(missing_ok=True)
 
 

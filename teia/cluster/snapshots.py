@@ -287,10 +287,11 @@ def _put_together(made: FileMap, packs: dict[str, Path], copy: Path) -> None:
 def swap_in(copy: Path, file: Path) -> None:
     """Put a file in the place of a database. What belongs to the old one goes first: it would be taken for the new's.
 
-    A death in between leaves no database, or an empty one, which the snapshot makes good again.
+    The log goes before its database, or one that is made anew would take it for its own. A death in between leaves no
+    database, or one without its last commits, which snapshot and log make good again.
     """
     with disk_errors(file, "replaced"):
-        for ending in ("", "-wal", "-shm"):
+        for ending in ("-wal", "-shm", ""):
             file.with_name(file.name + ending).unlink(missing_ok=True)
         sync_folder(file.parent)
         copy.rename(file)

@@ -17,10 +17,9 @@ from teia.config import Config
 from teia.crawl.announced import open_inbox
 from teia.crawl.posting import Poster, is_taken, said
 from teia.crawl.underway import HUBS, Places, UnderWay
-from teia.durable import create_private
 from teia.errors import TeiaError
 from teia.fetch.fetcher import Post
-from teia.frontier.database import open_database, sqlite_errors, unless_busy
+from teia.frontier.database import PRIVATE, open_database, sqlite_errors, unless_busy
 from teia.signals import websub
 from teia.signals.announce import Announcement, transaction
 from teia.signals.websub import MEDIA_TYPE, WEBSUB, Hubs, Topic, base_of, question
@@ -35,8 +34,7 @@ PAGES_OF_A_PUSH = 100
 
 def open_hubs(path: Path) -> Hubs:
     """Open a collection's hubs; the file is made if it is missing, for its owner alone."""
-    create_private(path)
-    return Hubs(open_database(path, websub.DDL, websub.VERSION, websub.PRAGMAS))
+    return Hubs(open_database(path, websub.DDL, websub.VERSION, websub.PRAGMAS, mode=PRIVATE))
 
 
 @contextmanager

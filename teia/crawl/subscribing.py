@@ -12,12 +12,11 @@ from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawl.collections import saved
 from teia.crawl.lookup import Lookup
-from teia.durable import create_private
 from teia.errors import UsageError
 from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides
-from teia.frontier.database import open_database, sqlite_errors
+from teia.frontier.database import PRIVATE, open_database, sqlite_errors
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
 from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
@@ -65,8 +64,7 @@ class Made:
 
 def open_subscriptions(path: Path) -> Subscriptions:
     """Open a collection's subscriptions; the file is made if it is missing, for its owner alone."""
-    create_private(path)
-    return Subscriptions(open_database(path, tables.DDL, tables.VERSION, tables.PRAGMAS))
+    return Subscriptions(open_database(path, tables.DDL, tables.VERSION, tables.PRAGMAS, mode=PRIVATE))
 
 
 @contextmanager

@@ -24,6 +24,9 @@ from teia.errors import CorruptFile, DiskFull, StoreError
 
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+PUBLIC, PRIVATE = 0o644, 0o600
+"""Who may read a new file: anybody as far as the umask allows, or its owner alone, since it will hold secrets."""
+
 _NO_SUCH_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM}
 """What a file system or a kernel says that has no files without names, or no links; and where /proc is missing."""
 
@@ -40,17 +43,18 @@ def open_database(
     pragmas: Sequence[str],
     factory: type[sqlite3.Connection] = sqlite3.Connection,
     added: str = "",
+    mode: int = PUBLIC,
 ) -> sqlite3.Connection:
     """Open a file for writing, and make its tables if it is new; `added` ones where an older teia made it."""
     with sqlite_errors(path):
         if not path.exists():
-            create_database(path, f"{ddl}{added}", version)
+            create_database(path, f"{ddl}{added}", version, mode)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
         try:
             for pragma in pragmas:
                 db.execute(pragma)
             if _version(db) == 0:
-                db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
+                _make_tables(db, ddl, version)
             _check_version(path, db, version)
             db.executescript(added)
         except BaseException:
@@ -59,26 +63,45 @@ def open_database(
     return db
 
 
-def create_database(path: Path, ddl: str, version: int = 0) -> None:
+def _make_tables(db: sqlite3.Connection, ddl: str, version: int) -> None:
+    try:
+        db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
+    except sqlite3.OperationalError:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        if _version(db) == 0:  # else somebody else made them meanwhile
+            raise
+
+
+def create_database(path: Path, ddl: str, version: int = 0, mode: int = PUBLIC) -> None:
     """Make a file with these tables, unless somebody else just did: what is there is never replaced.
 
-    It has no name before it is whole. Where files cannot be made so there will be none, and SQLite makes its own.
+    It has no name before it is whole. Where files cannot be made so there will be none, or an empty one if it is for
+    its owner alone, and SQLite makes the rest; so too where the log of a file that is gone was left behind, which
+    SQLite takes away beside an empty file and would read into a whole one.
     """
     with disk_errors(path, "created"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with suppress(FileExistsError):
-                _link_image(folder, path.name, _image(ddl, version))
-            os.fsync(folder)
-        except OSError as error:
-            if error.errno not in _NO_SUCH_FILES:
-                raise
-        finally:
-            os.close(folder)
+        if not path.with_name(f"{path.name}-wal").exists():
+            _create_whole(path, _image(ddl, version), mode)
+        if not path.exists() and mode != PUBLIC:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, mode))
 
 
-def _link_image(folder: int, name: str, image: bytes) -> None:
-    descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=folder)
+def _create_whole(path: Path, image: bytes, mode: int) -> None:
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(FileExistsError):
+            _link_image(folder, path.name, image, mode)
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_FILES:
+            raise
+    finally:
+        os.close(folder)
+
+
+def _link_image(folder: int, name: str, image: bytes, mode: int) -> None:
+    descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder)
     with os.fdopen(descriptor, "wb") as file:
         file.write(image)
         file.flush()

@@ -29,6 +29,7 @@ from teia.signals.squid_conf import Way
 USER = "proxy"
 START_S = 20.0
 LOOK_S = 0.02
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # where Linux has it
 OUTGOING = "127.0.0.9"
 """Where the users' requests come from, as servers see it."""
 
@@ -87,6 +88,7 @@ def squid_process(
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
+        service = f"teia{os.getpid()}x{port}"
         script = folder / ("teia-announce-log" if way == "log" else "teia-announce")
         shutil.copyfile(squid_helper.__file__, script)
         script.chmod(0o755)
@@ -102,7 +104,7 @@ def squid_process(
         _give_to_squid(folder)
         with (folder / "complaints").open("wb") as complaints:
             process = subprocess.Popen(  # noqa: S603  # no shell, our own words
-                [command, "-N", "-f", str(folder / "squid.conf")],
+                [command, "-N", "-n", service, "-f", str(folder / "squid.conf")],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
@@ -111,7 +113,7 @@ def squid_process(
             _await_ready(process, port, folder, clock or WallClock())
             yield Squid(port, folder, folder / "run" / "teia.sock", process.pid)
         finally:
-            _end(process)
+            _end(process, service)
 
 
 def _free_port() -> int:
@@ -148,7 +150,12 @@ def _last_words(*logs: Path) -> str:
     return (complaints or lines or ["it says nothing"])[-1]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End Squid, which has nothing to keep (asked to end, it waits two seconds); helpers end when their pipe closes."""
+def _end(process: subprocess.Popen[bytes], service: str) -> None:
+    """End Squid, which has nothing to keep (asked to end, it waits two seconds); helpers end when their pipe closes.
+
+    Killed, it leaves its shared memory behind, where another user's Squid of the same name could not begin.
+    """
     process.kill()
     process.wait()
+    for segment in SHARED_MEMORY.glob(f"{service}-*.shm"):
+        segment.unlink(missing_ok=True)

@@ -12,9 +12,9 @@ import pytest
 
 from teia.errors import CorruptFile, DiskFull, StoreError
 from teia.frontier.cell import FrontierCell
-from teia.frontier.database import create_database, open_database
+from teia.frontier.database import PRIVATE, PUBLIC, create_database, open_database, open_to_read
 from teia.frontier.sayings import TABLES as ADDED
-from teia.frontier.schema import DDL, PRAGMAS, VERSION
+from teia.frontier.schema import DDL, VERSION
 
 from .cells import NOW_S, absorb, assert_counters_are_true, found, image, page
 
@@ -115,16 +115,48 @@ def schema(db: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def test_new_file_is_what_sqlite_would_have_made(tmp_path: Path) -> None:
-    made = open_database(tmp_path / "made.sqlite", DDL, VERSION, PRAGMAS, added=ADDED)
+    path = tmp_path / "made.sqlite"
+    create_database(path, f"{DDL}{ADDED}", VERSION)
+    assert [each.name for each in tmp_path.iterdir()] == ["made.sqlite"], "it is whole, without a log or another name"
+    made = open_to_read(path, VERSION)
     plain = sqlite3.connect(tmp_path / "plain.sqlite", isolation_level=None)
     plain.executescript(f"{DDL}{ADDED}")
     assert schema(made) == schema(plain)
-    assert made.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((".", "#"))] == []
     for db in (made, plain):
         db.close()
+
+
+@pytest.mark.parametrize(("mode", "allowed"), [(PUBLIC, 0o644), (PRIVATE, 0o600)])
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_private_file_is_its_owners_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, allowed: int, linked: bool
+) -> None:
+    if not linked:
+        monkeypatch.setattr(os, "link", refuse)
+    before = os.umask(0)
+    try:
+        open_database(tmp_path / "words.sqlite", TABLES, 1, LOG, mode=mode).close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "words.sqlite").stat().st_mode & 0o777 == allowed
+
+
+def test_log_of_a_file_that_is_gone_is_not_read_into_a_new_one(tmp_path: Path) -> None:
+    """It was: a frontier had the newest numbers of its log and none of its hosts."""
+    path = tmp_path / "words.sqlite"
+    first = open_database(path, TABLES, 1, LOG)
+    for number in range(3):
+        first.execute("INSERT INTO words VALUES (?)", (f"{number}" * 5_000,))
+    log = path.with_name("words.sqlite-wal").read_bytes()
+    first.close()
+    path.unlink()
+    path.with_name("words.sqlite-wal").write_bytes(log)  # as after a kill, and somebody removed the database alone
+    second = open_database(path, TABLES, 1, LOG)
+    assert second.execute("SELECT count(*) FROM words").fetchone() == (0,)
+    assert second.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    second.close()
 
 
 def test_what_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
@@ -138,7 +170,14 @@ def test_what_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
     db.close()
 
 
-def test_many_at_once_make_one_file(tmp_path: Path) -> None:
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_many_at_once_make_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+    if not linked:
+        monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "words.sqlite"
 
     def write(number: int) -> None:
@@ -154,9 +193,6 @@ def test_many_at_once_make_one_file(tmp_path: Path) -> None:
 
 
 def test_where_files_need_names_sqlite_makes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
     monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "words.sqlite"
     create_database(path, TABLES, 1)
