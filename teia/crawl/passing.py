@@ -11,7 +11,7 @@ An announcement is sent before it is forgotten. One that comes twice is one anno
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -50,18 +50,13 @@ class Elsewhere:
                 self.send(cell, Passed(announced=those[at : at + URLS_MOST]))
         return away
 
-    def pass_keys_on(self, keys: Keys, asked: Iterable[Key]) -> int:
-        """Send keys that others have to look at, with what waits for them; returns how many URLs that was."""
-        many = 0
-        for key in asked:
-            if not self.is_here(key.host):
-                urls = keys.waiting_for(key)
-                for at in range(0, len(urls), URLS_MOST):
-                    some = tuple(urls[at : at + URLS_MOST])
-                    self.send(self.number_of(key.host), Passed(pings=[Ping(*key[:3], some, 0)]))
-                keys.forget(key)
-                many += len(urls)
-        return many
+    def pass_key_on(self, keys: Keys, key: Key) -> list[str]:
+        """Send a key that another node has to look at, with what waits for it; returns the URLs that were sent."""
+        urls = keys.waiting_for(key)
+        for at in range(0, len(urls), URLS_MOST):
+            some = tuple(urls[at : at + URLS_MOST])
+            self.send(self.number_of(key.host), Passed(pings=[Ping(*key[:3], some, 0)]))
+        return urls
 
 
 def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:

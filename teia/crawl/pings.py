@@ -91,10 +91,9 @@ def prove(
 ) -> Place:
     """Look at some keys, whether their files were visited since they were asked for; returns where to go on."""
     asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
-    if elsewhere is not None and (passed_on := elsewhere.pass_keys_on(keys, asked)):
-        inbox.count(INDEXNOW, {"passed_on": passed_on})
     for key in asked:
         if elsewhere is not None and not elsewhere.is_here(key.host):
+            _pass_on(inbox, keys, key, elsewhere)
             continue
         is_proved = _is_proved(frontier_of(key.host), key)
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
@@ -107,6 +106,14 @@ def prove(
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
     return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
+
+
+def _pass_on(inbox: Inbox, keys: Keys, key: Key, elsewhere: Elsewhere) -> None:
+    """Send a key to its keeper. What others tell us with it while it is sent goes with the next look."""
+    sent = elsewhere.pass_key_on(keys, key)
+    with transaction(inbox.db):
+        keys.forget(key, sent)
+        inbox.count(INDEXNOW, {"passed_on": len(sent)})
 
 
 def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -173,12 +173,14 @@ class Keys:
         sql = "SELECT url FROM signals_told WHERE host = ? AND key = ? AND location = ?"
         return [url for (url,) in self._db.execute(sql, key[:3])]
 
-    def forget(self, key: Key) -> None:
-        """Remember nothing of a key, nor of what waits for it."""
+    def forget(self, key: Key, urls: Iterable[str]) -> None:
+        """Remember these URLs of a key no more, nor the key, unless others came to wait for it meanwhile."""
+        at = key[:3]
         with transaction(self._db):
-            for table in ("signals_told", "signals_keys"):
-                sql = f"DELETE FROM {table} WHERE host = ? AND key = ? AND location = ?"  # noqa: S608
-                self._db.execute(sql, key[:3])
+            sql = "DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ? AND url = ?"
+            self._db.executemany(sql, [(*at, url) for url in urls])
+            if not self.waiting_for(key):
+                self._db.execute("DELETE FROM signals_keys WHERE host = ? AND key = ? AND location = ?", at)
 
     def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
         """A key was looked at; returns (URL, when it was said) of what waited for it."""

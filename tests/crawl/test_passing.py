@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from teia.crawl.announced import open_inbox
 from teia.crawl.passing import URLS_MOST, Elsewhere, Passed, take_passed
 from teia.crawl.pings import INDEXNOW, KEY_FILE, prove, receive, receive_passed
 from teia.errors import ClusterError
+from teia.frontier.cell import FrontierCell
 from teia.signals.announce import PROXY, Announcement, Inbox
 from teia.signals.indexnow import FIRST, Keys, read_ping
 
@@ -28,6 +30,7 @@ class Others:
     def __init__(self) -> None:
         self.sent: list[tuple[int, Passed]] = []
         self.is_away = False
+        self.meanwhile: Callable[[], object] = lambda: None
 
     @property
     def elsewhere(self) -> Elsewhere:
@@ -38,6 +41,7 @@ class Others:
             raise ClusterError("away")
         bulk = msgspec.msgpack.encode(passed)
         self.sent.append((cell, msgspec.msgpack.decode(bulk, type=Passed)))
+        self.meanwhile()
 
 
 def waiting(inbox: Inbox, kind: str) -> list[Announcement]:
@@ -64,22 +68,22 @@ def test_what_is_for_others_is_sent_and_then_forgotten_and_what_is_ours_is_taken
         assert others.sent == [(7, Passed([each])) for each in given if each.url == THERE]
 
 
+def nobody(host: str) -> FrontierCell:
+    raise AssertionError(f"{host} is not crawled here")
+
+
 def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_path: Path) -> None:
     others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
     urls = [f"{THERE}p{number}" for number in range(2 * URLS_MOST + 1)]
     assert receive(path, read_ping(KEY, urls), clock) == "asked"
     inbox = open_inbox(path)
     keys = Keys(inbox.db)
-
-    def nobody(host: str) -> object:
-        raise AssertionError(f"{host} is not crawled here")
-
     others.is_away = True
     with pytest.raises(ClusterError, match="away"):
-        prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)  # type: ignore[arg-type]
+        prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert len(keys.asked(10)) == 1
     others.is_away = False
-    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)  # type: ignore[arg-type]
+    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
     assert not keys.asked(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == len(urls)
     inbox.close()
@@ -94,3 +98,20 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
     assert sorted(Keys(far.db).waiting_for(key)) == sorted(urls)
     assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
     far.close()
+
+
+def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_look(tmp_path: Path) -> None:
+    """`teia serve` writes to the same inbox at any time, and has answered that it was taken."""
+    others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
+    assert receive(path, read_ping(KEY, [f"{THERE}one"]), clock) == "asked"
+    others.meanwhile = lambda: receive(path, read_ping(KEY, [f"{THERE}two"]), clock)
+    inbox = open_inbox(path)
+    keys = Keys(inbox.db)
+    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+    assert len(keys.asked(10)) == 1
+    others.meanwhile = lambda: None
+    prove(inbox, keys, nobody, clock.now_s(), FIRST, others.elsewhere)
+    assert [passed.pings[0].urls for _, passed in others.sent] == [(f"{THERE}one",), (f"{THERE}two",)]
+    assert not keys.asked(10)
+    assert inbox.counts()[INDEXNOW]["passed_on"] == 2
+    inbox.close()
