@@ -267,14 +267,13 @@ class Announced:
     def _passed_on(
         self, inbox: Inbox, kind: str, due: Sequence[Announcement], elsewhere: Elsewhere
     ) -> list[Announcement]:
-        """Send on what is for other nodes; returns what is for us. A key's file is named by its key, which is sent."""
-        from teia.crawl.pings import KEY_FILE
+        """Send on what is for other nodes; returns what is for us."""
+        from teia.crawl.pings import KEY_FILE, pass_files_on
 
         if kind == KEY_FILE:
-            away = [each for each in due if not elsewhere.is_here(split(each.url).host)]
-        else:
-            away = elsewhere.pass_on(due)
-            self.count("passed_on", len(away), kind)
+            return pass_files_on(inbox, due, elsewhere)
+        away = elsewhere.pass_on(due)
+        self.count("passed_on", len(away), kind)
         if away:
             inbox.settle(kind, [each.url for each in away])
         return [each for each in due if each not in away]

@@ -40,7 +40,7 @@ class Elsewhere:
     send: Callable[[int, Passed], None]
 
     def pass_on(self, due: Sequence[Announcement]) -> list[Announcement]:
-        """Send announcements that are for others, without those of key files; returns all that are."""
+        """Send announcements that are for others; returns them."""
         away = [each for each in due if not self.is_here(split(each.url).host)]
         by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
         for each in away:

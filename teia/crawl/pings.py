@@ -8,7 +8,7 @@ there to the frontier, unless pings of the host have proved to be worth nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from teia.clock import Clock
@@ -22,7 +22,7 @@ from teia.signals import announce
 from teia.signals.announce import Announcement, Inbox, transaction
 from teia.signals.indexnow import ASKED, CROWDED, FIRST, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, Place, proves
 from teia.signals.trust import Kind, Voice
-from teia.urls import key_of, site_of, slot_of
+from teia.urls import key_of, site_of, slot_of, split
 
 INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
 LOOKED_AT = 100
@@ -108,12 +108,34 @@ def prove(
     return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
 
 
+def pass_files_on(inbox: Inbox, due: Sequence[Announcement], elsewhere: Elsewhere) -> list[Announcement]:
+    """Of key files to be visited, send the keys of those that others have to look for; returns what is for us."""
+    keys, ours = Keys(inbox.db), []
+    for each in due:
+        host = split(each.url).host
+        if elsewhere.is_here(host):
+            ours.append(each)
+            continue
+        for key in keys.asked_at(host, each.url):
+            _pass_on(inbox, keys, key, elsewhere)
+        _forget_file(inbox, keys, host, each.url)
+    return ours
+
+
 def _pass_on(inbox: Inbox, keys: Keys, key: Key, elsewhere: Elsewhere) -> None:
     """Send a key to its keeper. What others tell us with it while it is sent goes with the next look."""
     sent = elsewhere.pass_key_on(keys, key)
     with transaction(inbox.db):
         keys.forget(key, sent)
         inbox.count(INDEXNOW, {"passed_on": len(sent)})
+        _forget_file(inbox, keys, key.host, key.location)
+
+
+def _forget_file(inbox: Inbox, keys: Keys, host: str, location: str) -> None:
+    """Have a key file not visited by us, unless we still know a key that should lie there: its host may become ours."""
+    with transaction(inbox.db):
+        if not keys.asked_at(host, location):
+            inbox.settle(KEY_FILE, [location])
 
 
 def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:

@@ -168,6 +168,13 @@ class Keys:
         """
         return [Key(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
 
+    def asked_at(self, host: str, location: str) -> list[Key]:
+        """Those of them that should lie at one place."""
+        sql = """
+            SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? AND host = ? AND location = ?
+        """
+        return [Key(*row) for row in self._db.execute(sql, (ASKED, host, location))]
+
     def waiting_for(self, key: Key) -> list[str]:
         """The URLs that wait for a key."""
         sql = "SELECT url FROM signals_told WHERE host = ? AND key = ? AND location = ?"

@@ -12,7 +12,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.crawl.announced import open_inbox
 from teia.crawl.passing import URLS_MOST, Elsewhere, Passed, take_passed
-from teia.crawl.pings import INDEXNOW, KEY_FILE, prove, receive, receive_passed
+from teia.crawl.pings import INDEXNOW, KEY_FILE, pass_files_on, prove, receive, receive_passed
 from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
 from teia.signals.announce import PROXY, Announcement, Inbox
@@ -114,4 +114,39 @@ def test_what_is_told_with_a_key_while_that_is_sent_on_is_sent_with_the_next_loo
     assert [passed.pings[0].urls for _, passed in others.sent] == [(f"{THERE}one",), (f"{THERE}two",)]
     assert not keys.asked(10)
     assert inbox.counts()[INDEXNOW]["passed_on"] == 2
+    inbox.close()
+
+
+def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp_path: Path) -> None:
+    """Else its file is visited by nobody, and after a week the site's own pages count as forged."""
+    others = Others()
+    with offline_crawl({HERE: "<p>one"}, tmp_path, HERE, signals__indexnow=True) as crawl:
+        announced, clock = crawl.crawl.committer.wishes.announced, VirtualClock()
+        announced.elsewhere = others.elsewhere
+        inbox = announced._inbox
+        assert inbox is not None
+        receive(announced._path, read_ping(KEY, [f"{THERE}page"]), clock)
+        receive(announced._path, read_ping("other-key-1", [f"{THERE}x"], f"{THERE}{KEY}.txt"), clock)  # the same file
+        others.is_away = True
+        with pytest.raises(ClusterError, match="away"):
+            announced._taken(inbox, KEY_FILE, 1e12, 64)
+        announced.elsewhere = None
+        assert [each.url for each in waiting(inbox, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
+        announced.elsewhere, others.is_away = others.elsewhere, False
+        assert not announced._taken(inbox, KEY_FILE, 1e12, 64)
+        assert not waiting(inbox, KEY_FILE)
+        assert not Keys(inbox.db).asked(10)
+        assert {passed.pings[0].key for _, passed in others.sent} == {KEY, "other-key-1"}
+
+
+def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "signals.sqlite"
+    receive(path, read_ping(KEY, [f"{THERE}page"]), VirtualClock())
+    inbox = open_inbox(path)
+    (key,) = Keys(inbox.db).asked(10)
+    Keys(inbox.db).forget(key, [f"{THERE}page"])
+    others = Others()
+    assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert not waiting(inbox, KEY_FILE)
+    assert not others.sent
     inbox.close()
