@@ -1,7 +1,7 @@
 """Many machines: who keeps which cell, and how they agree on it (docs/cluster.md).
 
 node.py            a node: joins, keeps cells, crawls them in shifts, leaves (begin here)
-session.py         that it lives, for all to see; who may declare it dead
+session.py         that it lives, for all to see; who may declare it dead; joining.py: how it gets its name
 keeper.py          which cells it keeps: taken, given up, lost
 journal.py         a cell's log in NATS: conditional records, atomic batches, outcomes that are unknown
 addresses.py       which node may ask an address that hosts of several share

@@ -7,7 +7,7 @@ lives, so whoever finds it has to know. Three answers:
     it is over                                     its name is another instance's since: that one names the instance it
                                                    followed, and the ones seen before it are remembered
     unknown                                        nobody has told us of it: older than what anybody remembers, or so
-                                                   new that its key has not come yet
+                                                   new that its key has not come yet; or its key was deleted
 
 An unknown one must not be taken for dead: a node that came back may have taken its cells a moment before we hear of it.
 Neither may it hold them for ever. So it is told of once, counted, and believed to be over when nothing was heard of it
@@ -58,6 +58,12 @@ class Instances:
         if node.follows:
             self._former.add((node.name, node.follows))
         self._now[node.name] = node
+
+    def miss(self, name: str) -> None:
+        """A name's key is gone, and with it whoever spoke for its instance: one that lived is unknown from now on."""
+        node = self._now.pop(name, None)
+        if node is not None and not node.is_alive:
+            self._former.add((name, node.instance))
 
     def is_over(self, name: str, instance: str, now: float, silence_s: float) -> bool:
         """Whether an instance that wrote something is over; `silence_s` is T."""

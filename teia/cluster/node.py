@@ -32,6 +32,7 @@ from teia.cluster.crawling import NodeCrawl, heard_by, listen, open_kept
 from teia.cluster.desk import Desk
 from teia.cluster.fitting import check_fits, unheeded
 from teia.cluster.homes import Homes
+from teia.cluster.joining import join
 from teia.cluster.journal import CellLog, CellLost, make_stream
 from teia.cluster.keeper import FIRST_WAIT_S, RANK_WAIT_S, Keeper
 from teia.cluster.library import Library
@@ -42,7 +43,7 @@ from teia.cluster.placement import ISOLATED, Strategy, strategy_named
 from teia.cluster.quiet import Quiet
 from teia.cluster.runs import BetweenRuns, Timekeeper, Work
 from teia.cluster.searchwire import Post
-from teia.cluster.session import Pace, Session, join
+from teia.cluster.session import Pace, Session
 from teia.cluster.settling import Settling
 from teia.cluster.snapshots import CannotRestore, Snapshots
 from teia.cluster.splitting import Splitter
@@ -114,8 +115,7 @@ class Node:
         self.shifts = 0
         self.pages = 0
         self.requests = 0
-        self.messages = 0
-        self.sent_bytes = 0
+        self.messages = self.sent_bytes = 0
         self.exchange_cpu_s = 0.0
 
     def stop(self) -> None:

@@ -22,8 +22,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -32,7 +30,7 @@ import msgspec
 
 from teia.clock import Clock
 from teia.cluster.instances import Instances
-from teia.cluster.wire import NoAnswer, Wire, open_bucket
+from teia.cluster.wire import NoAnswer, Wire
 from teia.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 BUCKET = "nodes"
-TAKE_NAME_S = 60.0
 AGAIN_S = 0.1
 PROOFS = 4
 """At so many beats one's own renewal must have succeeded since another's was due, before it may be called dead. After
@@ -49,7 +46,6 @@ an outage that leaves others three beats to come back too; a client needs two se
 LOOK_S = 0.5
 """How soon a renewal or a declaration that NATS did not answer is tried again, where a beat is longer."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
@@ -125,7 +121,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class Session:
-    """One node's session and its view of the others; see the module's text. Made by `join`."""
+    """One node's session and its view of the others; see the module's text. Made by `join` (joining.py)."""
 
     wire: Wire
     clock: Clock
@@ -284,12 +280,12 @@ class Session:
 
         sent = self.clock.ticks_s()
         try:
-            revision = await self.wire.ask(self.bucket.update(said.name, _encode(said), last=self.revision))
+            revision = await self.wire.ask(self.bucket.update(said.name, encode(said), last=self.revision))
         except KeyWrongLastSequenceError:
             await self._look_whose_it_is()
             return False
         self.said = said
-        self._renewed(revision, sent)
+        self.renewed(revision, sent)
         return True
 
     def _note_proof(self) -> None:
@@ -301,7 +297,8 @@ class Session:
         for seen in self._seen.values():
             seen.proofs += now - seen.changed_at >= self.pace.beat_s
 
-    def _renewed(self, revision: int, sent: float) -> None:
+    def renewed(self, revision: int, sent: float) -> None:
+        """Our key has this revision, by a message that was sent then: it counts from before it was."""
         self.revision = revision
         self.deadline = sent + self.pace.silence_s - self.pace.margin_s
 
@@ -314,7 +311,7 @@ class Session:
         except KeyNotFoundError:
             self._lose("its key is gone")
             return
-        now = _decode(entry.value or b"")
+        now = decode(entry.value or b"")
         if now is not None and now.instance == self.instance and now.is_alive:
             self.revision = entry.revision or self.revision  # the next renewal makes it count
             return
@@ -345,8 +342,10 @@ class Session:
         watcher = await self.wire.ask(self.bucket.watchall())
         try:
             async for entry in watcher:
-                if entry is not None:
-                    self.see(entry.key, _decode(entry.value or b""), entry.revision or 0)
+                if entry is not None and entry.operation:  # deleted or purged, by an operator
+                    self.miss(entry.key)
+                elif entry is not None:
+                    self.see(entry.key, decode(entry.value or b""), entry.revision or 0)
         finally:
             with contextlib.suppress(Exception):
                 await watcher.stop()  # type: ignore[no-untyped-call]
@@ -369,6 +368,13 @@ class Session:
         if before is None or (before.node.instance, before.node.state) != (node.instance, node.state):
             _log.info("node=%s state=%s", name, node.state)
             self.came_at = self.clock.ticks_s() if node.is_alive else self.came_at
+            self._changed.set()
+
+    def miss(self, name: str) -> None:
+        """A key is gone: forget its node. If that lives, its next renewal fails and it comes anew."""
+        self.instances.miss(name)
+        if self._seen.pop(name, None) is not None:
+            _log.warning("the key of node=%s is gone, and the node is forgotten", name)
             self._changed.set()
 
     async def _declare_for_ever(self) -> None:
@@ -400,96 +406,26 @@ class Session:
 
     async def _declare(self, name: str, seen: _Seen) -> None:
         """Declare a node dead, if its key still says what was seen; it may have been heard since."""
-        from nats.js.errors import KeyWrongLastSequenceError
+        from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
         dead = msgspec.structs.replace(seen.node, state="dead", by=self.node.name)
-        with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):  # it lives, or another was quicker
-            revision = await self.wire.ask(self.bucket.update(name, _encode(dead), last=seen.revision))
+        with contextlib.suppress(NoAnswer):
+            try:
+                revision = await self.wire.ask(self.bucket.update(name, encode(dead), last=seen.revision))
+            except KeyWrongLastSequenceError:  # it lives, or another was quicker, or its key left no trace
+                with contextlib.suppress(KeyNotFoundError):
+                    await self.wire.ask(self.bucket.get(name))
+                    return
+                self.miss(name)
+                return
             _log.warning("declared dead node=%s", name)
             self.see(name, dead, revision)
 
 
-async def join(
-    wire: Wire,
-    clock: Clock,
-    name: str,
-    on_lost: Callable[[str], None],
-    *,
-    pace: Pace | None = None,
-    replicas: int = 3,
-    region: str = "",
-    capacity: float = 1.0,
-    collection: str = "",
-) -> Session:
-    """Become a node of this name. Refused while another process has the name and lives (RELIABILITY 53)."""
-    if not _NAME.fullmatch(name):
-        raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
-    pace = pace or Pace()
-    bucket = await open_bucket(wire, clock, BUCKET, replicas)
-    node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
-    session = Session(wire, clock, pace, bucket, node, on_lost)
-    there = await _entry(session)
-    if there is not None and (before := _decode(there.value or b"")) is not None:
-        session.node = msgspec.structs.replace(node, follows=before.instance)
-    await _take_name(session, 0 if there is None else await _when_free(session, there))
-    session.start()
-    return session
+encode = msgspec.json.Encoder().encode
 
 
-async def _entry(session: Session) -> KeyValue.Entry | None:
-    """What is under the session's name."""
-    from nats.js.errors import KeyNotFoundError
-
-    try:
-        return await session.wire.insist(lambda: session.bucket.get(session.node.name), session.clock)
-    except KeyNotFoundError:
-        return None
-
-
-async def _when_free(session: Session, there: KeyValue.Entry) -> int:
-    """Wait until a name is free: it says so, or nothing of it changes for T. Returns its last revision."""
-    until = session.clock.ticks_s() + session.pace.silence_s
-    while True:
-        state = _decode(there.value or b"")
-        if (state is not None and not state.is_alive) or session.clock.ticks_s() >= until:
-            return there.revision or 0
-        await session.clock.sleep(min(session.pace.beat_s, max(0.0, until - session.clock.ticks_s())))
-        now = await _entry(session) or there
-        after = _decode(now.value or b"")
-        if now.revision != there.revision and after is not None and after.is_alive:
-            raise _taken(session.node.name)
-        there = now
-
-
-async def _take_name(session: Session, last: int) -> None:
-    """Write our instance under the name, on condition that nobody else did; until it is certain what became of it."""
-    from nats.js.errors import KeyWrongLastSequenceError
-
-    sent, bucket, name = session.clock.ticks_s(), session.bucket, session.node.name
-    until = sent + TAKE_NAME_S
-    while session.clock.ticks_s() < until:
-        with contextlib.suppress(KeyWrongLastSequenceError, NoAnswer):
-            session._renewed(await session.wire.ask(bucket.update(name, _encode(session.node), last=last)), sent)
-            return
-        entry = await _entry(session)
-        state = None if entry is None else _decode(entry.value or b"")
-        if entry is not None and state is not None and state.instance == session.instance:
-            session._renewed(entry.revision or 0, sent)  # it was stored, and the answer lost
-            return
-        if entry is not None and (entry.revision or 0) > last:
-            raise _taken(name)
-        await session.clock.sleep(0.1)
-    raise NoAnswer("NATS does not let this node in: it has no leader for long; is a majority of its servers up?")
-
-
-def _taken(name: str) -> ClusterError:
-    return ClusterError(f"another node is called {name!r} and lives; stop it, or choose another --name")
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def _decode(value: bytes) -> NodeState | None:
+def decode(value: bytes) -> NodeState | None:
     try:
         return msgspec.json.decode(value, type=NodeState)
     except msgspec.MsgspecError:

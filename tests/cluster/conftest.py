@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.cluster.joining import join
 from teia.cluster.journal import make_stream
 from teia.cluster.servers import NatsServers
-from teia.cluster.session import Pace, Session, join
+from teia.cluster.session import Pace, Session
 from teia.cluster.wire import Wire, connect
 from tests.conftest import missing
 

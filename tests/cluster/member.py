@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 
 from teia.clock import WallClock
+from teia.cluster.joining import join
 from teia.cluster.journal import CellLost
 from teia.cluster.keeper import Keeper
-from teia.cluster.session import Pace, join
+from teia.cluster.session import Pace
 from teia.cluster.wire import connect
 
 CELLS = 4

@@ -13,7 +13,7 @@ from teia.clock import VirtualClock
 from teia.cluster.instances import Instances
 from teia.cluster.journal import VERSION, Entry, Record
 from teia.cluster.keeper import Keeper
-from teia.cluster.session import NodeState, Pace, Session
+from teia.cluster.session import BUCKET, NodeState, Pace, Session
 
 from .conftest import Nats
 from .waiting import until
@@ -105,6 +105,53 @@ def test_what_a_key_says_and_cannot_be_read_is_passed_over_and_told(caplog: pyte
         session.see("b", NodeState("c", "1"), 4)
     assert len([each for each in caplog.records if "node=b says cannot be read" in each.getMessage()]) == 2
     assert list(session.nodes()) == ["a"]
+
+
+def test_one_whose_key_is_gone_is_unknown_unless_it_was_over_before() -> None:
+    known = Instances()
+    known.note(NodeState("b", "1"))
+    known.note(NodeState("c", "5", state="left"))
+    for name in "bcd":
+        known.miss(name)
+    known.heard_at = 100.0
+    assert not known.is_over("b", "1", 100.0, T)  # it may work on until it notices
+    known.heard_at = 100.0 + T
+    assert known.is_over("b", "1", 100.0 + T, T)
+    assert known.is_over("c", "5", 100.0, T)
+    assert known.unknown == 1
+
+
+@pytest.mark.parametrize("leaves_a_marker", [True, False])
+def test_a_cell_of_a_node_whose_key_is_deleted_is_taken_by_one_that_had_seen_it(
+    own_nats: Nats, unique: str, leaves_a_marker: bool
+) -> None:
+    """As by an operator's cleaning up; its node may come again, and its name is free after a silence."""
+
+    async def main() -> None:
+        one, lost = await own_nats.node(f"{unique}a"), await own_nats.node(f"{unique}b")
+        name = await own_nats.stream(lost.wire)
+        order = lambda cell, alive: sorted(alive, reverse=True)  # noqa: E731
+        before = Keeper(lost.wire, own_nats.clock, lost, name, [0], order)
+        assert await before.look() == [0]
+        await until(lambda: lost.node.name in one.alive())
+        await lost.abandon()
+        if leaves_a_marker:
+            await lost.bucket.delete(lost.node.name)
+        else:
+            await lost.wire.js.purge_stream(f"KV_{BUCKET}", subject=f"$KV.{BUCKET}.{lost.node.name}")
+        began = own_nats.clock.ticks_s()
+        keeper = Keeper(one.wire, own_nats.clock, one, name, [0], order)
+        tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
+        await until(lambda: lost.node.name not in one.nodes())
+        await until(lambda: 0 in keeper.kept)
+        assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
+        tending.cancel()
+        again = await own_nats.node(lost.node.name)
+        await until(lambda: again.node.name in one.alive())
+        await again.leave()
+        await one.leave()
+
+    own_nats.run(main())
 
 
 def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_nats: Nats, unique: str) -> None:

@@ -11,8 +11,9 @@ import pytest
 from teia.cluster.balance import OVERLOADED, Transfer
 from teia.cluster.balancer import Balancer
 from teia.cluster.chord import Circle
+from teia.cluster.joining import join
 from teia.cluster.overrides import MOVES, CircleOrder, Overrides, Ring, drained, moved, read_ring, why_moved
-from teia.cluster.session import NodeState, Session, join
+from teia.cluster.session import NodeState, Session
 from teia.clustersettings import BalanceSettings
 from teia.errors import ClusterError
 from teia.urls import cell_starts

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from teia.clock import VirtualClock
-from teia.cluster.session import PROOFS, NodeState, Pace, Session, join
+from teia.cluster.joining import join
+from teia.cluster.session import PROOFS, NodeState, Pace, Session
 from teia.errors import ClusterError
 
 from .conftest import PACE, STALL_S, Nats
