@@ -166,7 +166,7 @@ class NodeCrawl(Crawl):
     def started(self, visit: Visit) -> None:
         super().started(visit)
         self._asked_of[visit.queue] += bool(visit.address)
-        if self.analyzer is not None and not visit.from_cache:
+        if self.analyzer is not None:
             self.analyzer.started(visit)
 
     def _closed(self, visit: Visit) -> None:
@@ -174,7 +174,7 @@ class NodeCrawl(Crawl):
         self._asked_of[visit.queue] -= bool(visit.address)
         if not self._asked_of[visit.queue]:
             del self._asked_of[visit.queue]
-        if self.analyzer is not None and not visit.from_cache:
+        if self.analyzer is not None:
             self.analyzer.closed(visit)
 
     def note_answer(self, visit: Visit, now: float) -> None:

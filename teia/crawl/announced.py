@@ -118,6 +118,8 @@ class Announced:
         self.wanted: deque[Wanted] = deque()
         self.arrivals: deque[Arrival] = deque()
         self.absorbed: deque[Arrival] = deque()
+        self.refused: deque[Visit] = deque()
+        """Arrivals that are for nobody here any more; the loop lets go of them."""
         self.visits: deque[str] = deque(maxlen=MAX_HEARD)
         self.elsewhere: Elsewhere | None = None
         """Where hosts are crawled that are not crawled here; nowhere, on one machine."""
@@ -352,7 +354,7 @@ class Announced:
             visit, fetched = self.arrivals.popleft()
             url, queue, now_s = visit.item.url, visit.queue, self._clock.now_s()
             if not self._is_here(queue.host):  # its cell was lost while the cache was asked
-                self.count("refused")
+                self.refused.append(visit)
                 continue
             cell = self._cells[queue.cell]
             with cell.frontier.transaction() as frontier:

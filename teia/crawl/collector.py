@@ -140,6 +140,8 @@ class Collector:
         self._rests = max(0, self._rests - 1)
         while self._announced.absorbed:
             self._take(self._announced.absorbed.popleft())
+        while self._announced.refused:
+            self._leave(self._announced.refused.popleft(), "refused")
         if self._crawl.state is not State.RUNNING or self._rests:
             return
         for wanted, turns in list(self._waiting.items()):

@@ -10,22 +10,28 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from teia.clock import VirtualClock
+from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
 from teia.cluster.committing import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawling import AHEAD, GATHER_S, LATE_S, NodeCrawl
+from teia.cluster.homes import Homes
 from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.publishing import LogJournal
+from teia.clustersettings import PlacementSettings
 from teia.config import Config, CourtesySettings
 from teia.crawl.cells import note_position
 from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.visits import Visit
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import Found, FrontierCell
+from teia.frontier.politeness import Place
+from teia.frontier.schedule import HostQueue, Queued
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
 
@@ -343,3 +349,18 @@ def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
     assert crawl._is_commit_late()
     crawl.committing = False
     assert not crawl._is_commit_late()
+
+
+def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_committed() -> None:
+    asking = Asking()
+    crawl = asking.crawl
+    crawl._open = 0
+    crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, Homes([0], []), asking.clock)
+    queue = HostQueue("a.test", 1, 0, 0, Place("a.test"))
+    crawl.analyzer.met(queue)
+    crawl.analyzer._leaving["a.test"] = (7, "")
+    visit = Visit(queue, Queued("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
+    crawl.started(visit)
+    assert not crawl.analyzer.departures(0.0, 0.0)
+    crawl._closed(visit)
+    assert [each.site for each in crawl.analyzer.departures(0.0, 0.0)] == ["a.test"]

@@ -14,6 +14,7 @@ from teia.config import CourtesySettings, LimitSettings
 from teia.crawl import announced, collector
 from teia.crawl.collector import AT_ONCE, MISTRUST_TURNS, Collector, is_from_cache
 from teia.crawl.commit import Group
+from teia.crawl.passing import Elsewhere
 from teia.crawl.robots import RobotsBook
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.politeness import Politeness
@@ -122,6 +123,25 @@ def test_a_proxy_that_answers_from_its_cache_is_asked_for_several_pages_at_once(
         proxy.turns()
         assert len(proxy.brought) == 1
         assert len(proxy.waiting) == AT_ONCE
+
+
+def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is_let_go_of(tmp_path: Path) -> None:
+    """Else it is under way for ever, and a crawl that ends when nothing is never does."""
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
+        crawl.run()
+        proxy, is_here = Proxy(crawl), [True]
+        elsewhere = Elsewhere(lambda _: is_here[0], lambda _: 0, lambda *_: None)
+        crawl.crawl.committer.wishes.announced.elsewhere = elsewhere
+        proxy.announce(f"{HERE}/new")
+        crawl._commit(Group())
+        proxy.turns()
+        assert crawl.crawl._open == crawl.crawl._open_pages == 1
+        is_here[0] = False
+        proxy.answer(FROM_THE_CACHE)
+        proxy.turns()
+        assert crawl.crawl._open == crawl.crawl._open_pages == 0
+        assert not crawl.crawl.queues["a.test"].loaded
+        assert (proxy.brought, proxy.counts()["refused"]) == ([], 1)
 
 
 @pytest.mark.parametrize(
