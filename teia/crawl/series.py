@@ -75,9 +75,9 @@ def note_truth(control: Control, collection: str, now_s: float, share: float) ->
 
 
 def truth_of(control: Control, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
-    """What was measured since a time, oldest first; of many points every so many-th."""
+    """What was measured since a time, oldest first; of many points every so many-th, the newest among them."""
     found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
-    return found[:: -(-len(found) // most)] if found else []
+    return found[:: -max(1, -(-len(found) // most))][::-1]
 
 
 def rates_of(points: Sequence[Point], step_s: float, of: Counted = "requests") -> list[tuple[float, float | None]]:

@@ -61,6 +61,11 @@ _HELD = """
 """
 _HAS_COPY = f"u.state IN ({STATE_DONE}, {STATE_FAILED}) AND p.digest <> x''"
 _AT = "slot = ? AND host_id = ? AND key = ?"
+COPIED_S = """
+    coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+"""
+"""Of `pages AS p`: when the copy was fetched; what was only said of it since (304), or failed, does not move it."""
 
 
 def leave(db: sqlite3.Connection, place: Place, rank: int) -> int:
@@ -124,6 +129,12 @@ def held_at(db: sqlite3.Connection, places: Sequence[Place]) -> list[Held | None
     sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_COPY}"
     rows = [db.execute(sql, place).fetchone() for place in places]
     return [None if row is None else Held(*row) for row in rows]
+
+
+def copied_s(db: sqlite3.Connection, place: Place) -> float:
+    """When the copy of a page was fetched."""
+    sql = f"SELECT {COPIED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
+    return float(db.execute(sql, place).fetchone()[0])
 
 
 def count_held(db: sqlite3.Connection, slot: int, host_id: int) -> int:

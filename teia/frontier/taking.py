@@ -6,15 +6,14 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from teia.frontier.revisits import COPIED_S
 from teia.frontier.schedule import Queued
 from teia.frontier.schema import LANE_NEW, LANE_REFRESH
 from teia.frontier.tails import url_from
 
-_REST = """
+_REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,
-    p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest),
-    coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
-              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+    p.visits, p.etag, p.last_modified, iif(p.file = '', '', p.payload_digest), {COPIED_S}
 """
 _ROWS = f"""
     SELECT u.tail, q.key, q.lane, q.rank, {_REST}

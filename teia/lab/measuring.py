@@ -1,8 +1,9 @@
 """True freshness, measured while a crawl keeps a lab's web: how many copies are what their pages show at this moment.
 
-It is asked of the copies that estimates count, with their weights; of many, of a part that is as good as drawn. A world
-has no state, so it is made again from its spec, and its server is asked nothing. A page that never changes (a month of
-a calendar) is what it was; what is no page (sitemaps, feeds, pictures) is left out.
+It is asked of the copies that estimates count, with their weights; of many, of a part of each host, as good as drawn,
+that stands for all of it. A copy is as old as its body: a server that answers 304 to everything does not make it
+younger. A world has no state, so it is made again from its spec, and its server is asked nothing. A page that never
+changes (a month of a calendar) is what it was; what is no page (sitemaps, feeds, pictures) is left out.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ def measured(world: World, root: Root, collection: str, now_s: float) -> float |
     weigh = weigher(saved(root, collection).config.refresh, root.collection(collection).ranks)
     total = fresh = 0.0
     with snapshot(root, collection) as cells:
-        for host, pages in _held(cells):
-            known = [(page, _is_fresh(world, url_from(host, page.tail), page.last_visit_s, now_s)) for page in pages]
+        for host, count, copies in _held(cells):
+            known = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in copies]
             judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
             if judged:
-                weights = weigh([page for page, _ in judged])
+                weights = weigh([page for page, _ in judged]) * (count / len(copies))
                 total += float(weights.sum())
                 fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())
     return fresh / total if total else None
 
 
-def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, list[revisits.Held]]]:
-    """The copies of each host, or the same part of all of them."""
+def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.Held, float]]]]:
+    """Each host, how many copies there are of it, and these or a part of them, each with when it was fetched."""
     places = []
     for cell in cells:
         for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
@@ -59,17 +60,18 @@ def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, list[revisits.Held
             places.append((cell.frontier.db, host, slot, host_id, count))
     part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in places)))
     for db, host, slot, host_id, count in places:
-        yield host, revisits.held(db, slot, host_id, _FIRST_KEY, ceil(part * count))
+        pages = revisits.held(db, slot, host_id, _FIRST_KEY, ceil(part * count))
+        yield host, count, [(page, revisits.copied_s(db, (slot, host_id, page.key))) for page in pages]
 
 
-def _is_fresh(world: World, url: str, visited_s: float, now_s: float) -> bool | None:
-    """Whether a page is what it was when it was visited; None for what is no page of the world."""
+def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | None:
+    """Whether a page is what it was when it was fetched; None for what is no page of the world."""
     parts = split(canonicalize(url) or url)
     host = world.names.get(parts.host) if parts.port == world.port else None
     place = world.place(host, parts.target.encode()) if host is not None else None
     if place is None or place.kind not in WITH_BODY | {Kind.CALENDAR}:
         return None
-    return place.kind is Kind.CALENDAR or world.rewritten_s(place, now_s) <= visited_s
+    return place.kind is Kind.CALENDAR or world.rewritten_s(place, now_s) <= copied_s
 
 
 @contextmanager

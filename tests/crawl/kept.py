@@ -83,11 +83,15 @@ def quiet_world(**values: Any) -> World:
 
 
 class KeptWeb:
-    """A collection of a world's pages that is kept fresh, slot by slot. `taken` is (time, URL) of every visit."""
+    """A collection of a world's pages that is kept fresh, slot by slot.
+
+    `taken` is (time, URL) of every visit, `copied` of those that brought a body.
+    """
 
     def __init__(self, world: World, crawl: Crawl, clock: Hands) -> None:
         self.world, self.crawl, self.clock = world, crawl, clock
         self.taken: list[tuple[float, str]] = []
+        self.copied: list[tuple[float, str]] = []
         self.down: set[str] = set()
         self._requests: defaultdict[str, int] = defaultdict(int)
         self._chance = random.Random(1)
@@ -150,6 +154,8 @@ class KeptWeb:
         if item.last_modified:
             headers["if-modified-since"] = item.last_modified
         answer = self.world.answer(Request(parts.host, parts.target, headers=headers), now_s)
+        if answer.status == 200:
+            self.copied.append((now_s, item.url))
         head = b"HTTP/1.1 %d OK\r\n%b\r\n" % (answer.status, answer.headers)
         return Fetched(item.url, str(answer.status), answer.status, now_s, now_s, head=head, body=answer.body)
 

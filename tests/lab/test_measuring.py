@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -39,12 +40,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
 
 
 def true_share(web: KeptWeb) -> float:
-    held = [page for page in web.truth().values() if page.visits_s]
-    fresh = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in held]
+    """By when each page last brought a body."""
+    copied_s = {url: time_s for time_s, url in web.copied}
+    held = [(page, copied_s[url]) for url, page in web.truth().items() if url in copied_s]
+    fresh = [bisect_right(page.changes_s, time_s) == len(page.changes_s) for page, time_s in held]
     return sum(fresh) / len(held)
 
 
-def test_what_is_measured_is_true(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_measured_is_true(kept: Kept) -> None:
     web, root = kept.web, kept.root
     shares = []
     for _ in range(3):
@@ -52,10 +55,33 @@ def test_what_is_measured_is_true(kept: Kept, monkeypatch: pytest.MonkeyPatch) -
         shares.append(measuring.measured(web.world, root, "main", web.clock.now_s()))
         assert shares[-1] == pytest.approx(true_share(web), abs=1e-9)
     assert 0 < min(share or 0 for share in shares) < 1, "some had changed"
-    monkeypatch.setattr(measuring, "MOST_PAGES", 20)
-    part = measuring.measured(web.world, root, "main", web.clock.now_s())
-    assert part is not None
-    assert part == pytest.approx(true_share(web), abs=0.35), "of a third of the pages"
+
+
+def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) -> None:
+    """Servers that say 304 to everything: visits, but no other copies."""
+    world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)
+    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+        web.run(3, SLOT_S)
+        found = measuring.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s())
+        visited = [page for page in web.truth().values() if page.visits_s]
+        by_visits = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in visited]
+        assert found == pytest.approx(true_share(web), abs=1e-9)
+        assert sum(by_visits) / len(by_visits) > true_share(web) + 0.2, "as it would look by visits"
+
+
+def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page of each small host is looked at; these are fresher, for each host is visited as often as the largest."""
+    monkeypatch.setattr(measuring, "MOST_PAGES", 30)
+    world = quiet_world(pages=600, hosts=30, seed=3, changes__fastest=6.0)
+    assert max(host.size for host in world.hosts) > 30 * min(host.size for host in world.hosts)
+    found, true = [], []
+    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+        web.run(4, SLOT_S)
+        for _ in range(6):
+            web.run(0.25, SLOT_S)
+            found.append(measuring.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0)
+            true.append(true_share(web))
+    assert mean(found) == pytest.approx(mean(true), abs=0.05)
 
 
 def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
@@ -78,7 +104,9 @@ def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
             note_truth(control, "main", 1_000.0 + 10 * number, number / 150)
         found = truth_of(control, "main", 0.0, 60)
         assert len(found) == 50
-        assert found[0] == (1_000.0, 0.0)
+        assert found[-1] == (2_490.0, 149 / 150), "the newest is always there"
+        assert found == sorted(found)
+        assert truth_of(control, "main", 3_000.0, 60) == []
         assert len(truth_of(control, "main", 2_400.0, 60)) == 9
         note_truth(control, "main", 1_000.0 + TRUE_KEPT_S + 20, 0.5)
         assert len(truth_of(control, "main", 0.0, 1_000)) == 149

@@ -103,6 +103,8 @@ def test_what_is_true_in_the_lab_has_its_own_mark(web: Web) -> None:
     assert "true (lab)" in page
     assert page.count('<circle class="fill s2"') >= 3, "with points, for it is measured now and then"
     assert re.search(r">\s*60%?<", page), "its values are on the axis"
+    assert "Not enough visits to estimate" in page
+    assert "True freshness, measured in the lab: 61.0%," in page, "also without an estimate"
 
 
 def test_the_last_report_is_there_when_the_server_starts_again(web: Web) -> None:
