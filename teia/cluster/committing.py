@@ -68,6 +68,8 @@ class NodeCommitter(Committer):
         """Bulks that one transaction merges; fewer after one that was too large: what they hold may be passed on."""
         self._from_others = 0
         """URLs that the transaction under way got with sites that another cell knew before."""
+        self._passed: list[Passed] = []
+        """Announcements that the transaction under way was sent; they count when it is committed."""
         self.heard: dict[int, int] = {}
         self.lost: set[int] = set()
         self.dropped: list[Visit] = []
@@ -165,16 +167,17 @@ class NodeCommitter(Committer):
             self.homes.read(cell.number, cell.frontier)
             raise
         done.new_urls += cell.frontier.known - known_before - self._from_others
+        self._take_up_passed()
 
     def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
         """Links are new URLs, a site is what another cell knew before; inside a transaction."""
-        frontier, now_s, self._from_others = cell.frontier, self._clock.now_s(), 0
+        frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
         onward: dict[int, list[Found]] = {}
         for sender, seq, said in bulks:
             if seq > mail.heard(frontier, sender):
                 known = frontier.known
                 if isinstance(said, Passed):
-                    self.wishes.announced.passed.append(said)
+                    self._passed.append(said)
                 self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
                 if isinstance(said, Part):
                     self._from_others += frontier.known - known
@@ -183,6 +186,10 @@ class NodeCommitter(Committer):
         for to_cell, links in onward.items():
             mail.post(frontier, to_cell, links)
 
+    def _take_up_passed(self) -> None:
+        passed, self._passed = self._passed, []
+        self.wishes.announced.passed.extend(passed)
+
     def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
         try:
             super()._commit_cell(cell, visits, done)
@@ -190,6 +197,7 @@ class NodeCommitter(Committer):
             self.homes.read(cell.number, cell.frontier)
             raise
         done.new_urls -= self._from_others
+        self._take_up_passed()
         self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
         self._was_heard(cell.number)
 

@@ -17,6 +17,7 @@ What each announcement came to is counted, once: `updated`, `new`, `discarded` (
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,9 @@ MAX_HEARD = 10_000
 BUSY_MS = 100
 """So long the commit thread waits for others who write to the inbox."""
 
+BUSY_AT_END_MS = 5_000
+"""And so long when the crawl ends, because what it still has is lost then."""
+
 MAX_HUBS = 1_000
 """Feeds with a hub between two commits; others are found when they are read again."""
 
@@ -59,6 +63,8 @@ SOON_KINDS = ("indexnow", "websub")
 
 DEPTH = 1
 """Of an announced page that no link led to: as if it were one hop from a seed."""
+
+_log = logging.getLogger(__name__)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
 
@@ -128,23 +134,35 @@ class Announced:
         self._config = Config()
         self._hubs: deque[tuple[str, str, str]] = deque(maxlen=MAX_HUBS)
 
-    def open(self, path: Path, config: Config, holds: Callable[[str], bool]) -> None:
-        """Begin; `holds` says whether a URL is in scope. Before, everything here is idle."""
+    def prepare(self, path: Path, config: Config, holds: Callable[[str], bool]) -> None:
+        """Say where the inbox is, and whether a URL is in scope. Until it is opened, everything here is idle."""
         self._path, self._settings, self._holds, self._config = path, config.signals, holds, config
         self._every_s = config.commit.every_s
-        self._inbox = open_inbox(path)
+
+    def open(self) -> Inbox:
+        """Begin."""
+        self._inbox = open_inbox(self._path)
         self._inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        return self._inbox
 
     def close(self) -> None:
         """Write down what is left, and close the inbox."""
-        if self._inbox is not None:
+        inbox = self._opened()
+        if inbox is not None:
             self._keep_hubs()
             with sqlite_errors(self._path):
+                inbox.db.execute(f"PRAGMA busy_timeout = {BUSY_AT_END_MS}")
                 with unless_busy():
-                    self._keep_heard(self._inbox)
-                    self._keep_passed(self._inbox)
-                self._inbox.close()
+                    self._keep_heard(inbox)
+                    self._keep_passed(inbox)
+                inbox.close()
             self._inbox = None
+            if self.passed:
+                _log.warning("%s is busy: %d messages of other nodes are lost", self._path, len(self.passed))
+
+    def _opened(self) -> Inbox | None:
+        """The inbox; where none was expected, it is made when another node passes something on."""
+        return self.open() if self._inbox is None and self.passed else self._inbox
 
     # -- the loop's side -----------------------------------------------------------------------------------
 
@@ -183,14 +201,14 @@ class Announced:
     def is_waiting(self) -> bool:
         """Whether the commit thread has something to do here; looks are as far apart as commits."""
         if self._inbox is None:
-            return False
+            return bool(self.passed)
         return bool(self.arrivals) or self._clock.ticks_s() >= self._look_at
 
     # -- the commit thread's side --------------------------------------------------------------------------
 
     def work(self) -> Touched:
         """Bring everything one step further; returns hosts that have something to fetch."""
-        inbox = self._inbox
+        inbox = self._opened()
         if inbox is None:
             return []
         touched = self._absorb()
@@ -374,10 +392,9 @@ def found(url: str) -> Found:
 def announcing(announced: Announced, path: Path, config: Config, holds: Callable[[str], bool]) -> Iterator[None]:
     """Have a collection's announcements taken up while the block runs, if there are any to be expected."""
     signals = config.signals
-    if not signals.socket and not signals.indexnow and not signals.websub and not path.exists():
-        yield
-        return
-    announced.open(path, config, holds)
+    announced.prepare(path, config, holds)
+    if signals.socket or signals.indexnow or signals.websub or path.exists():
+        announced.open()
     try:
         yield
     finally:

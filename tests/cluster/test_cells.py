@@ -20,18 +20,21 @@ from teia.cluster.analyzer import Analyzer
 from teia.cluster.cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
 from teia.cluster.committing import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawling import AHEAD, GATHER_S, LATE_S, NodeCrawl
-from teia.cluster.homes import Homes
+from teia.cluster.homes import PASSED, Homes
 from teia.cluster.journal import CellLost, TooLarge
 from teia.cluster.publishing import LogJournal
 from teia.clustersettings import PlacementSettings
 from teia.config import Config, CourtesySettings
+from teia.crawl.announced import Announced, announcing, open_inbox
 from teia.crawl.cells import note_position
 from teia.crawl.commit import Committed, Committer, Group
+from teia.crawl.passing import Passed
 from teia.crawl.visits import Visit
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import Found, FrontierCell
 from teia.frontier.politeness import Place
 from teia.frontier.schedule import HostQueue, Queued
+from teia.signals.announce import PROXY, Announcement
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root
 
@@ -274,6 +277,50 @@ def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_o
     committer.commit(Group([]))
     assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
     assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
+
+
+class Full:
+    """A log that takes nothing, some times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def post(self, to_cell: int, bulk: bytes) -> None:
+        raise AssertionError("nothing is sent on")
+
+    def publish(self, changes: bytes) -> int:
+        if self.times:
+            self.times -= 1
+            raise DiskFull("/data")
+        return 1
+
+    def forget(self, published: int) -> None:
+        assert not published
+
+
+def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_commit_fails(tmp_path: Path) -> None:
+    """And also by a node that expected none: its inbox is made for them."""
+    with closing(FrontierCell(tmp_path / "frontier.sqlite", journal=Full(3))) as frontier:
+        listener = Listener(cell_1=0)
+        committer, announced = listener.committer, Announced([], [0], listener.clock)
+        del committer._take
+        committer.cells[1].frontier = frontier
+        committer.homes = Homes([0], [(1, frontier)])
+        committer.wishes = SimpleNamespace(announced=announced)  # type: ignore[assignment]
+        page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
+        with announcing(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
+            committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(Passed([page]))))
+            for _ in range(3):
+                with pytest.raises(DiskFull):
+                    listener.hear()
+                assert not announced.passed
+            assert not announced.is_waiting
+            listener.hear()
+            assert list(announced.passed) == [Passed([page])]
+            assert announced.is_waiting
+    inbox = open_inbox(tmp_path / "signals.sqlite")
+    assert inbox.due(PROXY, 1e12, 10) == [page]
+    inbox.close()
 
 
 class Asking:
