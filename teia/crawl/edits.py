@@ -146,6 +146,11 @@ def edited(config: Config, edits: Sequence[Edit]) -> Config:
     return read_tree(Config, values)
 
 
+def holds(config: Config, edits: Sequence[Edit]) -> bool:
+    """Whether a configuration is what the edits make of it, so that making them again changes nothing."""
+    return edited(config, edits) == config
+
+
 def changed_keys(before: Config, after: Config) -> list[str]:
     return [key for key in keys_of(Config) if value_of(before, key) != value_of(after, key)]
 

@@ -228,6 +228,7 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
 
     def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
         change(root, name, [Edit("courtesy.agreed_delays", Operator.SET, [])], clock)
+        change(root, name, [Edit("limits.host_budgets", Operator.ADD, "x.test=7")], clock)
         return change(root, name, edits, clock)
 
     monkeypatch.setattr("teia.web.pages.hosts.change", late)
@@ -235,6 +236,19 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     to = "/api/v1/c/main/hosts/x.test"
     assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 200
     assert web.site.config("main").courtesy.agreed_delays == ("x.test=2 Ana Souza",)
+    own = {"own_delay_s": ["", "2"], "delay_s": ["5", "2"], "agreed_by": ["", "Ana Souza"]}
+    noted = web.site.accounts.noted(1)[0][1].detail
+    assert noted == {"collection": "main", "host": "x.test", **own}, "nothing that somebody else did"
+
+
+def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: Web) -> None:
+    """It stays when everybody's becomes another."""
+    change(web.site.root, "main", [Edit("courtesy.delay_s", Operator.SET, 5.0)], web.site.clock)
+    for delay_s, noted in (("5", ["", "5"]), ("", ["5", ""])):
+        sent = {"deed": "delay", "delay_s": delay_s}
+        web.client().post("/api/v1/c/main/hosts/x.test", json=sent, headers=web.token(Role.OPERATOR))
+        detail = web.site.accounts.noted(1)[0][1].detail
+        assert detail == {"collection": "main", "host": "x.test", "own_delay_s": noted}
 
 
 @pytest.mark.parametrize("is_written", [True, False])

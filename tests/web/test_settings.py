@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from teia.clock import WallClock
+from teia.clock import Clock, WallClock
+from teia.config import toml_value
+from teia.crawl.changing import Changed, change
+from teia.crawl.edits import Edit, Operator
 from teia.errors import StoreError, UsageError
+from teia.store.root import Root
 from teia.web.accounts import Accounts
-from teia.web.changes import CHARS, ChangeLine
+from teia.web.changes import CHARS, LIST_CHARS, ChangeLine
 from teia.web.headline import Headline
 from teia.web.roles import Role
 from teia.web.scopes import Scope
@@ -267,16 +273,53 @@ def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
     assert "scope.exclude: <bdi>[] -&gt; [&#34;host:a&#34;]</bdi>" in page
 
 
-def test_of_a_long_list_the_log_keeps_where_it_differs() -> None:
-    seeds = [f"https://s{number}.test/" for number in range(1_000)]
-    before, after = ChangeLine("k", repr(seeds), repr([*seeds[:500], "https://new.test/", *seeds[500:]])).excerpts()
+@pytest.mark.parametrize("is_written", [True, False])
+def test_settings_that_a_stopped_crawl_did_not_hear_of_are_written_down_all_the_same(
+    web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+        elsewhere = [Edit("limits.host_budgets", Operator.ADD, "y.test=7")]
+        change(root, name, [*edits, *elsewhere] if is_written else elsewhere, clock)
+        raise StoreError("its crawl did not answer in time")
+
+    monkeypatch.setattr("teia.crawl.drafting.change", unheard)
+    sent, to = {"settings": {"courtesy": {"delay_s": 7.5}}}, "/api/v1/c/main/edit"
+    assert web.client().post(to, json=sent, headers=web.token(Role.OPERATOR)).status_code == 404
+    noted = [(each.what, each.detail["courtesy.delay_s"][1]) for _, each in web.site.accounts.noted(1)]
+    assert noted == [("change settings", "7.5")] * is_written
+
+
+def test_of_a_long_list_the_log_keeps_what_went_and_what_came() -> None:
+    """A rule that goes is in the log, whatever else is changed before it."""
+    rules = [f"host:h{number}.test" for number in range(1_000)]
+    other = ["host:new.test", *rules[1:500], *rules[501:]]
+    assert line_of(rules, other).excerpts() == ('[…, "host:h0.test", "host:h500.test"]', '[…, "host:new.test"]')
+    assert line_of(rules, [*rules, "host:a"]).excerpts() == ("[…]", '[…, "host:a"]')
+    assert line_of(rules, [*rules, rules[0]]).excerpts() == ("[…]", '[…, "host:h0.test"]'), "twice"
+    before, after = line_of(rules, []).excerpts()
+    shown = before.count("host:")
+    assert shown > 100
+    assert before.endswith(f"… +{1_000 - shown}]")
+    assert len(before) <= 1.5 * LIST_CHARS
+    assert after == "[…]"
+    assert len(line_of(["x" * 99_999], []).excerpts()[0]) < LIST_CHARS + 20
+
+
+def test_of_another_long_text_the_log_keeps_all_that_differs() -> None:
+    text = "".join(f"{number} " for number in range(400))
+    before, after = ChangeLine("k", text, text.replace(" 200 ", " x ").replace(" 210 ", " y ")).excerpts()
     assert before.startswith("…")
-    assert after.endswith("…")
-    assert "https://new.test/" in after
-    assert "https://new.test/" not in before
-    assert "https://s499.test/" in before, "what stands before it, too"
-    assert max(len(before), len(after)) <= CHARS + 2
+    assert "200 201" in before
+    assert "x 201" in after
+    assert "209 y 211" in after
+    assert max(len(before), len(after)) < 200
+    assert ChangeLine("k", text, "").excerpts() == (f"{text[:CHARS]}… +{len(text) - CHARS}", "")
+    assert line_of(list(range(400)), list(range(400))[::-1]).excerpts()[1].startswith("[399, 398"), "another order"
     assert ChangeLine("k", "a", "b").excerpts() == ("a", "b")
+
+
+def line_of(before: list[Any], after: list[Any]) -> ChangeLine:
+    return ChangeLine("k", toml_value(before), toml_value(after))
 
 
 def test_what_a_user_chose_is_theirs_in_every_browser(web: Web) -> None:

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 from teia.config import Config, ScheduleSettings, flatten
 from teia.crawl.agenda import preview_of
 from teia.crawl.drafting import Drafted, Fault, Freedom, apply, drafted, edits_between, freedoms, make_collection
+from teia.crawl.edits import holds
 from teia.crawl.effects import Effect, effect_of
 from teia.crawl.trying import MOST
-from teia.errors import ConfigError, UsageError
+from teia.errors import ConfigError, StoreError, UsageError
 from teia.web.changes import ChangeLine
 from teia.web.choosing import language_of
 from teia.web.drafts import (
@@ -239,10 +240,20 @@ def _change(
     changes = changes_between(before, after)
     if not changes:
         return Edited("nothing is different", f"/c/{name}", True, effect, [], [], [])
-    changed = apply(site.root, name, edits_between(before, after), site.clock)
-    site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
-    if site.supervisor is not None:
-        site.supervisor.wake()
+    edits = edits_between(before, after)
+
+    def note() -> None:
+        site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
+        if site.supervisor is not None:
+            site.supervisor.wake()
+
+    try:
+        changed = apply(site.root, name, edits, site.clock)
+    except StoreError:  # it may hold all the same: a crawl that did not answer reads it sooner or later
+        if holds(site.config(name), edits):
+            note()
+        raise
+    note()
     now, later = list(changed.now), list(changed.later) if changed.running else []
     return Edited(f"{name} is changed", f"/c/{name}", True, effect, changes, now, later)
 

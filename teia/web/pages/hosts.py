@@ -18,7 +18,7 @@ from teia.config import Config, CourtesySettings
 from teia.crawl.changing import change
 from teia.crawl.control import Control
 from teia.crawl.drafting import LEAST_DELAY_S
-from teia.crawl.edits import Edit, Operator, form_of
+from teia.crawl.edits import Edit, Operator, edited, form_of, holds
 from teia.crawl.feasibility import Feasibility, WeekPlan, feasibility_of, week_plan
 from teia.crawl.hosttable import HostLine
 from teia.crawl.hostview import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at
@@ -146,13 +146,12 @@ def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
     config = site.config(collection)
     with closing(Control(site.root.path / "control.sqlite")) as control:
         wanted = [origin for origin, _ in control.rereads(collection)]
-    agreed = agreements(config.courtesy.agreed_delays).get(host)
-    longer_s = host_delays(config.courtesy.host_delays).get(host)
+    own_delay_s, agreed_by = _own_rest(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
         "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
-        "own_delay_s": longer_s if agreed is None else max(agreed.delay_s, longer_s or 0.0),
-        "agreed_by": "" if agreed is None else agreed.who,
+        "own_delay_s": own_delay_s,
+        "agreed_by": agreed_by,
         "usual_delay_s": config.courtesy.delay_s,
         "own_budget": host_budgets(config.limits.host_budgets).get(host),
         "usual_budget": config.limits.pages_per_host,
@@ -218,17 +217,18 @@ def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: T
     line, before = line_of(all_hosts(site, collection), host), site.config(collection)
     to = link(f"/c/{collection}/hosts/{line.host}")
     if asked.deed == "robots":
-        said = _reread(site, collection, line)
+        said, after = _reread(site, collection, line), before
     else:
         edits, said = _edits(before, visitor, line.host, asked)
+        after = edited(before, edits)
         try:
             changed = change(site.root, collection, edits, site.clock)
         except StoreError:  # it may hold all the same: a crawl that did not answer reads it sooner or later
-            if site.config(collection) != before:
-                _note(site, visitor, collection, line.host, asked, before)
+            if holds(site.config(collection), edits):
+                _note(site, visitor, collection, line.host, asked, before, after)
             raise
         said += " at once" if changed.running and changed.now else ""
-    _note(site, visitor, collection, line.host, asked, before)
+    _note(site, visitor, collection, line.host, asked, before, after)
     return Done(said, to)
 
 
@@ -253,23 +253,40 @@ def _by_form(pages: Pages) -> Callable[..., Response]:
     return by_form
 
 
-def _note(site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment, before: Config) -> None:
-    """Write down what was done with a host, and have it counted as it is treated now."""
-    was, now = _holding(before, host), _holding(site.config(collection), host)
+def _note(
+    site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment, before: Config, after: Config
+) -> None:
+    """Write down what was done with a host, and have it counted as it is treated now.
+
+    `after` is what this deed made of the settings: what others changed meanwhile is theirs.
+    """
+    was, now = _holding(before, host), _holding(after, host)
     changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
     site.accounts.note(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
     site.kept.forget(("hosts", collection))
 
 
 def _holding(config: Config, host: str) -> dict[str, str]:
-    """What holds for a host: by its own settings, or by everybody's."""
-    agreed = agreements(config.courtesy.agreed_delays).get(host)
+    """What somebody decided about a host, empty where nobody did, and what holds for it, by that or by everybody's."""
+    own_s, who = _own_rest(config.courtesy, host)
     longer_s = host_delays(config.courtesy.host_delays).get(host, 0.0)
+    own_budget = host_budgets(config.limits.host_budgets).get(host)
     return {
+        "own_delay_s": "" if own_s is None else f"{own_s:g}",
         "delay_s": f"{max(delay_of(config.courtesy, host), longer_s):g}",
-        "agreed_by": "" if agreed is None else agreed.who,
+        "agreed_by": who,
+        "own_requests": "" if own_budget is None else f"{own_budget}",
         "requests": f"{budget_of(config.limits, host)}",
     }
+
+
+def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]:
+    """The rest that somebody gave a host, if anybody did, and who agreed to a shorter one."""
+    agreed = agreements(courtesy.agreed_delays).get(host)
+    longer_s = host_delays(courtesy.host_delays).get(host)
+    if agreed is None:
+        return longer_s, ""
+    return max(agreed.delay_s, longer_s or 0.0), agreed.who
 
 
 def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
