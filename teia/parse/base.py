@@ -26,11 +26,12 @@ _PATH = rf"\.?+{_CHARS}[\w.~+,=@!-]*+(?:/\.?+{_CHARS}[\w.~+,=@!-]*+)*+/?+"
 
 _LABEL = r"[a-z0-9]++(?:-[a-z0-9]++)*+"
 _PLAIN = re.compile(
-    rf"(?:(https?://(?:{_LABEL}\.)++[a-z]{{2,63}})?+/|(?:\./)?+((?:\.\./)++|(?=\.?+{_CHARS})))"
-    rf"({_PATH})?+(\?[\w.~+,=@!&/:-]++)?+",
+    rf"(?:(https?://(?:{_LABEL}\.)++[a-z]{{2,63}})?/|(?:\./)?+((?:\.\./)++|(?=\.?+{_CHARS})))"
+    rf"({_PATH})?(\?[\w.~+,=@!&/:-]++)?",
     re.ASCII,
 )
-"""Groups: origin, steps up (None after a slash in front), path, query."""
+"""Groups: origin, steps up (None after a slash in front), path, query. None is possessive as a whole: Python 3.11.2, as
+Debian has it, forgets such a group, and every link to another host was one to the same host."""
 
 _PLAIN_FOLDER = re.compile(rf"https?://[^/]++/(?:{_PATH})?+", re.ASCII)
 

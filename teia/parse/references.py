@@ -177,7 +177,7 @@ def parse_link_header(value: str) -> Iterator[HeaderLink]:
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _CSS_STRING = r"""(?:"((?:[^"\\\n]|\\.)*+)"|'((?:[^'\\\n]|\\.)*+)')"""
 _CSS_REFERENCE = re.compile(
-    rf"(@import\s*+)?+\burl\(\s*+(?:{_CSS_STRING}|((?:[^()\"'\\\s]|\\(?:[0-9A-Fa-f]{{1,6}}\s?|.))*+))\s*+\)|@import\s*+{_CSS_STRING}",
+    rf"(@import\s*+)?\burl\(\s*+(?:{_CSS_STRING}|((?:[^()\"'\\\s]|\\(?:[0-9A-Fa-f]{{1,6}}\s?|.))*+))\s*+\)|@import\s*+{_CSS_STRING}",
     re.IGNORECASE | re.DOTALL,
 )
 _CSS_ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})\s?|(.))", re.DOTALL)

@@ -41,6 +41,7 @@ def test_every_reference_means_what_the_parser_says(base: str, reference: str) -
     st.sampled_from(BASES),
     st.from_regex(r"(?:(?:\.\./){0,3}|/|https?://[a-z0-9.-]{1,9}/)[\w./~+,=@!?&#-]*", fullmatch=True),
 )
+@example("http://a.test/a", "https://b.test/x")  # was https://a.test/x with Python 3.11.2
 def test_plain_references_mean_what_the_parser_says(base: str, reference: str) -> None:
     assert Base(base).resolve(reference) == resolve(reference, base)
 
