@@ -17,6 +17,7 @@ for T, by a watch that still brings what our own key says.
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import Protocol
 
 _log = logging.getLogger(__name__)
@@ -39,8 +40,9 @@ class Instances:
     """What one session knows of all instances."""
 
     def __init__(self) -> None:
-        self.heard_at = float("-inf")
-        """When what our own key says last came by the watch: what others said before that came before it."""
+        self.heard_at = -inf
+        """When what our own key says last came by the watch: what others said before that came before it. Not yet,
+        where a watch has just begun; until then nobody who is not known yet is unknown."""
         self._now: dict[str, Named] = {}
         self._former: set[tuple[str, str]] = set()
         self._unknown_since: dict[tuple[str, str], float] = {}
@@ -72,6 +74,8 @@ class Instances:
             return not node.is_alive
         if (name, instance) in self._former:
             return True
+        if self.heard_at == -inf:
+            return False
         since = self._unknown_since.get((name, instance))
         if since is None:
             since = self._unknown_since[name, instance] = now

@@ -24,6 +24,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -137,8 +138,6 @@ class Session:
     is_lost: bool = False
     came_at: float = 0.0
     """When a node was last seen to come."""
-    has_watched: bool = False
-    """Whether the others are heard of: our own key, younger than theirs when we began to watch, has come."""
     instances: Instances = field(default_factory=Instances)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -155,6 +154,11 @@ class Session:
     def may_work(self) -> bool:
         """Whether a request may be sent to the web now."""
         return not self.is_lost and self.clock.ticks_s() < self.deadline
+
+    @property
+    def has_watched(self) -> bool:
+        """Whether the others are heard of: our own key, younger than theirs when we began to watch, has come."""
+        return self.instances.heard_at > -inf
 
     def nodes(self) -> dict[str, NodeState]:
         """Every node that was ever seen, itself included, by name."""
@@ -338,7 +342,7 @@ class Session:
             await self.clock.sleep(self.pace.beat_s)
 
     async def _watch(self) -> None:
-        self.has_watched = False
+        self.instances.heard_at = -inf
         watcher = await self.wire.ask(self.bucket.watchall())
         try:
             async for entry in watcher:
@@ -353,7 +357,7 @@ class Session:
     def see(self, name: str, node: NodeState | None, revision: int) -> None:
         """Take what a key says now."""
         if name == self.node.name:
-            self.has_watched, self.instances.heard_at = True, self.clock.ticks_s()
+            self.instances.heard_at = self.clock.ticks_s()
             return
         before = self._seen.get(name)
         if before is not None and revision <= before.revision:

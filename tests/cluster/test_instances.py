@@ -54,6 +54,9 @@ def test_an_unknown_one_is_told_of_once_and_over_when_it_was_not_heard_of_for_a_
     known = Instances()
     known.note(NodeState("b", "1", state="left"))
     with caplog.at_level(logging.WARNING):
+        assert not known.is_over("b", "2", 0.0, T)  # whoever there is may not have come yet
+        assert not known.unknown
+        known.heard_at = 0.0
         for instance, name in (("2", "b"), ("9", "z")):  # of a name that is known, and of one that is not
             assert not known.is_over(name, instance, 100.0, T)
             known.heard_at = 100.0 + T - 0.1
@@ -80,9 +83,11 @@ def test_a_cell_is_not_taken_from_a_node_that_came_back_before_we_heard_of_it() 
         clock = VirtualClock()
         session = session_at(clock)
         keeper = Keeper(session.wire, clock, session, "c", [0], lambda cell, alive: ["a"])
-        session.see("a", session.node, 1)
-        session.see("b", NodeState("b", "2", state="dead"), 7)
         record = Record(VERSION, "epoch", "b", "2", "x", 5, 5)
+        assert not keeper._is_ripe(0, Entry(5, record, b""))  # at a start, before anything was heard of anybody
+        session.see("b", NodeState("b", "2", state="dead"), 7)
+        session.see("a", session.node, 1)
+        assert not session.instances.unknown
         assert keeper._is_ripe(0, Entry(5, record, b""))
         again = msgspec.structs.replace(record, instance="3")
         assert not keeper._is_ripe(0, Entry(9, again, b""))
@@ -168,7 +173,6 @@ def test_a_cell_of_an_instance_that_nobody_knows_is_taken_after_a_silence(own_na
         one = await own_nats.node(f"{unique}a")
         began = own_nats.clock.ticks_s()
         keeper = Keeper(one.wire, own_nats.clock, one, name, [0], order)
-        await until(lambda: one.has_watched)
         tending = asyncio.get_running_loop().create_task(keeper.tend(lambda cell: None))
         await until(lambda: 0 in keeper.kept)
         assert own_nats.clock.ticks_s() - began >= one.pace.silence_s
