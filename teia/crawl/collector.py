@@ -32,13 +32,12 @@ from teia.crawl.crawl import Crawl, State
 from teia.crawl.engine import Crawler
 from teia.crawl.robots import Permission, RobotsBook
 from teia.crawl.visits import Visit
-from teia.errors import ConfigError
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.overrides import proxy_of
 from teia.frontier.schedule import HostQueue, Schedule
 from teia.frontier.traps import trap_of
 from teia.records import Fetched, Outcome
-from teia.signals.datagrams import Ear, Heard
+from teia.signals.datagrams import Ear, Heard, PathTaken
 from teia.urls import canonicalize, split
 
 logger = logging.getLogger(__name__)
@@ -292,7 +291,7 @@ async def collecting(
         for path, those in by_path.items():
             try:
                 ear = Ear(Path(path))
-            except ConfigError as error:
+            except PathTaken as error:
                 if any(crawl.committer.wishes.announced.elsewhere is None for crawl in wanting):
                     raise
                 logger.warning("%s; what others hear is passed on to us all the same", error)

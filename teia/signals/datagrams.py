@@ -63,6 +63,10 @@ def decode(datagram: bytes) -> Heard:
     return Heard(counts, tuple(urls))
 
 
+class PathTaken(ConfigError):
+    """Another crawler listens there."""
+
+
 class Ear:
     """A socket that hears announcements; whoever may reach its folder may announce."""
 
@@ -75,6 +79,8 @@ class Ear:
             path.chmod(0o622)
         except OSError as error:
             self._socket.close()
+            if error.errno == errno.EADDRINUSE:  # it came there since we looked
+                raise _taken(path) from error
             raise ConfigError(f"signals.socket: {path} cannot be made: {error.strerror}") from error
 
     def fileno(self) -> int:
@@ -118,5 +124,9 @@ def _make_way(path: Path) -> None:
             if error.errno != errno.ECONNREFUSED:
                 raise ConfigError(f"signals.socket: {path} cannot be used: {error.strerror}") from error
         else:
-            raise ConfigError(f"signals.socket: another crawler listens at {path}; choose another path")
+            raise _taken(path)
     path.unlink()
+
+
+def _taken(path: Path) -> PathTaken:
+    return PathTaken(f"signals.socket: another crawler listens at {path}; choose another path")

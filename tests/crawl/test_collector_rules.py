@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +14,16 @@ import pytest
 
 from teia.config import CourtesySettings, LimitSettings
 from teia.crawl import announced, collector
-from teia.crawl.collector import AT_ONCE, MISTRUST_TURNS, Collector, is_from_cache
+from teia.crawl.collector import AT_ONCE, MISTRUST_TURNS, Collector, collecting, is_from_cache
 from teia.crawl.commit import Group
 from teia.crawl.passing import Elsewhere
 from teia.crawl.robots import RobotsBook
+from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.politeness import Politeness
 from teia.frontier.schedule import Schedule
 from teia.records import Fetched
-from teia.signals.datagrams import Heard
+from teia.signals.datagrams import Ear, Heard
 
 from .offline import OfflineCrawl, offline_crawl
 
@@ -176,3 +179,35 @@ def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
         proxy.collector.hear(Heard({}, tuple(pages(30))))
         assert len(looked_at) == 10
         assert proxy.counts()["dropped"] == 50
+
+
+def test_a_node_goes_on_where_another_listens_and_nowhere_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that is missing is no reason to hear nothing in silence."""
+    with tempfile.TemporaryDirectory(prefix="teia-") as folder:
+        ear = Ear(Path(folder) / "taken")
+        for name, is_node, refusal in (
+            ("taken", True, ""),
+            ("taken", False, "another crawler listens"),
+            ("missing/s", True, "cannot be made"),
+        ):
+            settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
+            with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
+                proxy = Proxy(crawl)
+                elsewhere = Elsewhere(lambda _: True, lambda _: 0, lambda *_: None)
+                crawl.crawl.committer.wishes.announced.elsewhere = elsewhere if is_node else None
+
+                async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
+                    crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))
+                    each = proxy.collector
+                    async with collecting(crawler, each._fetcher, each._robots, each._schedule, crawl.clock):
+                        pass
+
+                if refusal:
+                    with pytest.raises(ConfigError, match=refusal):
+                        asyncio.run(listen())
+                else:
+                    asyncio.run(listen())
+                    assert "what others hear is passed on to us" in caplog.text
+        ear.close()
