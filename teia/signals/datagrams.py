@@ -77,6 +77,7 @@ class Ear:
         try:
             self._socket.bind(str(path))
             path.chmod(0o622)
+            self._file = _file_at(path)
         except OSError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:  # it came there since we looked
@@ -100,9 +101,17 @@ class Ear:
                 return
 
     def close(self) -> None:
-        self._socket.close()
+        """Stop hearing. The file goes first: where nobody listens, another crawler may put its own at once."""
         with suppress(OSError):
-            self.path.unlink()
+            if _file_at(self.path) == self._file:
+                self.path.unlink()
+        self._socket.close()
+
+
+def _file_at(path: Path) -> tuple[int, int]:
+    """Which file is at a path, whatever its name."""
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def _make_way(path: Path) -> None:
@@ -110,7 +119,7 @@ def _make_way(path: Path) -> None:
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise ConfigError(f"signals.socket: {path} is too long for a socket; {MAX_PATH_BYTES} bytes are the most")
     try:
-        is_socket = stat.S_ISSOCK(path.stat().st_mode)
+        is_socket, left = stat.S_ISSOCK(path.stat().st_mode), _file_at(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -121,11 +130,15 @@ def _make_way(path: Path) -> None:
         try:
             knock.connect(str(path))
         except OSError as error:
+            if error.errno == errno.ENOENT:  # its crawler has just ended
+                return
             if error.errno != errno.ECONNREFUSED:
                 raise ConfigError(f"signals.socket: {path} cannot be used: {error.strerror}") from error
         else:
             raise _taken(path)
-    path.unlink()
+    with suppress(FileNotFoundError):
+        if _file_at(path) == left:  # and not that of who was quicker
+            path.unlink()
 
 
 def _taken(path: Path) -> PathTaken:

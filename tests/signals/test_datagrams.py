@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import socket
 import tempfile
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from teia.errors import ConfigError
-from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, Ear, Heard, decode
+from teia.signals.datagrams import MALFORMED, URLS_AT_ONCE, Ear, Heard, PathTaken, decode
 
 
 @pytest.fixture
@@ -74,6 +78,39 @@ def test_a_crawler_that_listens_is_not_pushed_aside(path: Path) -> None:
     with pytest.raises(ConfigError, match="another crawler listens"):
         Ear(path)
     ear.close()
+
+
+def test_a_crawler_that_ends_leaves_the_socket_of_one_that_came_after_it(path: Path) -> None:
+    first = Ear(path)
+    path.unlink()  # by whoever tidied up
+    second = Ear(path)
+    first.close()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"teia-announce 1\nhttp://a/", str(path))
+    assert [heard.urls for heard in second.hear()] == [("http://a/",)]
+    second.close()
+    assert not path.exists()
+
+
+def test_crawlers_that_come_and_go_at_one_path_always_leave_the_one_that_listens(path: Path) -> None:
+    """Several nodes of one machine: as soon as one stops, another may listen, and is not cut off."""
+    until, heard = time.monotonic() + 1.0, Counter[bool]()
+
+    def come_and_go() -> None:
+        while time.monotonic() < until:
+            with suppress(PathTaken):
+                ear = Ear(path)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                    heard[not sender.connect_ex(str(path))] += 1
+                ear.close()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heard[True]
+    assert not heard[False]
 
 
 def test_what_is_no_socket_is_left_alone(path: Path) -> None:
