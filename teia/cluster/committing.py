@@ -22,7 +22,7 @@ from teia.cluster.limiting import STORED
 from teia.cluster.wire import NoAnswer
 from teia.crawl.cells import Cell
 from teia.crawl.commit import Committed, Committer, Group
-from teia.crawl.passing import Elsewhere, Passed
+from teia.crawl.passing import Elsewhere, Message, Passed
 from teia.crawl.visits import Visit
 from teia.frontier import mail
 from teia.frontier.cell import Found
@@ -82,14 +82,15 @@ class NodeCommitter(Committer):
     def _is_here(self, host: str) -> bool:
         return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
 
-    def _pass_on(self, to_cell: int, passed: Passed) -> None:
-        """Send announcements to another cell's keeper, with a record of any cell that is kept here."""
+    def _pass_on(self, messages: Sequence[Message]) -> None:
+        """Send announcements to other cells' keepers, with one record of any cell that is kept here."""
         frontier = next((cell.frontier for cell in self.cells), None)
         if frontier is None:
             raise NoAnswer("all cells of this shift were lost")
         with frontier.transaction():
             assert frontier.journal is not None
-            frontier.journal.post(to_cell, PASSED + msgspec.msgpack.encode(passed))
+            for to_cell, passed in messages:
+                frontier.journal.post(to_cell, PASSED + msgspec.msgpack.encode(passed))
             frontier.db.execute("DELETE FROM meta WHERE name = ''")  # a record carries what is posted
 
     def commit(self, group: Group) -> Committed:

@@ -11,7 +11,7 @@ An announcement is sent before it is forgotten. One that comes twice is one anno
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +23,9 @@ from teia.urls import split
 URLS_MOST = 200
 """Of one message; each is bounded by what a URL may be."""
 
+MESSAGES_MOST = 16
+"""That are sent at once; far less than NATS takes."""
+
 
 class Passed(msgspec.Struct, array_like=True, frozen=True):
     """What one node tells the keeper of a cell: pages that were announced, and pings whose keys nobody has seen."""
@@ -31,13 +34,17 @@ class Passed(msgspec.Struct, array_like=True, frozen=True):
     pings: list[Ping] = []
 
 
+Message = tuple[int, Passed]
+"""The cell whose keeper it is for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Where hosts are crawled, as a node knows it. `send` raises where nothing can be sent now."""
+    """Where hosts are crawled, as a node knows it. `send` raises where nothing can be sent now; then nothing was."""
 
     is_here: Callable[[str], bool]
     number_of: Callable[[str], int]
-    send: Callable[[int, Passed], None]
+    send: Callable[[Sequence[Message]], None]
 
     def pass_on(self, due: Sequence[Announcement]) -> list[Announcement]:
         """Send announcements that are for others; returns them."""
@@ -45,18 +52,29 @@ class Elsewhere:
         by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
         for each in away:
             by_cell[self.number_of(split(each.url).host)].append(each)
-        for cell, those in by_cell.items():
-            for at in range(0, len(those), URLS_MOST):
-                self.send(cell, Passed(announced=those[at : at + URLS_MOST]))
+        self._send_all([
+            (cell, Passed(announced=those[at : at + URLS_MOST]))
+            for cell, those in by_cell.items() for at in range(0, len(those), URLS_MOST)
+        ])  # fmt: skip
         return away
 
-    def pass_key_on(self, keys: Keys, key: Key) -> list[str]:
-        """Send a key that another node has to look at, with what waits for it; returns the URLs that were sent."""
-        urls = keys.waiting_for(key)
-        for at in range(0, len(urls), URLS_MOST):
-            some = tuple(urls[at : at + URLS_MOST])
-            self.send(self.number_of(key.host), Passed(pings=[Ping(*key[:3], some, 0)]))
-        return urls
+    def pass_keys_on(self, keys: Keys, those: Iterable[Key]) -> dict[Key, list[str]]:
+        """Send keys that other nodes have to look at, with what waits for them; returns the URLs that were sent."""
+        sent = {key: keys.waiting_for(key) for key in those}
+        by_cell: dict[int, list[list[Ping]]] = {}
+        for key, urls in sent.items():
+            bulks = by_cell.setdefault(self.number_of(key.host), [[]])
+            for at in range(0, len(urls), URLS_MOST):
+                ping = Ping(*key[:3], tuple(urls[at : at + URLS_MOST]), 0)
+                if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:
+                    bulks.append([])
+                bulks[-1].append(ping)
+        self._send_all([(cell, Passed(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings])
+        return sent
+
+    def _send_all(self, messages: Sequence[Message]) -> None:
+        for at in range(0, len(messages), MESSAGES_MOST):
+            self.send(messages[at : at + MESSAGES_MOST])
 
 
 def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:

@@ -91,10 +91,11 @@ def prove(
 ) -> Place:
     """Look at some keys, whether their files were visited since they were asked for; returns where to go on."""
     asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
-    for key in asked:
-        if elsewhere is not None and not elsewhere.is_here(key.host):
-            _pass_on(inbox, keys, key, elsewhere)
-            continue
+    ours = asked
+    if elsewhere is not None:
+        ours = [key for key in asked if elsewhere.is_here(key.host)]
+        _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
+    for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue
@@ -110,25 +111,24 @@ def prove(
 
 def pass_files_on(inbox: Inbox, due: Sequence[Announcement], elsewhere: Elsewhere) -> list[Announcement]:
     """Of key files to be visited, send the keys of those that others have to look for; returns what is for us."""
-    keys, ours = Keys(inbox.db), []
-    for each in due:
-        host = split(each.url).host
-        if elsewhere.is_here(host):
-            ours.append(each)
-            continue
-        for key in keys.asked_at(host, each.url):
-            _pass_on(inbox, keys, key, elsewhere)
-        _forget_file(inbox, keys, host, each.url)
-    return ours
+    keys = Keys(inbox.db)
+    away = [(split(each.url).host, each.url) for each in due if not elsewhere.is_here(split(each.url).host)]
+    _pass_on(inbox, keys, [key for place in away for key in keys.asked_at(*place)], elsewhere)
+    for place in away:
+        _forget_file(inbox, keys, *place)
+    return [each for each in due if elsewhere.is_here(split(each.url).host)]
 
 
-def _pass_on(inbox: Inbox, keys: Keys, key: Key, elsewhere: Elsewhere) -> None:
-    """Send a key to its keeper. What others tell us with it while it is sent goes with the next look."""
-    sent = elsewhere.pass_key_on(keys, key)
+def _pass_on(inbox: Inbox, keys: Keys, those: Sequence[Key], elsewhere: Elsewhere) -> None:
+    """Send keys to their keepers. What others tell us with one while it is sent goes with the next look."""
+    if not those:
+        return
+    sent = elsewhere.pass_keys_on(keys, those)
     with transaction(inbox.db):
-        keys.forget(key, sent)
-        inbox.count(INDEXNOW, {"passed_on": len(sent)})
-        _forget_file(inbox, keys, key.host, key.location)
+        for key, urls in sent.items():
+            keys.forget(key, urls)
+            _forget_file(inbox, keys, key.host, key.location)
+        inbox.count(INDEXNOW, {"passed_on": sum(map(len, sent.values()))})
 
 
 def _forget_file(inbox: Inbox, keys: Keys, host: str, location: str) -> None:

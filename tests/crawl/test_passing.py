@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawl.announced import open_inbox
-from teia.crawl.passing import URLS_MOST, Elsewhere, Passed, take_passed
+from teia.crawl.passing import URLS_MOST, Elsewhere, Message, Passed, take_passed
 from teia.crawl.pings import INDEXNOW, KEY_FILE, pass_files_on, prove, receive, receive_passed
 from teia.errors import ClusterError
 from teia.frontier.cell import FrontierCell
@@ -28,7 +28,8 @@ class Others:
     """Another node, which keeps all hosts but a.test, and may be away."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[int, Passed]] = []
+        self.sent: list[Message] = []
+        self.times = 0
         self.is_away = False
         self.meanwhile: Callable[[], object] = lambda: None
 
@@ -36,11 +37,13 @@ class Others:
     def elsewhere(self) -> Elsewhere:
         return Elsewhere(lambda host: host == "a.test", lambda host: 7 if host == "b.test" else 0, self._send)
 
-    def _send(self, cell: int, passed: Passed) -> None:
+    def _send(self, messages: Sequence[Message]) -> None:
         if self.is_away:
             raise ClusterError("away")
-        bulk = msgspec.msgpack.encode(passed)
-        self.sent.append((cell, msgspec.msgpack.decode(bulk, type=Passed)))
+        self.times += 1
+        for cell, passed in messages:
+            bulk = msgspec.msgpack.encode(passed)
+            self.sent.append((cell, msgspec.msgpack.decode(bulk, type=Passed)))
         self.meanwhile()
 
 
@@ -136,7 +139,7 @@ def test_a_key_whose_host_becomes_ours_before_it_was_sent_is_looked_for_here(tmp
         assert not announced._taken(inbox, KEY_FILE, 1e12, 64)
         assert not waiting(inbox, KEY_FILE)
         assert not Keys(inbox.db).asked(10)
-        assert {passed.pings[0].key for _, passed in others.sent} == {KEY, "other-key-1"}
+        assert {ping.key for _, passed in others.sent for ping in passed.pings} == {KEY, "other-key-1"}
 
 
 def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> None:
@@ -149,4 +152,22 @@ def test_a_key_file_that_no_key_needs_any_more_is_forgotten(tmp_path: Path) -> N
     assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
     assert not waiting(inbox, KEY_FILE)
     assert not others.sent
+    inbox.close()
+
+
+def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_path: Path) -> None:
+    """Whoever forges pings can have one record a look written, and not one for each."""
+    others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
+    hosts = ["b.test", *(f"h{number}.test" for number in range(9))]
+    for host in hosts:
+        for number in range(3):
+            receive(path, read_ping(f"forged-{number}", [f"http://{host}/x"]), clock)
+    inbox = open_inbox(path)
+    assert not pass_files_on(inbox, waiting(inbox, KEY_FILE), others.elsewhere)
+    assert others.times == 1
+    assert sorted((cell, len(passed.pings)) for cell, passed in others.sent) == [(0, 27), (7, 3)]
+    assert not Keys(inbox.db).asked(100)
+    assert not waiting(inbox, KEY_FILE)
+    prove(inbox, Keys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    assert others.times == 1
     inbox.close()
