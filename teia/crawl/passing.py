@@ -2,8 +2,8 @@
 
 A site pings whichever node it knows, and a cache announces to the node beside it; who visits the page is the keeper of
 its cell. So whatever is due here and belongs elsewhere is sent there as it is: pages with when they were announced, and
-a key that was not looked at with what waits for it, because only the keeper may ask the site for its file. Keys that
-were proved stay; the next keeper has them proved anew.
+a key that was not looked at with what waits for it, and since when, because only the keeper may ask the site for its
+file. Keys that were proved stay; the next keeper has them proved anew.
 
 An announcement is sent before it is forgotten. One that comes twice is one announcement (announce.py).
 """
@@ -11,8 +11,10 @@ An announcement is sent before it is forgotten. One that comes twice is one anno
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -60,21 +62,28 @@ class Elsewhere:
 
     def pass_keys_on(self, keys: Keys, those: Iterable[Key]) -> dict[Key, list[str]]:
         """Send keys that other nodes have to look at, with what waits for them; returns the URLs that were sent."""
-        sent = {key: keys.waiting_for(key) for key in those}
+        waiting = {key: keys.waiting_for(key) for key in those}
         by_cell: dict[int, list[list[Ping]]] = {}
-        for key, urls in sent.items():
+        for key, told in waiting.items():
             bulks = by_cell.setdefault(self.number_of(key.host), [[]])
-            for at in range(0, len(urls), URLS_MOST):
-                ping = Ping(*key[:3], tuple(urls[at : at + URLS_MOST]), 0)
+            for ping in _pings(key, told):
                 if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:
                     bulks.append([])
                 bulks[-1].append(ping)
         self._send_all([(cell, Passed(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings])
-        return sent
+        return {key: [url for url, _ in told] for key, told in waiting.items()}
 
     def _send_all(self, messages: Sequence[Message]) -> None:
         for at in range(0, len(messages), MESSAGES_MOST):
             self.send(messages[at : at + MESSAGES_MOST])
+
+
+def _pings(key: Key, told: Iterable[tuple[str, float]]) -> Iterator[Ping]:
+    """What waits for a key, as it came: what was said at one time is one message, if it is not too long."""
+    for said_s, those in groupby(told, key=itemgetter(1)):
+        urls = [url for url, _ in those]
+        for at in range(0, len(urls), URLS_MOST):
+            yield Ping(*key[:3], tuple(urls[at : at + URLS_MOST]), 0, said_s)
 
 
 def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:

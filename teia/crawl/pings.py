@@ -41,16 +41,16 @@ def receive(path: Path, ping: Ping, clock: Clock) -> str:
             keys = Keys(db)
             keys.prepare()
             with transaction(db):
+                inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
                 return _receive(inbox, keys, ping, now_s)
     finally:
         inbox.close()
 
 
 def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
-    state = keys.state(ping, now_s)
-    counts = {"received": len(ping.urls), "foreign": ping.refused}
+    state, counts = keys.state(ping, now_s), {}
     if state == VERIFIED:
-        inbox.put(Announcement(url, INDEXNOW, now_s, now_s) for url in ping.urls)
+        inbox.put(Announcement(url, INDEXNOW, ping.said_s or now_s, now_s) for url in ping.urls)
     elif state == REFUSED:
         counts["forged"] = len(ping.urls)
     else:
@@ -77,7 +77,7 @@ def count_refused(path: Path, what: str) -> None:
 
 
 def receive_passed(inbox: Inbox, ping: Ping, now_s: float) -> None:
-    """Take a ping that another node of the cluster had taken, into an inbox that is open and has the tables."""
+    """Take a ping that another node had taken and counted, into an inbox that is open and has the tables."""
     _receive(inbox, Keys(inbox.db), ping, now_s)
 
 

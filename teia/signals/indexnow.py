@@ -61,13 +61,17 @@ DROP TABLE IF EXISTS signals_unproved;
 
 
 class Ping(NamedTuple):
-    """A message that makes sense: pages of one host, the key it is told with, and where that should lie."""
+    """A message that makes sense: pages of one host, the key it is told with, and where that should lie.
+
+    `said_s` is when it came to another node; 0 if it comes now.
+    """
 
     host: str
     key: str
     location: str
     urls: tuple[str, ...]
     refused: int
+    said_s: float = 0.0
 
 
 class Key(NamedTuple):
@@ -140,7 +144,7 @@ class Keys:
             room = max(0, min(WAITING - total, WAITING_PER_HOST - of_host))
             sql = "INSERT OR IGNORE INTO signals_told VALUES (?, ?, ?, ?, ?)"
             kept = ping.urls[:room]
-            self._db.executemany(sql, [(*ping[:3], url, now_s) for url in kept])
+            self._db.executemany(sql, [(*ping[:3], url, ping.said_s or now_s) for url in kept])
         return len(kept)
 
     def _ask(self, ping: Ping, now_s: float) -> bool:
@@ -175,10 +179,10 @@ class Keys:
         """
         return [Key(*row) for row in self._db.execute(sql, (ASKED, host, location))]
 
-    def waiting_for(self, key: Key) -> list[str]:
-        """The URLs that wait for a key."""
-        sql = "SELECT url FROM signals_told WHERE host = ? AND key = ? AND location = ?"
-        return [url for (url,) in self._db.execute(sql, key[:3])]
+    def waiting_for(self, key: Key) -> list[tuple[str, float]]:
+        """(URL, when it was said) of what waits for a key, the oldest first."""
+        sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ? ORDER BY said_s, url"
+        return self._db.execute(sql, key[:3]).fetchall()
 
     def forget(self, key: Key, urls: Iterable[str]) -> None:
         """Remember these URLs of a key no more, nor the key, unless others came to wait for it meanwhile."""
@@ -194,8 +198,7 @@ class Keys:
         at = (key.host, key.key, key.location)
         with transaction(self._db):
             self._set(*at, VERIFIED if is_proved else REFUSED, now_s)
-            sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ?"
-            waited: list[tuple[str, float]] = self._db.execute(sql, at).fetchall()
+            waited = self.waiting_for(key)
             self._db.execute("DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ?", at)
         return waited
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_a_key_that_others_have_to_look_at_goes_with_all_that_waits_for_it(tmp_p
             assert cell == 7
             take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
     (key,) = Keys(far.db).asked(10)
-    assert sorted(Keys(far.db).waiting_for(key)) == sorted(urls)
+    assert sorted(url for url, _ in Keys(far.db).waiting_for(key)) == sorted(urls)
     assert [each.url for each in waiting(far, KEY_FILE)] == [f"{THERE}{KEY}.txt"]
     far.close()
 
@@ -171,3 +172,31 @@ def test_all_keys_of_one_look_are_sent_at_once_and_those_of_a_cell_together(tmp_
     prove(inbox, Keys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
     assert others.times == 1
     inbox.close()
+
+
+def test_pages_wait_for_their_key_since_they_were_told_and_are_received_once(tmp_path: Path) -> None:
+    """However often the host's keeper changes: else a week may begin anew each time."""
+    others, path, clock = Others(), tmp_path / "signals.sqlite", VirtualClock()
+    told = []
+    for number in range(3):
+        asyncio.run(clock.advance(60.0))
+        told.append((f"{THERE}p{number}", clock.now_s()))
+        receive(path, read_ping(KEY, [f"{THERE}p{number}"]), clock)
+    inbox = open_inbox(path)
+    prove(inbox, Keys(inbox.db), nobody, clock.now_s(), FIRST, others.elsewhere)
+    assert inbox.counts()[INDEXNOW] == {"received": 3, "passed_on": 3}
+    inbox.close()
+    asyncio.run(clock.advance(3600.0))
+    far = open_inbox(tmp_path / "far.sqlite")
+    for _, passed in others.sent:
+        take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+    keys = Keys(far.db)
+    (key,) = keys.asked(10)
+    assert key.since_s == clock.now_s()
+    assert keys.waiting_for(key) == told
+    assert not far.counts().get(INDEXNOW)
+    keys.settle(key, is_proved=True, now_s=clock.now_s())
+    for _, passed in others.sent:
+        take_passed(far, passed, partial(receive_passed, now_s=clock.now_s()))
+    assert sorted((each.url, each.said_s) for each in waiting(far, INDEXNOW)) == told
+    far.close()
