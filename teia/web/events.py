@@ -60,7 +60,7 @@ TOPICS: dict[str, Topic] = {
     "lab": Topic(lambda site, _, number: lab.moment(site, number)),
     "page": Topic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
 }
-SENTENCES = ("why_waiting",)
+SENTENCES = ("why_waiting", "failed")
 """What records of topics hold that people read."""
 
 OF_ALL = frozenset({"collections", "cluster", "lab"})
@@ -187,7 +187,7 @@ async def events(
     visitor: OfVisitor,
     opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
     c: Annotated[str, Query(max_length=100)] = "",
-    of: Annotated[str, Query(max_length=4_000)] = "",
+    of: Annotated[str, Query(max_length=limits.TOPIC_CHARS)] = "",
 ) -> AsyncIterator[ServerSentEvent]:
     """What changes of some topics, for as long as somebody listens."""
     hub: Hub = request.app.state.hub

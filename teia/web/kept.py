@@ -2,7 +2,8 @@
 
 A walk over a million URLs takes seconds, and a page may not. So the walk is made by a thread beside the requests, once
 for all who ask, and everybody is shown the last one with its age. It is repeated when somebody asks and it is old, and
-never so often that it would take more than a small part of a processor.
+never so often that it would take more than a small part of a processor. What failed is told to all who ask, and tried
+again when that part allows, or half a minute later.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ THREADS = 2
 SHARE = 0.03
 """Of a processor, for one answer that is asked for all the time."""
 
+FAILED_S = 30.0
 PATIENCE_S = 2.0
 CLOSE_S = 5.0
 
@@ -43,6 +45,7 @@ class Found(Generic[T]):
 @dataclass(slots=True)
 class _Entry:
     found: Found[Any] | None = None
+    fault: BaseException | None = None
     running: Future[Any] | None = None
     again_at: float = 0.0
     stamp: object = None
@@ -94,14 +97,16 @@ class Kept:
             if entry.running is None and (is_other or self._clock.ticks_s() >= entry.again_at):
                 entry.stamp = stamp
                 entry.running = self._begin(entry, make, fresh_s)
-            found, running = entry.found, entry.running
+            found, running, fault = entry.found, entry.running, entry.fault
         if running is not None and (found is None or fresh_s == 0 or is_other):
             try:
                 return running.result(patience_s)  # type: ignore[no-any-return]
             except TooSlow:
                 if found is None:
                     raise NotReady("this is being counted for the first time; it is here in a moment") from None
-        assert found is not None
+        if found is None:
+            assert fault is not None
+            raise fault.with_traceback(None)
         return found
 
     def peek(
@@ -156,12 +161,18 @@ class Kept:
         began, now_s = self._clock.ticks_s(), self._clock.now_s()
         try:
             found = Found(make(), now_s)
-        except BaseException:
+        except BaseException as fault:
+            rest_s = min(self._rest_s(began), FAILED_S)
             with self._lock:
-                entry.running, entry.again_at = None, 0.0 if entry.found is None else began + fresh_s
+                entry.fault, entry.running = fault, None
+                entry.again_at = self._clock.ticks_s() + (rest_s if entry.found is None else max(fresh_s, rest_s))
             raise
-        ended = self._clock.ticks_s()
+        rest_s = self._rest_s(began)
         with self._lock:
-            entry.found, entry.running = found, None
-            entry.again_at = ended + max(fresh_s, (ended - began) / SHARE - (ended - began))
+            entry.found, entry.fault, entry.running = found, None, None
+            entry.again_at = self._clock.ticks_s() + max(fresh_s, rest_s)
         return found
+
+    def _rest_s(self, began: float) -> float:
+        """How long nothing is found anew after what began then has ended."""
+        return (self._clock.ticks_s() - began) * (1 / SHARE - 1)

@@ -37,6 +37,9 @@ STREAMS = 200
 EVENT_S = 1.0
 """Between two events of a live page, at least."""
 
+TOPIC_CHARS = 10_000
+"""Of what a live page is about: a filter of URLs, each of whose characters may be written as twelve."""
+
 RAW_S = 600.0
 """How long the address of a copy's frame is good for."""
 

@@ -185,4 +185,11 @@ def test_menus_of_narrow_screens_are_opened(live: Live, browser: Browser, script
     assert page.is_visible(".top nav >> text=Lab")
     assert page.is_visible("text=Sign out")
     assert not page.is_visible("summary")
+    page.set_viewport_size(size)
+    for address, shown, last in (("/lab", "Of the lab", "Reproduce"), ("/settings/users", "Users", "Changes")):
+        page.goto(address)
+        assert page.locator("nav.sub summary").inner_text() == shown
+        assert not page.is_visible(f"nav.sub li >> text={last}")
+        page.locator("nav.sub summary").click()
+        assert page.is_visible(f"nav.sub li >> text={last}")
     context.close()

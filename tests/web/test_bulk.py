@@ -12,7 +12,8 @@ from urllib.parse import unquote_plus
 import pytest
 
 from teia.crawl import bulk
-from teia.errors import UsageError
+from teia.errors import StoreError, UsageError
+from teia.web.events import Hub, Stream
 from teia.web.pages.bulk import moment
 from teia.web.roles import Role
 
@@ -104,11 +105,12 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     address = "/c/main/frontier/bulk?deed=first&contains=o"
     page = client.get(address).text
     assert "Counting…" in page
+    assert "<h1>Put first" in page, "which stays true when they are counted"
     assert 'http-equiv="refresh"' not in page
     assert f'<a href="{escape(address)}">Reload</a>' in page
     (query,) = re.findall(r"topics=bulk&amp;c=main&amp;of=([^\"]+)", page)
     of = unquote_plus(unescape(query))
-    assert moment(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None}
+    assert moment(cut.site, "main", of) == {"is_counting": True, "counted": None, "number": None, "failed": ""}
     go_on.set()
     until = time.monotonic() + 60
     while (said := moment(cut.site, "main", of))["is_counting"] and time.monotonic() < until:
@@ -119,4 +121,55 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
         moment(cut.site, "main", "deed=burn")
     refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
     assert refused.status_code == 403
+    cut.site.close()
+
+
+def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
+    cut: Web,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, go_on, begun = cut.client(Role.OPERATOR), threading.Event(), 0
+
+    def count(*_: Any) -> bulk.Counted:
+        nonlocal begun
+        begun += 1
+        assert go_on.wait(60)
+        time.sleep(1)  # long enough for a rest of half a minute
+        raise StoreError("frontier.sqlite: the disk is full")
+
+    monkeypatch.setattr(bulk, "count", count)
+    address = "/c/main/frontier/bulk?deed=drop&contains=o"
+    assert 'data-live-if="failed" hidden>They could not be counted:' in client.get(address).text
+    go_on.set()
+    until = time.monotonic() + 60
+    while (said := moment(cut.site, "main", "contains=o"))["is_counting"] and time.monotonic() < until:
+        time.sleep(0.02)
+    assert said == {
+        "is_counting": False,
+        "counted": None,
+        "number": None,
+        "failed": "frontier.sqlite: the disk is full",
+    }
+    assert moment(cut.site, "main", "contains=o") == said
+    answer = client.get(f"/api/v1{address}")
+    assert (answer.status_code, answer.json()["message"]) == (404, "frontier.sqlite: the disk is full")
+    assert "the disk is full" in client.get(address).text
+    assert begun == 1
+    cut.site.close()
+
+
+def test_the_longest_filter_is_listened_to(cut: Web, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Each of its characters is four bytes, each of which is written as three characters."""
+    client = cut.client(Role.OPERATOR)
+    monkeypatch.setattr(bulk, "count", lambda *_: threading.Event().wait(5))
+    page = client.get("/c/main/frontier/bulk", params={"contains": "🕸" * 500, "host": "x" * 255}).text
+    (address,) = re.findall(r'data-events="([^"]+)"', page)
+
+    def over(_: Hub, session: str) -> Stream:
+        stream = Stream(session)
+        stream.is_over.set()
+        return stream
+
+    monkeypatch.setattr(Hub, "enter", over)
+    assert client.get(unescape(address)).status_code == 200
     cut.site.close()

@@ -99,6 +99,31 @@ def test_what_goes_wrong_is_told_and_tried_again() -> None:
     kept.close()
 
 
+def test_what_went_wrong_after_long_is_told_again_before_it_is_tried_again() -> None:
+    clock, asked = VirtualClock(0.0), 0
+    kept = Kept(clock)
+
+    def make() -> int:
+        nonlocal asked
+        asked += 1
+        passes(clock, 0.5)
+        raise StoreError(f"no {asked}")
+
+    for _ in range(10):
+        with pytest.raises(StoreError, match="no 1"):
+            kept.get("a", make, 1.0)
+        settled(kept)
+        passes(clock, 1.0)
+    passes(clock, 7.0)
+    with pytest.raises(StoreError, match="no 2"):
+        kept.get("a", make, 1.0)
+    settled(kept)
+    kept.remember("a", 7, 0.0)
+    assert kept.get("a", make, 1.0).value == 7, "where there is an answer, it stands"
+    assert asked == 2
+    kept.close()
+
+
 def test_only_so_many_answers_are_kept() -> None:
     kept = Kept(VirtualClock(0.0))
     for number in range(3 * KEPT):

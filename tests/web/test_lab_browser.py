@@ -19,6 +19,7 @@ def test_a_run_is_asked_for_watched_and_compared(live: Live, browser: Browser) -
     page = context.new_page()
     said = watched(page)
     page.goto("/lab")
+    page.click("nav.sub summary")
     page.click("nav >> text=Simulate")
     page.fill("#pages", "sixty")
     page.click("button:text-is('Run')")

@@ -22,6 +22,7 @@ from teia.clock import WallClock
 from teia.crawl import bulk
 from teia.crawl.collections import saved
 from teia.crawl.control import Command, Control
+from teia.errors import StoreError
 from teia.store.root import Root, open_root
 from teia.web.accounts import Accounts
 from teia.web.app import make_app
@@ -380,8 +381,31 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
     go_on.set()
     page.wait_for_selector("[data-live-if=counted]", timeout=PATIENCE_MS)
     assert not page.is_visible("progress")
-    assert page.inner_text("h1") == "Counting…", "the page is as it was"
+    assert page.inner_text("h1") == "Try again", "the page is as it was"
     page.click("[data-live-if=counted] a")
     assert page.inner_text("h1") == "No URL matches"
     assert said == []
+    context.close()
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", "They could not be counted:"), ("pt-BR", "Não puderam ser")])
+def test_what_could_not_be_counted_is_told(
+    running: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch, language: str, told: str
+) -> None:
+    go_on = threading.Event()
+
+    def count(*_: Any) -> bulk.Counted:
+        assert go_on.wait(60)
+        raise StoreError("kaputt")
+
+    monkeypatch.setattr(bulk, "count", count)
+    context = Live(running.web, running.base).context(browser, locale=language)
+    page = context.new_page()
+    page.goto(f"/c/main/frontier/bulk?deed=retry&contains={language}")
+    assert page.is_visible("progress")
+    go_on.set()
+    page.wait_for_selector("[data-live-if=failed]", timeout=PATIENCE_MS)
+    assert page.inner_text("[data-live-if=failed]").startswith(told)
+    assert page.inner_text("[data-live=failed]") == "kaputt", "also where there are no words for it in this language"
+    assert not page.is_visible("progress")
     context.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
@@ -14,8 +14,9 @@ from teia.clock import iso_utc
 from teia.crawl import bulk
 from teia.crawl.control import Control
 from teia.crawl.reports.source import snapshot
-from teia.errors import UsageError
+from teia.errors import TeiaError, UsageError
 from teia.frontier.bulk import Chosen, Deed, as_values
+from teia.web.kept import Found, NotReady
 from teia.web.rendering import link
 from teia.web.roles import Role
 from teia.web.site import Site
@@ -102,7 +103,9 @@ def counted(
         with snapshot(site.root, collection) as cells:
             return bulk.count([cell.frontier for cell in cells], chosen, site.clock.now_s())
 
-    found = site.kept.peek(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
+    found: Found[bulk.Counted] | None = None
+    with suppress(NotReady):
+        found = site.kept.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
     return BulkView(
         deed=chosen.deed.value,
         **as_values(chosen),
@@ -115,16 +118,19 @@ def counted(
 
 
 def moment(site: Site, collection: str, query: str) -> dict[str, Any]:
-    """What changes by itself while URLs are being counted: whether they are, and how many there were."""
+    """What changes by itself while URLs are counted: whether they are, how many there were, or what went wrong."""
     try:
         wanted = Wanted.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
         raise UsageError(f"{query!r} is no filter of URLs") from error
     found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
     if found is not None:  # not counted anew for who only listens
-        return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number}
-    view = counted(site, collection, **wanted.model_dump())
-    return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number}
+        return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
+    try:
+        view = counted(site, collection, **wanted.model_dump())
+    except TeiaError as error:
+        return {"is_counting": False, "counted": None, "number": None, "failed": str(error)}
+    return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
 
 
 def _chosen(wanted: Wanted) -> Chosen:

@@ -64,7 +64,7 @@ const at = (record, path) => path.split(".").reduce((value, key) => value?.[key]
 
 // A sentence: in English as the record has it, else as the stream says it. The twin of a page has no other language.
 function sentence(record, element, value) {
-  return lang === "en" ? value : (record.said?.[element.dataset.live] ?? element.textContent);
+  return lang === "en" ? value : (record.said?.[element.dataset.live] ?? (element.textContent || value));
 }
 
 function put(element, value) {
