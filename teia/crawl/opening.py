@@ -35,12 +35,14 @@ from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.guard import AddressGuard
 from teia.fetch.overrides import Overrides, proxy_of
+from teia.frontier.database import check_format
 from teia.frontier.hostrules import courtesy_of_all
 from teia.frontier.ledger import InForce, Ledger, Rest
 from teia.frontier.order import focused, order_named, pagerank
 from teia.frontier.politeness import Politeness
 from teia.frontier.revisits import hosts_with_pages
 from teia.frontier.schedule import Schedule
+from teia.frontier.schema import VERSION
 from teia.metrics import Metrics
 from teia.parse.pool import ChildLimits, ChildPool
 from teia.parse.spawn import ZygoteProcess
@@ -114,7 +116,12 @@ def open_crawls(
 
 @contextmanager
 def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Iterator[list[Cell]]:
-    """The cells of a collection; they are opened and closed beside each other, since most of that is waiting."""
+    """The cells of a collection; they are opened and closed beside each other, since most of that is waiting.
+
+    Opening one may change it, so first it is seen whether all can be.
+    """
+    for each in folder.cells():
+        check_format(each.frontier, VERSION)
     opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
     opened = [each.result() for each in opening if each.exception() is None]
     try:

@@ -164,6 +164,18 @@ def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     return StoreError(f"{path}: {error}")
 
 
+def check_format(path: Path, version: int) -> None:
+    """Refuse a file of another version by its head alone, so that neither it nor anything beside it is touched."""
+    with disk_errors(path, "read"):
+        try:
+            with path.open("rb") as file:
+                found = int.from_bytes(file.read(100)[60:64], "big")
+        except FileNotFoundError:
+            return
+    if found not in {0, version}:
+        raise _other_format(path, found, version)
+
+
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
@@ -173,7 +185,11 @@ def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
     if found == 0:
         raise StoreError(f"{path}: there is nothing in it yet; the collection was never crawled")
     if found != version:
-        raise StoreError(
-            f"{path}: format {found}, this teia reads {version};"
-            " export the collection with the teia that wrote it and import it here"
-        )
+        raise _other_format(path, found, version)
+
+
+def _other_format(path: Path, found: int, version: int) -> StoreError:
+    return StoreError(
+        f"{path}: format {found}, this teia reads {version};"
+        " export the collection with the teia that wrote it and import it here"
+    )

@@ -299,7 +299,7 @@ def listing(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
-@pytest.mark.parametrize("what", ["format", "frontier"])
+@pytest.mark.parametrize("what", ["format", "00", "01"])
 def test_a_folder_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path, what: str) -> None:
     data = tmp_path / "data"
     with running_lab(tmp_path, SPEC, 87) as lab:
@@ -307,7 +307,7 @@ def test_a_folder_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path, wh
         if what == "format":
             (data / "format").write_text("teia 99\n")
         else:
-            with sqlite3.connect(data / "main" / "cells" / "00" / "frontier.sqlite") as db:
+            with sqlite3.connect(data / "main" / "cells" / what / "frontier.sqlite") as db:
                 db.execute("PRAGMA user_version = 99")
             db.close()
         before = listing(data / "main")
