@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from teia.parse.spawn import ZygoteProcess
+
 UNDER_CI = os.environ.get("CI") == "true"
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -74,3 +76,17 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Now it may: libraries that count what is left at the end would complain."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def zygotes(monkeypatch: pytest.MonkeyPatch) -> list[ZygoteProcess]:
+    """Those that were started."""
+    started: list[ZygoteProcess] = []
+    start = ZygoteProcess.start
+
+    def noted(job: str) -> ZygoteProcess:
+        started.append(start(job))
+        return started[-1]
+
+    monkeypatch.setattr(ZygoteProcess, "start", noted)
+    return started

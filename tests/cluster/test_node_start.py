@@ -47,20 +47,6 @@ def node_of(nats: Nats, folder: Path, name: str, **fetch: Any) -> Node:
     return Node(open_root(folder, create=True), "main", config, place, WallClock())
 
 
-@pytest.fixture
-def zygotes(monkeypatch: pytest.MonkeyPatch) -> list[ZygoteProcess]:
-    """Those that were started."""
-    started: list[ZygoteProcess] = []
-    start = ZygoteProcess.start
-
-    def noted(job: str) -> ZygoteProcess:
-        started.append(start(job))
-        return started[-1]
-
-    monkeypatch.setattr(ZygoteProcess, "start", noted)
-    return started
-
-
 def test_a_start_that_fails_leaves_no_child_and_no_session(
     own_nats: Nats, tmp_path: Path, unique: str, zygotes: list[ZygoteProcess]
 ) -> None:

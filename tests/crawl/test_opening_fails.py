@@ -18,18 +18,8 @@ from teia.store.root import open_root
 
 
 @pytest.mark.parametrize("is_given", [False, True])
-def test_a_start_that_fails_leaves_no_parse_child(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
-) -> None:
+def test_a_start_that_fails_leaves_no_parse_child(tmp_path: Path, zygotes: list[ZygoteProcess], is_given: bool) -> None:
     """What is wrong with `fetch.resolve` is found when the children have been started."""
-    started: list[ZygoteProcess] = []
-    start = ZygoteProcess.start
-
-    def noted(job: str) -> ZygoteProcess:
-        started.append(start(job))
-        return started[-1]
-
-    monkeypatch.setattr(ZygoteProcess, "start", noted)
     config = Config()
     config = replace(config, fetch=replace(config.fetch, resolve=("nonsense",)))
     root = open_root(tmp_path, create=True)
@@ -43,5 +33,5 @@ def test_a_start_that_fails_leaves_no_parse_child(
 
     with root.locked():
         asyncio.run(main())
-    assert len(started) == 1
-    assert started[0].process.returncode is not None
+    assert len(zygotes) == 1
+    assert zygotes[0].process.returncode is not None
