@@ -4,7 +4,7 @@
 
 The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is not there), with frontiers that
 know its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
-(teia/cluster/librarian.py) that keeps some of its cells; a NATS server and all nodes run on this machine, so three
+(librarian.py) that keeps some of its cells; a NATS server and all nodes run on this machine, so three
 nodes share the processors that the one has to itself. Every search is ten results with snippets and with what the
 frontier knows of them; the two take turns, so that what else the machine does hits both.
 
@@ -42,20 +42,20 @@ import numpy as np
 
 from bench.search import CELLS, kept
 from teia.clock import WallClock
-from teia.cluster.scattering import ClusterSearch
-from teia.cluster.searchwire import Holding, Kept, Post
-from teia.cluster.servers import NatsServers
+from teia.cluster.nats.servers import NatsServers
+from teia.cluster.search.ask_nodes import ClusterSearch
+from teia.cluster.search.messages import Holding, Kept, Post
 from teia.config import Config, to_toml
-from teia.crawl.searching import CollectionSearch
-from teia.frontier.cell import FrontierCell
-from teia.frontier.schema import LANE_NEW, STATE_DONE
-from teia.frontier.tails import tail_of
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import LANE_NEW, STATE_DONE
+from teia.frontier.cell.url_tails import tail_of
+from teia.indexer.open_search import CollectionSearch
 from teia.lab.corpus.collection import Collection, cell_folder
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import Asker, Question
 from teia.lab.corpus.timed import SHOWN
-from teia.search.results import Results
-from teia.search.searching import Options
+from teia.search.serve.searcher import Options
+from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from teia.urls import numbering, site_of, slot_of
 
@@ -132,7 +132,7 @@ def make_known(root: Root, found: Collection) -> None:
 def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
     """A node that keeps some cells; yields its process id."""
     post = Post(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
-    command = [sys.executable, "-m", "teia.cluster.librarian", str(os.getpid())]
+    command = [sys.executable, "-m", "teia.cluster.search.librarian", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

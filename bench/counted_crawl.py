@@ -2,8 +2,8 @@
 
     python -m bench.counted_crawl COUNTS crawl SEED --data DIR …
 
-What only the monitor needs is the account that is written every second (crawl/reporting.py) and what is noted of every
-request for it (crawl/live.py). Each is timed by its thread's clock, so nothing else that runs is in it; the timing
+What only the monitor needs is the account that is written every second (crawler_reports.py) and what is noted of every
+request for it (crawler/live.py). Each is timed by its thread's clock, so nothing else that runs is in it; the timing
 itself is, and makes it a little more than it is. COUNTS has the seconds so far, written anew with every account.
 """
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from teia.cli.main import run
-from teia.crawl import reporting
-from teia.crawl.live import Live
+from teia.collections import crawler_reports
+from teia.crawler.live import Live
 
 
 class Count:
@@ -40,7 +40,7 @@ class Count:
 def count_into(path: Path) -> None:
     """Count from now on; the file is never half written."""
     count = Count()
-    tell = count.timed(reporting.tell)
+    tell = count.timed(crawler_reports.tell)
 
     def told(*args: Any) -> None:
         tell(*args)
@@ -48,7 +48,7 @@ def count_into(path: Path) -> None:
         part.write_text(f"{count.seconds:.6f}", "ascii")
         part.replace(path)
 
-    reporting.tell = told
+    crawler_reports.tell = told
     for name in ("started", "ended", "concluded"):
         setattr(Live, name, count.timed(getattr(Live, name)))
 

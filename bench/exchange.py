@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.cluster.servers import NatsServers
-from teia.lab.process import lab_process
+from teia.cluster.nats.servers import NatsServers
+from teia.lab.server.process import lab_process
 
 SPEC = """
 seed = 7

@@ -15,14 +15,14 @@ import uvloop
 
 from teia.clock import WallClock
 from teia.config import CourtesySettings, LimitSettings
-from teia.crawl.engine import TICK_S
+from teia.crawler.loop import TICK_S
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
-from teia.frontier.politeness import Politeness
-from teia.frontier.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
 from teia.records import Fetched
 from teia.urls import key_of, split
 

@@ -32,11 +32,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from teia.crawl.indexer import STEP_CHANGES, CellIndexer
-from teia.crawl.indexing import COMMIT_PAGES
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, document_of
 from teia.index.entry import Entry, decoded, encoded
+from teia.indexer.indexer import STEP_CHANGES, CellIndexer
+from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
 from teia.store.root import CellFolder
 from teia.urls import cell_of, cell_starts, site_of, slot_of

@@ -25,19 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
+from teia.collections.stored import configure
 from teia.config import Config, LimitSettings
-from teia.crawl.collections import configure
-from teia.crawl.opening import open_crawler
-from teia.frontier.cell import FrontierCell
-from teia.frontier.tails import url_from
-from teia.lab.faults import Kind
-from teia.lab.freshness import PageTruth, true_freshness
-from teia.lab.listen import loopback
-from teia.lab.process import lab_process
-from teia.lab.requestlog import read_log
-from teia.lab.spec import WorldSpec
-from teia.lab.witness import early_requests
-from teia.lab.world import World
+from teia.crawler.start import open_crawler
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.url_tails import url_from
+from teia.lab.measure.true_freshness import PageTruth, true_freshness
+from teia.lab.server.listen import loopback
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.witness import early_requests
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 
 DAY_S = 86_400.0

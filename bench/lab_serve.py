@@ -22,11 +22,11 @@ from pathlib import Path
 
 import dns.message
 
-from teia.lab.exchange import Request
-from teia.lab.faults import Kind
-from teia.lab.process import lab_process
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.server.process import lab_process
+from teia.lab.world.exchange import Request
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 
 RESULTS = Path(__file__).resolve().parent / "results" / "lab_serve.json"
 SERVER_CORE = 0

@@ -17,10 +17,10 @@ import resource
 import statistics
 import time
 
-from teia.lab.exchange import Request
-from teia.lab.faults import Kind
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.world.exchange import Request
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 
 BATCH = 500
 NOW_S = 3 * 86_400.0

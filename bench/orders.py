@@ -32,28 +32,28 @@ import msgspec
 import numpy as np
 
 from teia.config import FocusSettings, SydneySettings
-from teia.crawl.focus import Lens, judge, lens_of
-from teia.crawl.hints import RULE_HOPS, focused_hints
-from teia.crawl.messages import Focus, FoundLink
-from teia.frontier import trails
-from teia.frontier.cell import Found, FrontierCell, Settled
-from teia.frontier.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
-from teia.frontier.rerank import estimate_by, take_scores
-from teia.frontier.schedule import Queued
-from teia.frontier.schema import BY_LINK, STATE_DONE
-from teia.frontier.sydney import draw
-from teia.frontier.tails import tail_of
-from teia.frontier.tunnels import promises
+from teia.crawler.child.messages import Focus, FoundLink
+from teia.crawler.child.relevance import Lens, judge, lens_of
+from teia.crawler.order_hints import RULE_HOPS, focused_hints
+from teia.frontier.cell import trails
+from teia.frontier.cell.cell import Found, FrontierCell, Settled
+from teia.frontier.cell.pagerank_scores import estimate_by, take_scores
+from teia.frontier.cell.schema import BY_LINK, STATE_DONE
+from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
+from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.sydney import draw
+from teia.frontier.queue.tunnels import promises
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
-from teia.lab.exchange import Request
-from teia.lab.faults import Kind
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.world.exchange import Request
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 from teia.lib.topic import SCALE, learn
-from teia.parse.parsing import parse_document
-from teia.parse.text import normalised
+from teia.parse.parse import parse_document
+from teia.parse.text.normal import normalised
 from teia.records import LinkKind, Page
 from teia.urls import host_of, key_of
 

@@ -33,10 +33,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.crawl.authority import RANK_S
-from teia.frontier.cell import Found, FrontierCell
-from teia.frontier.order import pagerank
-from teia.frontier.rerank import is_ranked_by, take_scores
+from teia.crawler.pagerank_order import RANK_S
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.pagerank_scores import is_ranked_by, take_scores
+from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
 from teia.graph.pagerank import Ranks
 from teia.graph.rankfile import RankFile

@@ -19,21 +19,21 @@ from itertools import cycle
 from resiliparse.parse.html import HTMLTree
 
 from teia.clock import WallClock
+from teia.collections.compiled import reading_of
 from teia.config import CollectionSettings, Config, LimitSettings
-from teia.crawl.job import read
-from teia.crawl.meaning import reading_of
-from teia.crawl.messages import Task, encode
+from teia.crawler.child.messages import Task, encode
+from teia.crawler.child.read_answer import read
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
 from teia.parse.decode import decode
 from teia.parse.document import Document, Findings, Options
-from teia.parse.encoding import determine
-from teia.parse.fingerprint import fingerprints
 from teia.parse.headers import parse_head
-from teia.parse.html import read_html
-from teia.parse.language import language_of
-from teia.parse.parsing import parse_document
-from teia.parse.pool import ChildLimits, ChildPool, Lost
+from teia.parse.html.processor import read_html
+from teia.parse.html.tree import TreeExtract
+from teia.parse.parse import parse_document
 from teia.parse.scan import is_compiled, scan
-from teia.parse.tree import TreeExtract
+from teia.parse.text.encoding import determine
+from teia.parse.text.fingerprint import fingerprints
+from teia.parse.text.language import language_of
 
 URL = "http://bench.test/section/page.html"
 VARIANTS = 500

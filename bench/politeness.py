@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 
 from bench.fetch_only import fetch_only
-from teia.lab.process import lab_process
-from teia.lab.requestlog import read_log
-from teia.lab.witness import early_requests
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.witness import early_requests
 
 RESULTS = Path(__file__).parent / "results" / "politeness.json"
 WARM_UP_S = 10

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.politeness import SPEC
 from teia.index.cell import read_position
-from teia.lab.process import lab_process
+from teia.lab.server.process import lab_process
 from teia.store.root import open_root
 
 RESULTS = Path(__file__).parent / "results" / "searchable.json"

@@ -25,13 +25,13 @@ from statistics import mean, stdev
 
 from bench.keep_fresh import DAY_S, SPEC, crawl, settings, truth, visits_of
 from teia.clock import FastClock, WallClock, from_iso
-from teia.lab.freshness import true_freshness
-from teia.lab.listen import loopback
-from teia.lab.process import lab_process
-from teia.lab.requestlog import read_log
-from teia.lab.spec import WorldSpec
-from teia.lab.witness import early_requests
-from teia.lab.world import World
+from teia.lab.measure.true_freshness import true_freshness
+from teia.lab.server.listen import loopback
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.witness import early_requests
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import open_root
 from teia.urls import split
 

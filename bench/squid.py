@@ -38,7 +38,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 
-from teia.lab.squid import Squid, squid_process
+from teia.lab.server.squid import Squid, squid_process
 from teia.signals.datagrams import Ear
 from teia.signals.squid_conf import DEFAULT, TTL_S, Way
 

@@ -12,7 +12,7 @@
              counted function by function (bench.counted_crawl), and in the server, by how much more it takes with the
              monitor open in four streams than without, in turns within one run. The bar: 3%
 
-Without a name, all three. What takes a walk over all URLs is counted beside the requests and kept (web/kept.py);
+Without a name, all three. What takes a walk over all URLs is counted beside the requests and kept (cache.py);
 `--write` keeps the figures in results/web.json.
 """
 
@@ -41,11 +41,11 @@ from urllib.parse import quote, urlencode, urlsplit
 from bench.search import CELLS
 from bench.webroot import INDEXED, NAME, SEED, URLS, made
 from teia.clock import WallClock
-from teia.crawl.reports.catalogue import REPORTS
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.questions import Asker
-from teia.lab.process import lab_process
+from teia.lab.server.process import lab_process
 from teia.store.root import Root, open_root
+from teia.views.reports.catalogue import REPORTS
 
 RESULTS = Path(__file__).parent / "results" / "web.json"
 EACH = 5
@@ -151,9 +151,9 @@ def crawling(root: Root, *runner: str) -> Iterator[str]:
 
 def addresses(root: Root) -> list[str]:
     """An address of every page, from the route table."""
-    from teia.web.accounts import Accounts
+    from teia.web.access.accounts import Accounts
     from teia.web.app import gates_of, make_app
-    from teia.web.site import Site
+    from teia.web.server.installation import Site
 
     with tempfile.TemporaryDirectory() as folder:
         clock = WallClock()
@@ -382,7 +382,7 @@ def _status(server: Server, name: str) -> dict[str, Any]:
 
 
 def _pid(root: Root, name: str) -> int:
-    from teia.crawl.control import Control
+    from teia.collections.inbox import Control
 
     control = Control(root.path / "control.sqlite")
     try:

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bench.search import CACHE, CELLS, kept
-from teia.crawl.logrows import roll_out, write_log
-from teia.frontier.cell import FrontierCell
-from teia.frontier.schema import (
+from teia.crawler.fetch_rows import roll_out, write_log
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import (
     BY_LINK,
     LANE_DUE,
     LANE_NEW,

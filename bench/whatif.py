@@ -26,16 +26,16 @@ from typing import Any
 
 from bench.keep_fresh import DAY_S, crawl, settings, truth, visits_of
 from teia.clock import FastClock, VirtualClock, WallClock, from_iso
-from teia.crawl.reports.source import looking, snapshot
-from teia.lab.freshness import true_freshness
-from teia.lab.listen import loopback
-from teia.lab.process import lab_process
-from teia.lab.requestlog import read_log
-from teia.lab.spec import WorldSpec
+from teia.lab.measure.true_freshness import true_freshness
+from teia.lab.server.listen import loopback
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.witness import early_requests
 from teia.lab.whatif.answer import Asked, Side, what_if
-from teia.lab.witness import early_requests
-from teia.lab.world import World
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import Root, open_root
+from teia.views.reports.source import looking, snapshot
 
 FIRST_NET = 170
 """Labs that run at the same time have addresses of their own, 127.77.170.1 and on."""

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 import teia
-from teia.lab.process import lab_process
+from teia.lab.server.process import lab_process
 
 
 async def work(lab: dict[str, Any], data: str) -> None:

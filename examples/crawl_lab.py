@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 
 import teia
-from teia.lab.process import lab_process
+from teia.lab.server.process import lab_process
 
 
 def main() -> None:

@@ -8,6 +8,9 @@ venv="${TEIA_VENV:-$root/.venv}"
 say() { printf '%s\n' "$*" >&2; }
 die() { say "teia: $*"; exit 1; }
 
+# without_hosts: what programs complain of, without the addresses they fetch from; those are the machine's own business.
+without_hosts() { sed -E "s#[a-z]+://[^ ]*#(address)#g; s#host='[^']*'#host#g; s#(Looking in indexes|Looking in links):.*#\1#" >&2; }
+
 # find_python: the first that can make an environment and compile; else the first that is new enough. The system's own
 # comes first: distributions build theirs with profiles and across files, which makes it some 15% faster.
 find_python() {
@@ -50,12 +53,28 @@ make_environment() {
     # editable install runs a finder of 30 ms whenever a process starts, and a crawl starts several.
     PIP_CONSTRAINT="$root/scripts/constraints.txt" PIP_BUILD_CONSTRAINT="$root/scripts/constraints.txt" \
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --config-settings editable_mode=compat --editable "$root[$extras]" ||
+        --config-settings editable_mode=compat --editable "$root[$extras]" 2>&1 | without_hosts ||
         die "could not install the Python packages; the lines above say why"
     (cd "$root" && "$venv/bin/python" -c 'import teia.lab.simulate._loop, teia.lib._words, teia.parse.scan._scan') 2>/dev/null ||
         say "teia: could not compile, so pages are read the slow way; on Debian: apt-get install gcc python3-dev" \
             "and remove $venv"
     printf '%s' "$wanted" >"$stamp"
+}
+
+# apt_get ARGS...: apt-get, which waits up to ten minutes for another that is at work instead of failing. Its own option
+# waits for dpkg's lock alone, not for that of the package lists.
+apt_patience_s=600
+apt_get() {
+    local complaints waited_s=0
+    until complaints="$(LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=$apt_patience_s -qq "$@" 2>&1 >/dev/null)"; do
+        if [ "$waited_s" -ge "$apt_patience_s" ] || ! grep -qiE 'could not get lock|unable to (lock|acquire)|is held by' <<<"$complaints"; then
+            without_hosts <<<"$complaints"
+            return 1
+        fi
+        [ "$waited_s" -gt 0 ] || say "teia: waiting for another apt-get to end"
+        sleep 5
+        waited_s=$((waited_s + 5))
+    done
 }
 
 # need_debian PROGRAM=PACKAGE...: install the packages whose program is missing, or say which to install.
@@ -67,8 +86,8 @@ need_debian() {
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "teia: installing ${missing[*]}"
-        apt-get update -qq >/dev/null || say "teia: apt-get update failed; trying to install all the same"
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null ||
+        apt_get update || say "teia: apt-get update failed; trying to install all the same"
+        apt_get install -y --no-install-recommends "${missing[@]}" ||
             die "could not install ${missing[*]}"
     else
         say "teia: some tests need programs that are not here; install them with: apt-get install ${missing[*]}"

@@ -1,8 +1,28 @@
 """teia: crawl a part of the web politely, archive it, keep it fresh, search it.
 
-The life of a URL, folder by folder: it comes from `seeds` or from a link, waits in the `frontier` until its server may
-be asked, is brought by `fetch`, read by `parse`, kept by `store`, found by `search`, and becomes due again when
-`refresh` thinks it has changed. `crawl` wires these on one machine, `cluster` on many; `lab` is a web to try it on.
+Floors, from the ground up; a module imports from its own floor or from a lower one (docs/architecture.md):
+
+    lib/                structures that know nothing of the web
+    urls, records, clock, errors, durable, metrics, settings, config, clustersettings     words that all others use
+    frontier/           known URLs: which one is fetched next, and when
+    fetch/              one request, one outcome
+    parse/              links, text and fingerprints of an answer
+    store/              WARC, CDXJ and Parquet files
+    graph/              links between pages, PageRank
+    index/, search/     the full-text index; queries, ranking, snippets
+    refresh/            change rates and revisit policies
+    signals/            change signals from other parties
+    crawler/            the crawl of one machine
+    collections/        settings and schedules of crawls, and changes to them
+    indexer/            keeps the index up to date with the crawl
+    views/              read-only views for all interfaces
+    transfer/           import, export, audits
+    notify/             subscriptions
+    api                 the Python interface
+    cluster/            many machines
+    lab/                a synthetic web and the papers' experiments
+    web/                the web interface and the HTTP API
+    cli/                the command line
 
 For other programs (docs/embedding.md): `crawl`, `crawl_async`, `search`, `Collection`, `Summary`, `TeiaError`. They are
 imported when they are first used, so that `import teia` costs next to nothing.
@@ -14,27 +34,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from teia.crawl.embedding import Collection, crawl, crawl_async
-    from teia.crawl.searching import search_collection as search
-    from teia.crawl.summary import Summary
+    from teia.api import Collection, crawl, crawl_async
+    from teia.collections.account import Summary
     from teia.errors import TeiaError
+    from teia.indexer.open_search import search_collection as search
 
 __version__ = "0.1.0"
 __all__ = ["Collection", "Summary", "TeiaError", "__version__", "crawl", "crawl_async", "search"]
 
 _HOMES = {
-    "Collection": "teia.crawl.embedding",
-    "crawl_async": "teia.crawl.embedding",
-    "Summary": "teia.crawl.summary",
+    "Collection": "teia.api",
+    "crawl": "teia.api",
+    "crawl_async": "teia.api",
+    "Summary": "teia.collections.account",
     "TeiaError": "teia.errors",
-    "search_collection": "teia.crawl.searching",
+    "search_collection": "teia.indexer.open_search",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for; `crawl` and `search` are packages that can be called."""
-    if name in {"crawl", "search"}:
-        return import_module(f"teia.{name}")
+    """Import a public name when it is first used; `search` is a package that can be called, too."""
+    if name == "search":
+        return import_module("teia.search")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'teia' has no attribute {name!r}")

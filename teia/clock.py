@@ -1,8 +1,8 @@
-"""Time, as something that is passed in.
+"""Clocks that callers pass in.
 
-Two times exist. `now_s` is calendar time, Unix seconds: what is written on disk and shown to people; it may jump.
-`ticks_s` only ever grows: what rests, time-outs and leases are measured with. The wall clock reads CLOCK_BOOTTIME for
-it, because CLOCK_MONOTONIC stands still while a machine is suspended, and a host's rest does not.
+Two times exist. `now_s` is calendar time in Unix seconds, for data on disk and for display; it may jump. `ticks_s` only
+ever grows; it measures politeness delays, time-outs and leases. The wall clock reads CLOCK_BOOTTIME for it, because
+CLOCK_MONOTONIC stops while a machine is suspended, and a host's delay does not.
 
 Nothing else in teia reads the time, so a test or the lab can run a day in a moment with `VirtualClock`.
 """
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """The seam: what code that needs the time asks for."""
+    """Interface of a clock, for code that needs the time."""
 
     def now_s(self) -> float:
-        """Calendar time, in Unix seconds."""
+        """Return calendar time, in Unix seconds."""
 
     def ticks_s(self) -> float:
-        """Seconds since some fixed instant; never goes back."""
+        """Return seconds since some fixed instant; never goes back."""
 
     async def sleep(self, seconds: float) -> None:
         """Return when `seconds` have passed on this clock."""
@@ -48,10 +48,10 @@ class WallClock:
 
 
 class VirtualClock:
-    """Time that moves only when told to.
+    """Clock that moves only on request.
 
-    Sleepers wake in order of their deadline, and those with the same deadline in the order they went to sleep, so
-    a run on this clock repeats exactly.
+    Sleepers wake in order of their deadline, and those with the same deadline in the order they went to sleep, so a run
+    on this clock repeats exactly.
     """
 
     def __init__(self, start_s: float = 0.0) -> None:
@@ -96,14 +96,14 @@ class VirtualClock:
 
 
 class FastClock:
-    """Another clock sped up: what is a second there is `factor` seconds here. With it a crawl lives through weeks.
+    """Another clock sped up: a second there is `factor` seconds here. With it a crawl lives through weeks.
 
-    Everything that is counted in seconds of the clock goes with it: rests, intervals, time-outs of ours. What is not,
-    such as the time that a network takes, seems longer by the factor.
+    Everything that is measured in seconds of the clock is sped up: delays, intervals, our time-outs. Other durations,
+    such as the time that a network takes, seem longer by the factor.
     """
 
     def __init__(self, clock: Clock, factor: float, since_s: float | None = None) -> None:
-        """Both show the same at `since_s`: now, or a moment before."""
+        """Start a clock that agrees with the other one at `since_s`: now, or a moment before."""
         if not factor > 0:
             raise ValueError(f"time does not go by {factor:g} times")
         self._clock, self.factor = clock, factor
@@ -121,11 +121,11 @@ class FastClock:
 
 
 def iso_utc(unix_s: float) -> str:
-    """ISO 8601 in UTC with `Z`, to the microsecond: the way every time appears in our JSON."""
+    """Format a time in ISO 8601 in UTC with `Z`, to the microsecond, as in all our JSON."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def from_iso(text: str) -> float:
-    """Unix seconds of an ISO 8601 time; a time without a zone is taken as UTC. ValueError if it is not one."""
+    """Parse an ISO 8601 time to Unix seconds; a time without a zone is taken as UTC. ValueError if it is invalid."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

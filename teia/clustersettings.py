@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teia.settings import setting
+from teia.settings import ADMIN, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,9 @@ class ClusterSettings:
     """Many machines: what is kept of cells beside their logs (A3; see cluster.md)."""
 
     snapshots: str = setting(
-        "nats", "where copies of cells go: nats, its object store; or a path, like /mnt/teia or s3://bucket/teia"
+        "nats",
+        "where copies of cells go: nats, its object store; or a path, like /mnt/teia or s3://bucket/teia",
+        of_machine=ADMIN,
     )
     snapshot_s: float = setting(600.0, "a cell that changed is copied after so long", unit="s", at_least=1)
     snapshot_log_bytes: int = setting(

@@ -7,7 +7,7 @@ values.
 
 Unknown keys refuse to start and name the nearest one; a wrong value says the key, the value and what is allowed.
 `teia config` prints the result with where each value came from; docs/config.md is generated from this tree.
-The same reader serves the lab's world files (teia/lab/spec.py): `read_tree` knows nothing of crawling.
+The same reader serves the lab's world files (teia/lab/world/spec.py): `read_tree` knows nothing of crawling.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from teia.clustersettings import BalanceSettings, ClusterSettings, PlacementSettings
 from teia.errors import ConfigError
-from teia.settings import checked, setting
+from teia.settings import ADMIN, HERE, checked, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
 
 Tree = TypeVar("Tree")
@@ -56,10 +56,14 @@ class FocusSettings:
 
     words: tuple[str, ...] = setting((), "words of the topic")
     examples: tuple[str, ...] = setting(
-        (), "pages of the topic: files, folders, patterns, or URLs the collection holds; they need `others` beside them"
+        (),
+        "pages of the topic: files, folders, patterns, or URLs the collection holds; they need `others` beside them",
+        of_machine=HERE,
     )
     others: tuple[str, ...] = setting(
-        (), "pages of other topics, the same; NAME=PATH makes them a kind of which is learnt where it leads"
+        (),
+        "pages of other topics, the same; NAME=PATH makes them a kind of which is learnt where it leads",
+        of_machine=HERE,
     )
     mode: str = setting(
         "soft",
@@ -112,7 +116,7 @@ class CourtesySettings:
         1.0, "shortest rest of an address that many sites share, if the delay is longer", unit="s", at_least=0.05
     )
     cdn_nets: tuple[str, ...] = setting(
-        (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s"
+        (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s", of_machine=ADMIN
     )
     host_delays: tuple[str, ...] = setting(
         (), "hosts that rest longer than delay_s, like www.example.org=20, in seconds"
@@ -123,10 +127,12 @@ class CourtesySettings:
     paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
     user_agent: str = setting(
-        "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+"
+        "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+", in_header=True
     )
     contact: str = setting(
-        "https://teia.invalid/about", "where a server's owner can reach you; part of the User-Agent header"
+        "https://teia.invalid/about",
+        "where a server's owner can reach you; part of the User-Agent header",
+        in_header=True,
     )
 
 
@@ -169,12 +175,16 @@ class LimitSettings:
 class FetchSettings:
     """How addresses are found and reached."""
 
-    resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached")
-    dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's")
-    bind: str = setting("", "own address that requests are sent from; empty: as the system chooses")
-    allow_nets: tuple[str, ...] = setting((), "networks the address guard would refuse, e.g. 127.0.0.0/8")
-    keep_alive: int = setting(1_000, "idle connections kept", at_least=0)
-    at_once: int = setting(2_000, "requests under way at the same time (A9)", at_least=1, at_most=20_000)
+    resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached", of_machine=ADMIN)
+    dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's", of_machine=ADMIN)
+    bind: str = setting("", "own address that requests are sent from; empty: as the system chooses", of_machine=ADMIN)
+    allow_nets: tuple[str, ...] = setting(
+        (), "networks the address guard would refuse, e.g. 127.0.0.0/8", of_machine=ADMIN
+    )
+    keep_alive: int = setting(1_000, "idle connections kept", at_least=0, of_machine=ADMIN)
+    at_once: int = setting(
+        2_000, "requests under way at the same time (A9)", at_least=1, at_most=20_000, of_machine=ADMIN
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +194,9 @@ class ParseSettings:
     children: int = setting(0, "processes; 0: as many as there are cores", at_least=0)
     waiting_pages: int = setting(512, "pages that may wait for a child before fetching slows", at_least=1)
     waiting_bytes: int = setting(32 * 2**20, "the same in bytes", unit="bytes", at_least=2**20)
-    processors: tuple[str, ...] = setting((), "MEDIA_TYPE=module:function, your own readers of documents (A15)")
+    processors: tuple[str, ...] = setting(
+        (), "MEDIA_TYPE=module:function, your own readers of documents (A15)", of_machine=HERE
+    )
     text: bool = setting(True, "whether the text of pages is read, for language and fingerprints; links always are")
 
 
@@ -258,7 +270,9 @@ class RefreshSettings:
         "what makes a page important; file: as weights_file says; hits: as access logs do (teia signals import-log)",
         choices=("equal", "in_links", "pagerank", "file", "hits"),
     )
-    weights_file: str = setting("", "lines of URL and weight; pages that are not there have the weight 1")
+    weights_file: str = setting(
+        "", "lines of URL and weight; pages that are not there have the weight 1", of_machine=HERE
+    )
     signals: bool = setting(
         True, "whether what sites say of changes (sitemaps, feeds, pings) moves visits, as far as it proved true"
     )
@@ -270,8 +284,12 @@ class RefreshSettings:
 class SignalsSettings:
     """What others announce: the cache parasite (C7; see signals.md)."""
 
-    socket: str = setting("", "path where the helper beside a Squid announces pages; empty: nobody does")
-    proxy: str = setting("", "the cache they are then taken from, ADDRESS:PORT; empty: they are visited like others")
+    socket: str = setting(
+        "", "path where the helper beside a Squid announces pages; empty: nobody does", of_machine=ADMIN
+    )
+    proxy: str = setting(
+        "", "the cache they are then taken from, ADDRESS:PORT; empty: they are visited like others", of_machine=ADMIN
+    )
     delay_s: float = setting(
         10.0, "wait before the cache is asked, so that it has the page by then", unit="s", at_least=0
     )
@@ -284,7 +302,9 @@ class SignalsSettings:
     new_pages: bool = setting(True, "whether announced pages that are not known are collected")
     indexnow: bool = setting(False, "whether `teia serve` takes pings of sites whose pages changed (IndexNow)")
     websub: str = setting(
-        "", "public address of `teia serve`, where hubs tell of changed feeds (WebSub); empty: they are not asked to"
+        "",
+        "public address of `teia serve`, where hubs tell of changed feeds (WebSub); empty: they are not asked to",
+        of_machine=ADMIN,
     )
     queries: bool = setting(False, "whether announced URLs with a query are taken; they may tell of a person")
 

@@ -8,8 +8,10 @@ always the same for a target, so a crash leaves at most one, and the next write 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -21,7 +23,7 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 def store_error(path: Path, deed: str, error: OSError) -> StoreError:
-    """Say what could not be done to which file, and what would help."""
+    """Return an error that names the failed operation, the file, and a remedy."""
     if error.errno in _FULL:
         return DiskFull(f"{path}: cannot be {deed}: no room on the disk ({error.strerror}); free some space and go on")
     if error.errno in _FORBIDDEN:
@@ -73,3 +75,56 @@ def temporary_name(path: Path) -> Path:
 def write_atomically(path: Path, data: bytes) -> None:
     with replacing(path) as file:
         file.write(data)
+
+
+def exchange_folders(one: Path, other: Path) -> None:
+    """Exchange the names of two folders of one file system atomically; a reader of either name finds a whole folder.
+
+    Where the file system cannot do that, `other` has a third name for an instant, which `mend_exchange` knows.
+    """
+    with disk_errors(one, "replaced"):
+        if not _exchanged(one, other):
+            aside = _aside(one)
+            one.rename(aside)
+            try:
+                other.rename(one)
+            except OSError:
+                aside.rename(one)
+                raise
+            aside.rename(other)
+        sync_folder(one.parent)
+
+
+def mend_exchange(one: Path) -> None:
+    """Restore a folder that a death during an exchange left under its third name; or remove it there."""
+    aside = _aside(one)
+    if not aside.is_dir():
+        return
+    with disk_errors(one, "replaced"):
+        if one.exists():
+            shutil.rmtree(aside)
+        else:
+            aside.rename(one)
+        sync_folder(one.parent)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.aside")
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Request Linux to exchange two names; False where it cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # a C library without it
+        return False
+    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    if done == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}:
+        return False
+    raise OSError(number, os.strerror(number), str(one))

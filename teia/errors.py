@@ -1,4 +1,4 @@
-"""Everything teia raises, in one tree.
+"""Exceptions that teia raises, in one tree.
 
     TeiaError                 base; its text is one line that says what to do next
     ├── UsageError            the command was called wrongly (exit status 2)
@@ -8,14 +8,14 @@
     ├── ParseError            the parse children cannot be started or kept alive
     ├── StoreError            the data folder cannot be used (locked, read-only, full, other format)
     │   ├── CorruptFile       a file of ours fails its check; carries the file's path
-    │   └── DiskFull          no room left; what was not stored is not counted as done, and a later try may succeed
+    │   └── DiskFull          no room left; unstored data is not counted as done, and a later try may succeed
     ├── IndexFailure          the search index cannot be opened or written
     ├── QueryError            a query that cannot be answered; carries a message for the person who typed it
-    ├── ClusterError          no majority, session lost, stale keeper
+    ├── ClusterError          no majority, session lost, stale owner
     └── LabError              a world or an experiment cannot be run
 
-What the web does to us (time-outs, 404, bad charsets, lying headers) is not here: it is an `Outcome` recorded on
-the URL. Exceptions of other libraries are translated once, at the seam where they enter, with `raise ... from`.
+Failures of the web (time-outs, 404, bad charsets, lying headers) are not here: each is an `Outcome` recorded on the
+URL. Exceptions of other libraries are translated once, at the seam where they enter, with `raise ... from`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TeiaError(Exception):
 
 
 class UsageError(TeiaError):
-    """The command line asks for something that makes no sense."""
+    """The command line requests something invalid."""
 
     exit_status = 2
 
@@ -72,11 +72,11 @@ class IndexFailure(TeiaError):
 
 
 class QueryError(TeiaError):
-    """A query cannot be answered; the text is for the person who typed it."""
+    """A query cannot be answered; the text is for the user who typed it."""
 
 
 class ClusterError(TeiaError):
-    """The cluster refuses: session lost, stale keeper, no majority."""
+    """The cluster refuses: session lost, stale owner, no majority."""
 
 
 class LabError(TeiaError):

@@ -1,8 +1,8 @@
 """Counters and gauges that every stage reports to.
 
 A counter is a plain number bumped in place, because the crawler bumps some of them tens of thousands of times a second;
-`prometheus_client` only formats them when somebody scrapes. One labelled family counts answers by outcome. A `Metrics`
-object is made once per process and passed in; nothing is global.
+`prometheus_client` only formats them on a scrape. One labelled family counts answers by outcome. A `Metrics` object is
+made once per process and passed in; nothing is global.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Metrics:
-    """What one process has done since it started, and what it holds now."""
+    """Counters and gauges of one process since its start."""
 
     requests: int = field(default=0, metadata={"help": "requests sent, robots.txt and redirects included"})
     pages: int = field(default=0, metadata={"help": "answers with a stored body"})
@@ -36,7 +36,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family in the form Prometheus' client library wants."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # only when somebody scrapes
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # only needed on a scrape
 
         for each in fields(self):
             if each.name == "outcomes":

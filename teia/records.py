@@ -1,4 +1,4 @@
-"""What crosses a boundary between stages: frozen records, named after the messages of A1 where they do their job.
+"""Records that cross a boundary between stages: frozen, named after the messages of A1 that they replace.
 
     Frontier --Url--> Downloader --Fetched--> (parse child) --Page--> commit --Bulk--> Take of another cell
                           |                                     |
@@ -6,9 +6,9 @@
 
 The agents of the collaborative crawler exchange URLMessage, AnalyzeMessage, LinkMessage, ContentMessage,
 MetadataMessage, BulkMessage, PutMessage, KeyMessage, JoinMessage, RedirectMessage, IdleMessage, OverflowMessage and
-StateMessage. Here the first three of a downloaded page (Link, Content, Metadata) are produced together by one parse
-of it and travel as the fields of one `Page`; Put is one entry of a `Bulk`, Key one entry as the receiver sees it.
-The records about nodes (Join, Idle, Overflow, State) are small and plain, whatever carries them.
+StateMessage. Here the first three of a downloaded page (Link, Content, Metadata) are produced together by one parse of
+it and travel as the fields of one `Page`; Put is one entry of a `Bulk`, Key one entry as the receiver sees it. The
+records about nodes (Join, Idle, Overflow, State) are small and plain, for any transport.
 
 Times are Unix seconds on the crawl's clock.
 """
@@ -23,7 +23,7 @@ NOT_MODIFIED = 304
 
 
 class Role(StrEnum):
-    """Who does what: the agents of A1, as `teia trace` names them."""
+    """Roles of a crawl: the agents of A1, as `teia trace` names them."""
 
     FRONTIER = "Frontier"
     DOWNLOADER = "Downloader"
@@ -42,7 +42,7 @@ class Role(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of one request, beside the HTTP status: `outcome` is a member or the status as text ("200").
+    """Outcome of one request, beside the HTTP status: `outcome` is a member or the status as text ("200").
 
     The number is Tarântula's code for it (T8), shown beside our name in reports; None where T8 has none.
     """
@@ -88,7 +88,7 @@ _TARANTULA_CODES = {
 
 
 class LinkKind(Enum):
-    """Where in a document a link stood; decides whether it is followed, fetched as a requisite or only counted."""
+    """Place of a link in its document; decides whether it is followed, fetched as a requisite or only counted."""
 
     ANCHOR = "a"
     FRAME = "frame"
@@ -105,7 +105,7 @@ class LinkKind(Enum):
 
     @property
     def is_requisite(self) -> bool:
-        """Whether it is part of showing the page (T12) rather than a way to another one."""
+        """True if it is part of showing the page (T12) rather than a way to another one."""
         return self._value_ in _REQUISITES  # a member's own hash takes longer, and a page has a hundred links
 
 
@@ -123,7 +123,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL handed to the downloader (URLMessage), with what a conditional request needs."""
+    """A URL handed to the downloader (URLMessage), with the validators of a conditional request."""
 
     url: str
     depth: int
@@ -135,7 +135,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One URL on its way to the keeper of its cell (PutMessage; the receiver's KeyMessage)."""
+    """One URL on its way to the owner of its cell (PutMessage; the receiver's KeyMessage)."""
 
     url: str
     depth: int
@@ -201,7 +201,7 @@ class Overflow:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the frontier tells the Analyzer of itself (StateMessage)."""
+    """State of the frontier, as reported to the Analyzer (StateMessage)."""
 
     node: str
     queued: int
@@ -211,7 +211,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What one request brought. Head and body are as received: still compressed, chunks already undone or not."""
+    """Result of one request. Head and body are as received: still compressed, chunks already undone or not.
+
+    `unanswered`: it went out on a kept connection that the server closed instead of answering. That proves nothing
+    about the URL, and the server may have seen the request.
+    """
 
     url: str
     outcome: str
@@ -224,6 +228,7 @@ class Fetched:
     body: bytes = b""
     truncated: str = ""
     detail: str = ""
+    unanswered: bool = False
 
     @property
     def bytes_received(self) -> int:
@@ -232,7 +237,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a parse child found in one answer: its links, its content and its metadata (A1's three extractors)."""
+    """Result of parsing one answer: its links, its content and its metadata (A1's three extractors)."""
 
     url: str
     media_type: str = ""
@@ -257,7 +262,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One line of a page's history: when we looked and what we saw."""
+    """One line of a page's history: the time of a visit and its result."""
 
     url: str
     time_s: float

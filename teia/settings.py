@@ -1,7 +1,7 @@
-"""One setting: how it is declared, and whether a value may be its.
+"""Settings: their declaration, and the check of their values.
 
-`setting` makes a field of a frozen dataclass that carries the setting's meaning, unit and limits; `checked` judges a
-value by them. The tree of sections is config.py, and the lab's world files have one of their own (teia/lab/spec.py).
+`setting` makes a field of a frozen dataclass that carries the setting's description, unit and limits; `checked` judges
+a value by them. The tree of sections is config.py, and the lab's world files have one of their own (spec.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Any, Union, get_args, get_origin
 from teia.errors import ConfigError
 
 MAX_NUMBER = 2**63
-"""What a whole number may not reach: it would fit neither SQLite nor, at some size, a float."""
+"""Upper limit of whole numbers, exclusive: SQLite could not store it, nor, at some size, a float."""
+
+
+ADMIN = "admin"
+"""Mark of a setting that leads to a path, an address or a network of the machine: an admin may change it remotely."""
+HERE = "here"
+"""Mark of a setting that names files to read or code to run: it is changed at the machine alone (`teia set`)."""
 
 
 def setting(
@@ -29,8 +35,15 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     matches: str = "",
+    of_machine: str = "",
+    in_header: bool = False,
 ) -> Any:
-    """Declare one setting: its default, one line of meaning, and the values it may take."""
+    """Declare one setting: its default, one line of description, and the values it may take.
+
+    `of_machine`: the setting names something of the machine or of its networks, so not every remote user may change it.
+    `in_header`: its text becomes part of a header of requests.
+    """
+    assert of_machine in {"", ADMIN, HERE}
     metadata = {
         "meaning": meaning,
         "unit": unit,
@@ -38,6 +51,8 @@ def setting(
         "at_most": at_most,
         "choices": choices,
         "matches": matches,
+        "of_machine": of_machine,
+        "in_header": in_header,
     }
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
@@ -45,7 +60,7 @@ def setting(
 
 
 def checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
-    """Return the value in the type of its setting, or say what is allowed."""
+    """Return the value in the type of its setting; the error names the allowed values."""
     if get_origin(kind) in {types.UnionType, Union}:
         kind = next(option for option in get_args(kind) if option is not type(None))
     if get_origin(kind) is tuple:
@@ -81,10 +96,12 @@ def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
         raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(allowed['choices'])}")
     if allowed.get("matches") and not re.fullmatch(allowed["matches"], value):
         raise ConfigError(f"{key} = {value!r}: must look like {allowed['matches']}")
+    if isinstance(value, str) and allowed.get("in_header") and not (value.isascii() and value.isprintable()):
+        raise ConfigError(f"{key} = {value!r}: must be plain ASCII on one line; it is sent in a header")
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a text can be written to a file: bytes of a command line that are no UTF-8 arrive as lone surrogates."""
+    """Tell whether a text can be written to a file: non-UTF-8 bytes of a command line arrive as lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,12 +1,12 @@
-"""What a URL is here: parsed, resolved, canonical; its host, its site, its slot and its cell.
+"""URLs: parsed, resolved, canonical; their host, site, slot and cell.
 
-ada-url (WHATWG) is the only parser in teia, so that the URL that was checked is the URL that is fetched. Inside teia
-a URL is a `str` in canonical form, made by `canonicalize` or `resolve`; both return None for what we do not crawl
-(other schemes, broken authorities) and never raise, whatever they are given.
+ada-url (WHATWG) is the only parser in teia, so that the URL that was checked is the URL that is fetched. Inside teia a
+URL is a `str` in canonical form, made by `canonicalize` or `resolve`; both return None for URLs that we do not crawl
+(other schemes, broken authorities) and never raise, for any input.
 
-Canonical form is the WHATWG form changed by *rules*, each a name and a function over one part of the URL. The
-default rules only change spelling (RFC 3986 section 6.2.2) and remove what identifies a visitor rather than a page;
-rules that guess (sorted parameters, doubled slashes, `index.html`) exist but must be asked for. Any set of rules is
+Canonical form is the WHATWG form changed by *rules*, each a name and a function over one part of the URL. The default
+rules only change spelling (RFC 3986 section 6.2.2) and remove parameters that identify a visitor rather than a page;
+rules that guess (sorted parameters, doubled slashes, `index.html`) exist but must be enabled. Any set of rules is
 idempotent (tests/test_urls.py).
 
 A *site* is the registered domain by the public suffix list, private part included: `a.b.com.br` is `b.com.br`, and
@@ -36,13 +36,13 @@ MAX_REFERENCE_CHARS = 65_536
 form would not be canonical). How long a crawled URL may be is a limit of the collection."""
 
 MAX_PASSES = 8
-"""Rules that have not settled after this many rounds are fed by someone who means harm; the URL is refused."""
+"""Most rounds of the rules. A URL that has not settled by then was made to do harm, and is refused."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Parts(NamedTuple):
-    """A canonical URL taken apart. `target` is what goes on the request line: path and query."""
+    """The parts of a canonical URL. `target` is the request target: path and query."""
 
     scheme: str
     host: str
@@ -85,7 +85,7 @@ def _tidy_escape(match: re.Match[str]) -> str:
 
 
 def _escapes(text: str) -> str:
-    """`%66` is `f`, `%c3` is `%C3`, a lone `%` is `%25`; signs no URL may hold are escaped."""
+    """Normalise escapes: `%66` is `f`, `%c3` is `%C3`, a lone `%` is `%25`; signs no URL may hold are escaped."""
     return _UNTIDY.sub(_tidy_escape, text)
 
 
@@ -103,7 +103,7 @@ def _name_and_value(parameter: str) -> tuple[str, str]:
 
 
 def _is_session(name: str, value: str) -> bool:
-    """`sid` is also a word people use for other things, so its value must look like a token."""
+    """Tell whether a parameter is a session id: `sid` has other uses too, so its value must look like a token."""
     if name == "sid":
         return _SESSION_VALUE.fullmatch(value) is not None
     return name in _SESSION_PARAMETERS or name.startswith(_SESSION_PREFIXES)
@@ -118,7 +118,7 @@ def _sorted_query(query: str) -> str:
 
 
 def _without_empty_parameters(query: str) -> str:
-    """Only a lone `=` at the end goes: that of `token=YQ==` belongs to the value."""
+    """Remove empty parameters; only a lone `=` at the end goes: that of `token=YQ==` belongs to the value."""
     kept = [p for p in query.split("&") if p and not p.startswith("=")]
     return "&".join(p[:-1] if p.find("=") == len(p) - 1 else p for p in kept)
 
@@ -198,9 +198,9 @@ def resolve(reference: str, base: str, rules: Sequence[str] = DEFAULT_RULES) -> 
 
 
 def _canonical(href: str, rules: Sequence[str]) -> str | None:
-    """From ada's form (absolute, lower-case host, dots resolved) to ours.
+    """Convert ada's form (absolute, lower-case host, dots resolved) to ours.
 
-    Without rules it stays WHATWG's form, less what is no part of a request: user info, fragment, an empty query.
+    Without rules it stays WHATWG's form, without the parts that no request has: user info, fragment, an empty query.
     """
     scheme, separator, rest = href.partition("://")
     if not separator or scheme not in DEFAULT_PORTS:
@@ -239,7 +239,7 @@ _OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|$))")
 
 
 def from_user(text: str) -> str | None:
-    """Canonical form of what a person typed as a seed: blanks around it and a missing `http://` are forgiven."""
+    """Return the canonical form of a seed that a user typed: blanks around it and a missing `http://` are forgiven."""
     text = text.strip()
     canonical = canonicalize(text)
     if canonical is None and not text.startswith(("/", "?", "#")) and not _OTHER_SCHEME.match(text):
@@ -270,9 +270,9 @@ def host_of(url: str) -> str:
 
 @lru_cache(maxsize=2)
 def _suffixes(is_encoded: bool) -> PublicSuffixList:
-    """The public suffix list, read when it is first asked for: parse children never do.
+    """Return the public suffix list, read at its first use: parse children never use it.
 
-    Rules in other scripts, as canonical hosts are written, are in it where a host is written so: they are few, and
+    Rules in other scripts, encoded as in canonical hosts, are included only if a host is encoded: they are few, and
     encoding them takes as long as reading all the others.
     """
     lines = Path(PSLFILE).read_text("utf-8").split("\n")
@@ -283,7 +283,7 @@ def _suffixes(is_encoded: bool) -> PublicSuffixList:
 
 
 def is_address(host: str) -> bool:
-    """Whether a canonical host is an address rather than a name."""
+    """Tell whether a canonical host is an address rather than a name."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -319,7 +319,7 @@ def cell_starts(cells: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def cell_table(starts: tuple[int, ...]) -> tuple[int, ...]:
-    """The number of the cell that each slot belongs to, given the first slot of each cell by its number.
+    """Return the number of the cell that each slot belongs to, given the first slot of each cell by its number.
 
     A cell reaches to where the next one begins. One that was split off another has a number of its own, so the numbers
     need not be in the order of the slots.
@@ -341,12 +341,12 @@ def cell_range(number: int, starts: Sequence[int]) -> tuple[int, int]:
 
 
 def numbering(starts: Sequence[int]) -> Callable[[str], int]:
-    """What says the number of the cell that a host belongs to."""
+    """Return a function that maps a host to the number of its cell."""
     table = cell_table(tuple(starts))
     return lambda host: table[slot_of(site_of(host))]
 
 
 def key_of(url: str) -> int:
-    """64-bit identity of a canonical URL, signed so that SQLite can hold it."""
+    """Return the 64-bit identity of a canonical URL, signed so that SQLite can hold it."""
     key: int = xxhash.xxh3_64_intdigest(url.encode())
     return key - (1 << 64) if key >= 1 << 63 else key

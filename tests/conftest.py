@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from teia.parse.spawn import ZygoteProcess
+from teia.parse.children.spawn import ZygoteProcess
+
+pytest_plugins = ["tests.crawler.crawled"]
 
 UNDER_CI = os.environ.get("CI") == "true"
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +24,25 @@ settings.register_profile(
     "teia", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=UNDER_CI, print_blob=True
 )
 settings.load_profile("teia")
+
+
+IGNORED_BY_PARENTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""What `nohup`, and shells that start something in the background, have their children ignore."""
+
+
+def pytest_configure() -> None:
+    """Start processes with their signals as a terminal would, also under `nohup`."""
+    hear_signals()
+
+
+def hear_signals() -> None:
+    """Take signals that are ignored here, and do nothing about them: what is started from here has its own way then.
+
+    Ignored signals stay ignored in every program that is started, and programs under test are ended by some of them.
+    """
+    for number in IGNORED_BY_PARENTS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def missing(what: str) -> None:

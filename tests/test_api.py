@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import teia
+from teia.api import FLAGS, flags_of
 from teia.config import Config, keys_of
-from teia.crawl.embedding import FLAGS, flags_of
-from teia.crawl.engine import Crawler
+from teia.crawler.loop import Crawler
 from teia.errors import ConfigError, StoreError, UsageError
-from teia.lab.process import lab_process
+from teia.lab.server.process import lab_process
 from teia.store.root import open_root
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -119,7 +119,7 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
 
 def test_the_package_can_be_called_and_imported_from() -> None:
     assert callable(teia.crawl)
-    assert Crawler.__module__ == "teia.crawl.engine"
+    assert Crawler.__module__ == "teia.crawler.loop"
     assert set(teia.__all__) <= {*dir(teia), "Collection", "Summary", "TeiaError", "crawl", "crawl_async"}
     for name in teia.__all__:
         assert getattr(teia, name)

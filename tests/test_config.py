@@ -10,6 +10,7 @@ import pytest
 
 from teia.config import Config, Effective, flatten, keys_of, load, read_toml, read_tree
 from teia.errors import ConfigError
+from teia.settings import ADMIN, HERE
 
 
 def from_file(folder: Path, text: str | bytes) -> Effective:
@@ -218,3 +219,42 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
 def test_sections_cannot_be_changed_after_reading() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         load().config.courtesy.delay_s = 0  # type: ignore[misc]  # that is the point
+
+
+OF_THE_PUBLIC_WEB = """
+collection.name collection.seeds focus.words scope.include scope.exclude scope.types
+courtesy.host_delays courtesy.agreed_delays courtesy.paused courtesy.user_agent courtesy.contact limits.host_budgets
+schedule.start schedule.zone schedule.every schedule.stop_after schedule.until
+"""
+"""Settings of free text that name nothing of the machine: names of public hosts, words, dates. The rules of a scope may
+name files and code, and are judged one by one (collections/drafts.py)."""
+
+
+def test_every_text_setting_says_whether_it_is_of_the_machine() -> None:
+    """A new one that names a path, an address or code has `of_machine`; one that does not is listed here."""
+    texts = {
+        key
+        for key, each in keys_of(Config).items()
+        if each.type in {"str", "tuple[str, ...]"} and not each.metadata["choices"] and not each.metadata["of_machine"]
+    }
+    assert texts == set(OF_THE_PUBLIC_WEB.split())
+
+
+def test_what_leads_into_the_machine_is_marked() -> None:
+    marked = {
+        kind: {k for k, e in keys_of(Config).items() if e.metadata["of_machine"] == kind} for kind in (ADMIN, HERE)
+    }
+    assert marked[HERE] == {"parse.processors", "refresh.weights_file", "focus.examples", "focus.others"}
+    assert {"fetch.bind", "signals.proxy", "signals.socket", "signals.websub", "cluster.snapshots"} <= marked[ADMIN]
+    assert {"fetch.allow_nets", "fetch.resolve", "fetch.dns", "courtesy.cdn_nets"} <= marked[ADMIN]
+
+
+@pytest.mark.parametrize("text", ["me\r\nX-Evil: 1", "me\n", "me\x00", "me\x7f", "me\x85", "me\u2028x", "é"])
+@pytest.mark.parametrize("key", ["courtesy.contact", "courtesy.user_agent"])
+def test_what_is_sent_in_a_header_is_one_line_of_ascii(key: str, text: str) -> None:
+    assert {name for name, each in keys_of(Config).items() if each.metadata["in_header"]} == {
+        "courtesy.contact",
+        "courtesy.user_agent",
+    }
+    with pytest.raises(ConfigError, match=key):
+        read_tree(Config, {key: text})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from teia import durable
 from teia.durable import disk_errors, replacing, temporary_name, write_atomically
 from teia.errors import DiskFull, StoreError
 
@@ -70,3 +71,34 @@ def _write_half(path: Path) -> None:
     with replacing(path) as file:
         file.write(b"half of the new")
         raise RuntimeError
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_two_folders_trade_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool) -> None:
+    if not can_exchange:  # as on file systems that do not know how
+        monkeypatch.setattr(durable, "_exchanged", lambda *_: False)
+    one, other = tmp_path / "index", tmp_path / "index.new"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    durable.exchange_folders(one, other)
+    assert [(folder / "name").read_text() for folder in (one, other)] == ["index.new", "index"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.new"]
+
+
+def test_an_exchange_that_fails_or_dies_half_way_leaves_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "_exchanged", lambda *_: False)
+    one, aside = tmp_path / "index", tmp_path / ".index.aside"
+    one.mkdir()
+    (one / "name").write_text("old")
+    with pytest.raises(StoreError):
+        durable.exchange_folders(one, tmp_path / "is not there")
+    assert (one / "name").read_text() == "old"
+    one.rename(aside)  # as a death after the first step leaves it
+    durable.mend_exchange(one)
+    assert (one / "name").read_text() == "old"
+    aside.mkdir()  # as one before the last does
+    durable.mend_exchange(one)
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from teia.errors import MissingComponent
-from teia.parse.parsing import parse_document
+from teia.parse.parse import parse_document
 from teia.records import Page
 
 FOLDER = Path(__file__).resolve().parent

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.relevance.corpus import Document
 from teia.clock import WallClock
-from teia.crawl.entries import entry_of
+from teia.crawler.child.index_entry import entry_of
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
@@ -26,11 +26,11 @@ from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex
 from teia.index.entry import Entry
 from teia.index.union import UnionReader
-from teia.search.ranking import Ranking, Weights
-from teia.search.searching import Options, Searcher
-from teia.search.semantic import Model
-from teia.search.shards import LocalShard
-from teia.search.training import train
+from teia.search.rank.formula import Ranking, Weights
+from teia.search.rank.semantic import Model
+from teia.search.rank.train_semantic import train
+from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.shards import LocalShard
 
 CELLS = 4
 VISITED_S = 1_700_000_000.0

@@ -13,7 +13,7 @@ from bench.relevance.baseline import Baseline
 from bench.relevance.corpus import Document
 from bench.relevance.judged import Query
 from bench.relevance.ours import Ours, Setup
-from teia.search.searching import Options
+from teia.search.serve.searcher import Options
 
 Search = Callable[[Query, int], list[str]]
 System = Callable[[Sequence[Document]], Search]

@@ -1,6 +1,21 @@
 """The command line: one module per command, wired in `main`.
 
-A command reads its flags, calls one thing of the layers below and prints the result; it decides nothing itself. What
-is printed where is `output`, how a command ends (exit status, one line for a person) is `exits`. Nothing imports this
-package but `python -m teia` and the tests.
+main        the tree of commands
+options     options that several commands share
+output      what is printed where
+exits       exit statuses and errors
+table       tables for people
+progress    the display of a running crawl
+advice      what to do about a crawl that got nowhere
+supervised  `--supervised`: commands that another program started
+config      `teia config`
+bench       `teia bench`
+serve       `teia serve`
+demo        `teia demo`
+crawl/      Commands that crawl, and that change what is crawled.
+read/       Commands that read what was crawled.
+data/       Commands about the data folder.
+signals/    `teia signals`.
+cluster/    `teia cluster` and `teia node`.
+lab/        `teia lab`.
 """

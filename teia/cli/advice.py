@@ -1,4 +1,4 @@
-"""What to do about a crawl that got nowhere: why its seeds failed, and the next step for each reason (UX.md 5)."""
+"""What to do about a crawl that got nowhere: why its seeds failed, and the next step for each reason."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 from teia.config import Config, CourtesySettings
 from teia.errors import StoreError
+from teia.fetch.dns import Failure
 from teia.records import Outcome
 from teia.store.root import Root
+from teia.urls import split
 
 NOT_ASKED = frozenset({Outcome.BLOCKED_ADDRESS, Outcome.ROBOTS})
 """Seeds that we would not ask for: nothing that is tried again helps."""
@@ -23,11 +25,29 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
             " --allow-net CIDR lifts that for a network of yours: then whatever any page links to there is fetched,"
             " and shown to whoever may read the collection"
         )
+    unresolved = [url for url, outcome in failed.items() if outcome == Outcome.DNS]
+    if unresolved:
+        why = next(each for each in account["failed_seeds"] if each.startswith(unresolved[0]))
+        yield _about_name(split(unresolved[0]).host, why)
     forbidden = [url for url, outcome in failed.items() if outcome == Outcome.ROBOTS]
     if forbidden:
         line = _robots_line(root, config, forbidden[0])
         said = f" says `{line}`" if line else " could not be read, and until it can nothing is allowed"
         yield f"robots.txt of {forbidden[0]}{said}; ask its owner, or begin with pages that it allows"
+
+
+def _about_name(host: str, why: str) -> str:
+    """Say what to do about a name without an address, by what the name servers said of it."""
+    elsewhere = f"--resolve {host}=ADDRESS says where it is reached"
+    if any(failure in why for failure in Failure if failure.is_temporary):
+        return (
+            f"the address of {host} could not be asked for; look at the network of this machine, or name another"
+            f" resolver with --dns ADDRESS; {elsewhere}"
+        )
+    return (
+        f"the name {host} has no address; look at its spelling. If only some resolvers know it, name one with"
+        f" --dns ADDRESS; {elsewhere}"
+    )
 
 
 def got_nowhere(account: Mapping[str, Any]) -> bool:
@@ -55,8 +75,8 @@ def _seed_and_outcome(failed: str) -> tuple[str, str]:
 
 
 def _robots_line(root: Root, config: Config, url: str) -> str:
-    from teia.crawl.lookup import Lookup  # only where a crawl got nowhere
-    from teia.crawl.pagedetail import robots_word
+    from teia.views.lookup import Lookup  # only where a crawl got nowhere
+    from teia.views.page_detail import robots_word
 
     try:
         with Lookup(root, config.collection.name) as lookup:

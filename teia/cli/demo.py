@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from teia.cli.crawl import crawl_with
+from teia.cli.crawl.crawl import crawl_with
 from teia.cli.exits import INTERRUPTED
 from teia.cli.options import AsJson
 from teia.cli.output import progress_console
 from teia.clock import WallClock, from_iso
 from teia.errors import StoreError
-from teia.lab.process import lab_process
-from teia.lab.spec import WorldSpec
+from teia.lab.server.process import lab_process
+from teia.lab.world.spec import WorldSpec
 from teia.store.root import Root, open_root
 
 NAME = "demo"
@@ -88,8 +88,8 @@ def demo(
 
 def _measuring(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
     """Write down how fresh the copies really are, by the same web made once more."""
-    from teia.lab.measuring import measuring
-    from teia.lab.world import World
+    from teia.lab.measure.live_freshness import measuring
+    from teia.lab.world.world import World
 
     world = World(spec, epoch_s=from_iso(lab["epoch"]), port=lab["port"])
     return measuring(world, root, NAME, WallClock())
@@ -109,10 +109,10 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
 
 def _keep_fresh(root: Root) -> None:
     """Let the crawler that serves the pages go on: what changes is seen, and every page says when it comes again."""
-    from teia.crawl.changing import change
-    from teia.crawl.control import Command
-    from teia.crawl.edits import Edit, Operator
-    from teia.crawl.ordering import order
+    from teia.collections.change_settings import change
+    from teia.collections.commands import order
+    from teia.collections.edits import Edit, Operator
+    from teia.collections.inbox import Command
 
     clock = WallClock()
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)

@@ -36,32 +36,32 @@ objects are a few megabytes."""
 
 COMMANDS = {
     "demo": ("teia.cli.demo:demo", CRAWLING),
-    "crawl": ("teia.cli.crawl:crawl", CRAWLING),
-    "add": ("teia.cli.change:add", CRAWLING),
-    "block": ("teia.cli.change:block", CRAWLING),
-    "unblock": ("teia.cli.change:unblock", CRAWLING),
-    "set": ("teia.cli.change:set_settings", CRAWLING),
-    "queue": ("teia.cli.queue:queue", CRAWLING),
-    "schedule": ("teia.cli.schedule:schedule", CRAWLING),
-    "status": ("teia.cli.control:status", CRAWLING),
-    "pause": ("teia.cli.control:pause", CRAWLING),
-    "resume": ("teia.cli.control:resume", CRAWLING),
-    "stop": ("teia.cli.control:stop", CRAWLING),
+    "crawl": ("teia.cli.crawl.crawl:crawl", CRAWLING),
+    "add": ("teia.cli.crawl.change:add", CRAWLING),
+    "block": ("teia.cli.crawl.change:block", CRAWLING),
+    "unblock": ("teia.cli.crawl.change:unblock", CRAWLING),
+    "set": ("teia.cli.crawl.change:set_settings", CRAWLING),
+    "queue": ("teia.cli.crawl.queue:queue", CRAWLING),
+    "schedule": ("teia.cli.crawl.schedule:schedule", CRAWLING),
+    "status": ("teia.cli.crawl.control:status", CRAWLING),
+    "pause": ("teia.cli.crawl.control:pause", CRAWLING),
+    "resume": ("teia.cli.crawl.control:resume", CRAWLING),
+    "stop": ("teia.cli.crawl.control:stop", CRAWLING),
     "serve": ("teia.cli.serve:serve", LOOKING),
-    "search": ("teia.cli.search:search", LOOKING),
-    "report": ("teia.cli.report:report", LOOKING),
-    "sql": ("teia.cli.sql:sql", LOOKING),
-    "page": ("teia.cli.page:page", LOOKING),
-    "trace": ("teia.cli.trace:trace_url", LOOKING),
-    "watch": ("teia.cli.watch:app", LOOKING),
-    "export": ("teia.cli.export:app", LOOKING),
-    "import": ("teia.cli.import_:app", CRAWLING),
-    "audit": ("teia.cli.audit:app", LOOKING),
-    "rebuild": ("teia.cli.rebuild:app", CRAWLING),
-    "signals": ("teia.cli.signals:app", CRAWLING),
-    "cluster": ("teia.cli.cluster:app", MACHINES),
-    "node": ("teia.cli.node:node", MACHINES),
-    "lab": ("teia.cli.lab:app", LABORATORY),
+    "search": ("teia.cli.read.search:search", LOOKING),
+    "report": ("teia.cli.read.report:report", LOOKING),
+    "sql": ("teia.cli.read.sql:sql", LOOKING),
+    "page": ("teia.cli.read.page:page", LOOKING),
+    "trace": ("teia.cli.read.trace:trace_url", LOOKING),
+    "watch": ("teia.cli.read.watch:app", LOOKING),
+    "export": ("teia.cli.data.export:app", LOOKING),
+    "import": ("teia.cli.data.import_:app", CRAWLING),
+    "audit": ("teia.cli.data.audit:app", LOOKING),
+    "rebuild": ("teia.cli.data.rebuild:app", CRAWLING),
+    "signals": ("teia.cli.signals.commands:app", CRAWLING),
+    "cluster": ("teia.cli.cluster.commands:app", MACHINES),
+    "node": ("teia.cli.cluster.node:node", MACHINES),
+    "lab": ("teia.cli.lab.commands:app", LABORATORY),
     "bench": ("teia.cli.bench:app", LABORATORY),
     "config": ("teia.cli.config:config", SETTINGS),
 }
@@ -134,7 +134,7 @@ def _leave(status: int) -> NoReturn:
     """End this process at once: to take a thousand modules apart costs a tenth of a second and is good for nothing."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone
+        with suppress(OSError, ValueError):  # the reader has gone
             stream.flush()
     os._exit(status)
 

@@ -12,10 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from teia.clock import Clock
-from teia.crawl.companion import Companion
-from teia.crawl.engine import Crawler
-from teia.crawl.runs import in_words
-from teia.crawl.summary import Summary, summarize
+from teia.collections.account import Summary, summarize
+from teia.collections.run_log import in_words
+from teia.crawler.loop import Crawler
+from teia.indexer.companion import Companion
 
 REFRESH_S = 0.5
 PLAIN_REFRESH_S = 10.0
@@ -39,9 +39,12 @@ async def finish_index(companion: Companion, console: Console) -> None:
     """Wait for the index, saying how much is left of it."""
     finishing = asyncio.create_task(companion.finish())
     with console.status("indexing") as status:
-        while not finishing.done():
-            status.update(f"indexing, {companion.behind:,} pages left")
-            await asyncio.wait([finishing], timeout=REFRESH_S)
+        try:
+            while not finishing.done():
+                status.update(f"indexing, {companion.behind:,} pages left")
+                await asyncio.wait([finishing], timeout=REFRESH_S)
+        finally:
+            finishing.cancel()  # the user does not wait for it
     await finishing
     if companion.error:
         console.print(f"[red]not everything is indexed:[/red] {escape(companion.error)}")
@@ -113,6 +116,11 @@ def print_summary(account: Mapping[str, Any], console: Console) -> None:
         f"  {account['archive_records']:,} archive records, {account['indexed']:,} pages indexed,"
         f" {account['politeness_violations']} politeness violations"
     )
+    if account.get("index_behind"):
+        who = "the indexer is at work" if account["index_writing"] else "the next crawl indexes them"
+        console.print(f"  {account['index_behind']:,} more pages are not in the index yet; {who}")
+    if account.get("index_unreadable"):
+        console.print(f"  {account['index_unreadable']:,} pages are not in the index: their copies cannot be read")
     if account.get("freshness"):
         console.print(f"  {freshness(account['freshness'])}")
     if account.get("run"):

@@ -1,13 +1,13 @@
 """A whole cluster on this machine, for trying it: NATS servers and nodes in processes of their own.
 
-    DIR/up.json    where its servers are and which processes its nodes are; for its owner's eyes alone
-    DIR/up.lock    held by the process that looks after it; holds its id
-    DIR/up.log     what that process said
+    DIR/up.json         addresses of its servers and processes of its nodes; readable by its owner alone
+    DIR/up.lock         held by the process that runs the cluster; contains its process id
+    DIR/up.log          output of that process
     DIR/web.toml        the collection's settings, as `up` was given them
     DIR/nats/           the servers' files
     DIR/node-1/ …       each node's data folder and, beside it, node-1.log
 
-Nothing is restarted but NATS servers: a node that you kill stays dead, and the others take its cells.
+Only NATS servers are restarted: a node that you kill stays dead, and the others take its cells.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.cluster.servers import NatsServers, ends_with_us, write_private
+from teia.cluster.nats.servers import NatsServers, ends_with_us, write_private
 from teia.durable import disk_errors
 from teia.errors import ClusterError
 
@@ -33,7 +33,7 @@ LEAVE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What `up.json` says."""
+    """The content of `up.json`."""
 
     pid: int
     collection: str
@@ -43,7 +43,7 @@ class Local:
 
 
 def read_local(folder: Path) -> Local:
-    """The cluster that runs in a folder; ClusterError if none does."""
+    """Return the cluster that runs in a folder; ClusterError if none does."""
     path = folder / "up.json"
     if holder(folder) is None or not path.exists():
         raise ClusterError(f"no cluster runs in {folder}; `teia cluster up --data {folder}` starts one")
@@ -52,7 +52,7 @@ def read_local(folder: Path) -> Local:
 
 
 def holder(folder: Path) -> int | None:
-    """The process that looks after a folder's cluster; None if there is none."""
+    """Return the process that runs a folder's cluster; None if there is none."""
     try:
         descriptor = os.open(folder / "up.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -127,7 +127,7 @@ async def _start_node(
 
 
 async def _end(processes: dict[str, asyncio.subprocess.Process]) -> None:
-    """Have nodes leave; those that do not are ended."""
+    """Have nodes leave; kill those that do not."""
     for process in processes.values():
         with suppress(ProcessLookupError):
             process.terminate()

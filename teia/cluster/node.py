@@ -1,10 +1,10 @@
-"""A node: joins, keeps cells, crawls them, leaves.
+"""A node of a cluster: it joins, owns cells, crawls them, leaves.
 
-Two loops. The cluster's own thread renews the session, looks after cells and listens for links; the main loop crawls,
-with the same crawler as one machine. The crawler is opened for the cells that are kept and closed when they change
-(*shifts*, as the coordinator does): a cell was taken, another node should have one, one was lost. Closing lets requests
-under way end and commits them, so a cell that is handed over is handed over whole; and the crawler never has to learn
-that cells come and go.
+There are two loops. The cluster's own thread renews the session, looks after cells and listens for links. The main loop
+crawls, with the same crawler as one machine. The crawler is opened for the cells that are owned and closed when they
+change (*shifts*, as in the coordinator): a cell was taken, another node should have one, one was lost. Closing lets
+requests under way end and commits them, so a cell is always handed over complete, and the crawler itself need not
+handle cells that come and go.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import Clock
-from teia.cluster.addresses import AddressTurns
-from teia.cluster.agreement import Agreement, agree, agree_on_pace, write_down
-from teia.cluster.analyzer import Analyzer
-from teia.cluster.balance import state_after
-from teia.cluster.balancer import Balancer
-from teia.cluster.cells import prepare
-from teia.cluster.copies import Copies
-from teia.cluster.crawling import NodeCrawl, heard_by, listen, open_kept
-from teia.cluster.desk import Desk
-from teia.cluster.fitting import check_fits, unheeded
-from teia.cluster.homes import Homes
-from teia.cluster.joining import join
-from teia.cluster.journal import CellLog, CellLost, make_stream
-from teia.cluster.keeper import FIRST_WAIT_S, RANK_WAIT_S, Keeper
-from teia.cluster.library import Library
-from teia.cluster.limiting import Shares, reached
-from teia.cluster.objects import Objects, open_objects
-from teia.cluster.overrides import CircleOrder, Overrides, why_moved
-from teia.cluster.placement import ISOLATED, Strategy, strategy_named
-from teia.cluster.quiet import Quiet
-from teia.cluster.runs import BetweenRuns, Timekeeper, Work
-from teia.cluster.searchwire import Post
-from teia.cluster.session import Pace, Session
-from teia.cluster.settling import Settling
-from teia.cluster.snapshots import CannotRestore, Snapshots
-from teia.cluster.splitting import Splitter
-from teia.cluster.telling import Teller
-from teia.cluster.thread import LoopThread
-from teia.cluster.upkeep import Upkeep
-from teia.cluster.wire import NoAnswer, Wire, connect
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.log import CellLog, CellLost, make_stream
+from teia.cluster.cells.open_cells import prepare
+from teia.cluster.cells.owner import FIRST_WAIT_S, RANK_WAIT_S, Keeper
+from teia.cluster.cells.site_homes import Homes
+from teia.cluster.cells.snapshots import CannotRestore, Snapshots
+from teia.cluster.cells.split import Splitter
+from teia.cluster.cells.upkeep import Upkeep
+from teia.cluster.crawl.crawl import NodeCrawl, heard_by, listen, open_kept
+from teia.cluster.crawl.finished import Quiet
+from teia.cluster.crawl.limits import Shares, reached
+from teia.cluster.crawl.runs import BetweenRuns, Timekeeper, Work
+from teia.cluster.crawl.settings import Desk
+from teia.cluster.crawl.shared_addresses import AddressTurns
+from teia.cluster.crawl.unsupported_settings import check_fits, unheeded
+from teia.cluster.members.agreement import Agreement, agree, agree_on_pace, write_down
+from teia.cluster.members.join import join
+from teia.cluster.members.session import Pace, Session
+from teia.cluster.nats.objects import Objects, open_objects
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import NoAnswer, Wire, connect
+from teia.cluster.placing.balance import state_after
+from teia.cluster.placing.balancer import Balancer
+from teia.cluster.placing.cell_owners import CircleOrder, Overrides, why_moved
+from teia.cluster.placing.site_analyzer import Analyzer
+from teia.cluster.placing.site_strategies import ISOLATED, Strategy, strategy_named
+from teia.cluster.search.forget_after_split import Settling
+from teia.cluster.search.messages import Post
+from teia.cluster.search.processes import Library
+from teia.cluster.views.node_file import Teller
 from teia.config import Config
-from teia.crawl import JOB
-from teia.crawl.engine import Crawler
-from teia.crawl.opening import open_crawler
+from teia.crawler.child import JOB
+from teia.crawler.loop import Crawler
+from teia.crawler.start import open_crawler
 from teia.errors import DiskFull
-from teia.parse.spawn import ZygoteProcess
+from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 
 LOOK_S = 0.1
@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node is and whom it talks to."""
+    """The identity of a node, and the servers it connects to."""
 
     name: str
     servers: tuple[str, ...]
@@ -78,15 +78,15 @@ class Place:
     region: str = ""
     capacity: float = 1.0
     strategy: str = ""
-    """Who crawls what (placement.py); empty: as the cluster does."""
+    """Strategy for assigning sites to nodes (cluster/placing/site_strategies.py); empty: the cluster's."""
     countries: Path | None = None
     bind: str = ""
     session_s: float = Pace().silence_s
-    """T of the cluster's sessions, where this is its first node."""
+    """T of the cluster's sessions, if this is its first node."""
 
 
 class Node:
-    """One node of a cluster and one collection; `run` returns when it was told to `stop`."""
+    """One node of a cluster and one collection; `run` returns after `stop` was called."""
 
     def __init__(
         self, root: Root, collection: str, settings: Config | None, place: Place, clock: Clock, *, once: bool = False
@@ -94,7 +94,7 @@ class Node:
         self._root = root
         self._collection = collection
         self._shared = f"{collection}={place.name}" if place.strategy == ISOLATED else collection
-        """What the cluster calls the collection; a node that is isolated shares its own with nobody."""
+        """Name of the collection in the cluster; an isolated node shares its own with no other node."""
         self._settings = settings
         self._place = place
         self._strategy: Strategy | None = None
@@ -110,7 +110,7 @@ class Node:
         self._is_hurried = False
         self._desk: Desk | None = None
         self._starts: tuple[int, ...] = ()
-        """The first slot of each cell that this node knows of."""
+        """The first slot of each cell that this node knows."""
         self._grow: Callable[[tuple[int, ...]], None] = lambda _: None
         self.shifts = 0
         self.pages = 0
@@ -126,7 +126,7 @@ class Node:
         self._stopping = True
 
     async def run(self) -> None:
-        """Be a node until told to stop. A session that was lost is followed by another, of a new instance."""
+        """Be a node until `stop`. A lost session is followed by another, of a new instance."""
         with self._thread:
             call, place = self._thread.call, self._place
             wire = await call(connect(place.servers, place.key, place.name, ca=place.ca))
@@ -169,13 +169,13 @@ class Node:
                 await call(wire.close())
 
     def _post(self) -> Post:
-        """What whoever answers searches here has to know."""
+        """Return the settings of the process that answers searches here."""
         place, data = self._place, str(self._root.path.absolute())
         key, ca = (None if each is None else str(each.absolute()) for each in (place.key, place.ca))
         return Post(data, self._collection, self._shared, place.name, place.servers, key, ca)
 
     async def _open_copies(self, agreement: Agreement, config: Config) -> Copies:
-        """This node's files of cells, with the place where their snapshots are."""
+        """Open this node's copies of cells, with the store of their snapshots."""
         place = self._place
         self._objects = await open_objects(
             config.cluster.snapshots, self._shared, self._clock, agreement.replicas,
@@ -186,17 +186,17 @@ class Node:
             return Copies(folders, self._thread)
         return Copies(folders, self._thread, Snapshots(self._objects, self._clock, agreement.identity))
 
-    # -- cells that were split off others (splitting.py) ---------------------------------------------------
+    # -- cells that were split off others (cluster/cells/split.py) ---------------------------------------------------
 
     def _make_cells(self, agreement: Agreement, starts: tuple[int, ...]) -> None:
-        """Have a folder for each cell, and say where each begins."""
+        """Create a folder for each cell, and write the first slot of each."""
         folder = self._root.collection(self._collection)
         prepare(folder, len(starts), agreement.identity)
         folder.write_starts(starts)
         self._starts = starts
 
     async def _adopt(self) -> None:
-        """Look after cells that were split off others, if there are new ones."""
+        """Create folders for cells that were split off others, if there are new ones."""
         starts = self._agreed.starts
         if starts != self._starts:
             await asyncio.to_thread(self._make_cells, self._agreed.agreement, starts)
@@ -207,15 +207,15 @@ class Node:
     def _tell_of_cells(
         self, order: CircleOrder, teller: Teller, copies: Copies, keeper: Keeper, starts: tuple[int, ...]
     ) -> None:
-        """Let those that go by the number of cells know of more."""
+        """Pass a larger number of cells to all parts that depend on it."""
         order.starts = teller.starts = starts
         copies.folders = {each.number: each for each in self._root.collection(self._collection).cells()}
-        keeper.cells = tuple(range(len(starts)))  # last: they are taken from now on
+        keeper.cells = tuple(range(len(starts)))  # last: from here on the new cells are taken
 
     # -- a session -----------------------------------------------------------------------------------------
 
     async def _live(self, wire: Wire, agreement: Agreement, config: Config, copies: Copies) -> None:
-        """Live through one session: shift after shift, until it is lost or the node is told to stop."""
+        """Run one session: shift after shift, until it is lost or the node is stopped."""
         keepers: list[Keeper] = []
 
         def lose(why: str) -> None:
@@ -232,11 +232,11 @@ class Node:
         )  # fmt: skip
         try:
             await self._live_in(session, keepers, wire, agreement, config, copies)
-        finally:  # whatever happened since it was begun: a session that nobody ends would keep the name
-            with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; others will find out
+        finally:  # after any error: a session without an end would block the name
+            with contextlib.suppress(TimeoutError):  # without NATS nothing can be given up; other nodes will notice
                 async with asyncio.timeout(self._pace.silence_s):
                     is_all_done = self._once and (session.node.is_done or session.others_say_done())
-                    for keeper in keepers:  # if all is done the session's end says enough, of all cells
+                    for keeper in keepers:  # if all is done the session's end releases all cells
                         if not session.is_lost and not is_all_done:
                             await call(keeper.release(list(keeper.kept)))
                     await call(session.leave())
@@ -244,7 +244,7 @@ class Node:
     async def _live_in(
         self, session: Session, keepers: list[Keeper], wire: Wire, agreement: Agreement, config: Config, copies: Copies
     ) -> None:
-        """Do in a session what there is to do; who keeps its cells is added to `keepers`."""
+        """Do the work of a session; the new `Keeper` is added to `keepers`."""
         call, place = self._thread.call, self._place
         starts = self._starts
         overrides = Overrides(wire, self._clock, self._shared, agreement.replicas)
@@ -285,7 +285,7 @@ class Node:
             self.sent_bytes += turns.sent_bytes
 
     async def _work(self, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep) -> None:
-        """Shift after shift, as long as the session lasts and there is something to keep."""
+        """Run shift after shift, as long as the session lasts and there are cells to own."""
         while not self._stopping and not session.is_lost:
             try:
                 await self._adopt()
@@ -299,9 +299,9 @@ class Node:
             except CellLost as error:
                 _log.warning("%s", error)
                 keeper.kept.pop(error.cell, None)
-            except CannotRestore as error:  # of one cell: the others go on
+            except CannotRestore as error:  # of one cell: the others continue
                 await self._thread.call(upkeep.leave_to_others(error))
-            except NoAnswer as error:  # the session goes on, and so do we when NATS is back
+            except NoAnswer as error:  # the session continues, and so does this node when NATS is back
                 _log.warning("shift ended: %s", error)
                 await self._clock.sleep(AWAY_S)
             except DiskFull as error:  # here, or in NATS
@@ -309,7 +309,10 @@ class Node:
                 await self._clock.sleep(FULL_S)
 
     async def _wait(self, session: Session, keeper: Keeper, copies: Copies | None) -> None:
-        """Be there without a shift, for a moment; between runs, which may be long, with all that others go by."""
+        """Idle for one tick without a shift.
+
+        Between runs, which may be long, report everything that other nodes use.
+        """
         load = {"idle": float(not keeper.kept)}
         if copies is None:
             session.tell(load, {})
@@ -338,7 +341,7 @@ class Node:
         self, config: Config, session: Session, keeper: Keeper, turns: AddressTurns, upkeep: Upkeep,
         logs: Mapping[int, CellLog],
     ) -> None:  # fmt: skip
-        """Crawl some cells that are kept now, until they should be others."""
+        """Crawl some cells that are owned now, until the set of cells should change."""
         self.shifts += 1
         work = self._time.work()
         since_s = None if work.since_s is None else {self._collection: work.since_s}
@@ -361,7 +364,7 @@ class Node:
             ):
                 await self._crawl(crawler, session, keeper, upkeep, logs, work)
         finally:
-            zygote.abandon()  # first: nothing that fails here may leave it behind
+            zygote.abandon()  # first: no failure here may leave it running
             turns.settle()
             upkeep.copies.close_all()
         away = {cell: node for cell, node in keeper.to_hand_over().items() if cell in logs}
@@ -385,7 +388,7 @@ class Node:
         _log.info("cells=%s open", ",".join(map(str, sorted(logs))))
         self._tell(session, crawl)
         works = [listen(log, crawl, heard[cell]) for cell, log in logs.items()]
-        works.append(session.say())  # who keeps what now; others need not wait for the next beat
+        works.append(session.say())  # report the cells owned now; other nodes need not wait for the next beat
         listening = [asyncio.run_coroutine_threadsafe(work, self._thread.loop) for work in works]
         watch = self._watch(crawler, crawl, session, keeper, upkeep, set(logs), work)
         watching = asyncio.get_running_loop().create_task(watch)
@@ -413,7 +416,7 @@ class Node:
         self, crawler: Crawler, crawl: NodeCrawl, session: Session, keeper: Keeper, upkeep: Upkeep, cells: set[int],
         work: Work,
     ) -> None:  # fmt: skip
-        """End the shift when the cells should be others; say meanwhile how things stand."""
+        """End the shift when its set of cells should change; report the node's state meanwhile."""
         purge_at = 0.0
         while not self._stopping:
             self._tell(session, crawl)
@@ -431,17 +434,18 @@ class Node:
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(crawl, keeper)
-            except Exception as error:  # noqa: BLE001  # whatever NATS says: a shift that nobody watches never ends
+            # after any error of NATS: a shift that is not watched never ends
+            except Exception as error:  # noqa: BLE001
                 _log.warning("shift not looked after: %r", error)
             await self._clock.sleep(LOOK_S)
-        keeper.is_leaving = keeper.is_leaving or self._stopping  # what others leave behind is not for us
+        keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
         if session.is_lost:
             crawler.hurry()
-        crawl.is_ending = True
+        crawl.wind_up()
         crawler.stop()
 
     def _tell(self, session: Session, crawl: NodeCrawl) -> None:
-        """Say with the session how things stand."""
+        """Report the node's state with the session."""
         load = self._load(crawl) | {"unknown": float(session.instances.unknown)}
         cells = list(crawl.committer.cells)
         busy = state_after(session.node.busy, load["queued"], session.node.capacity, crawl.config.balance)
@@ -453,7 +457,7 @@ class Node:
         session.tell(load, {str(cell.number): cell.frontier.known for cell in cells}, queued, busy, stored, claims)
 
     def _load(self, crawl: NodeCrawl) -> dict[str, float]:
-        """How much there is to do here, and how much was done since the node started."""
+        """Return the amount of work to do here, and of work done since the node started."""
         cells = list(crawl.committer.cells)
         messages, sent_bytes = crawl.sent()
         return {
@@ -475,7 +479,7 @@ class Node:
             await self._time.look(session, keeper)
 
     async def _mind_limits(self, crawl: NodeCrawl) -> None:
-        """Let all nodes leave when the collection has as many pages, or took as much time, as it may."""
+        """Let all nodes leave when the collection has reached its limit of pages or time."""
         assert crawl.shares is not None
         began_s = self._agreed.agreement.began_s
         why = reached(crawl.config.limits, crawl.shares.look(), began_s, self._clock.now_s())
@@ -483,14 +487,14 @@ class Node:
             await self._agreed.end(why)
 
     async def _look_for_the_end(self, session: Session, keeper: Keeper) -> None:
-        """With `once`: stop when there is nothing left to do anywhere."""
+        """With `once`: stop when no node has anything left to do."""
         if self._once and not self._stopping and not self._quiet.has_looked(session):
             with contextlib.suppress(NoAnswer):
                 if await self._thread.call(self._quiet.is_over(session, keeper)):
-                    self._stopping = True  # and never back: somebody may have said `stop` meanwhile
+                    self._stopping = True  # never reset: a user may have called `stop` meanwhile
 
     async def _purge(self, crawl: NodeCrawl, keeper: Keeper) -> None:
-        """Let NATS forget links that are in our cells, and so in their logs."""
+        """Purge links from NATS that are committed in our cells, and so in their logs."""
         heard, crawl.committer.heard = crawl.committer.heard, {}
         for cell, seq in heard.items():
             log = keeper.kept.get(cell)

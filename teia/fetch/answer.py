@@ -1,9 +1,9 @@
 """An answer as it arrives: lines and bytes counted before they are kept, framing judged before the body.
 
-libcurl is the HTTP parser; this is where our tighter limits hold, and where what it would accept and we must not is
-refused: length and chunks together, a blank before the colon, codings other than `chunked`, 101.
-Limits are tested before anything is stored. The bytes stay as received: compressed, and with chunk framing in place;
-the parse child undoes both, bounded by what it produces.
+libcurl is the HTTP parser; this module applies our tighter limits, and refuses what libcurl accepts and we must not:
+length and chunks together, a blank before the colon, codings other than `chunked`, 101. Limits are tested before
+anything is stored. The bytes stay as received: compressed, and with chunk framing in place; the parse child undoes
+both, bounded by its own output.
 
 The callbacks return None for "all taken" and 0 to end the transfer, with the reason left in `stop` first: libcurl only
 says that a callback failed.
@@ -36,7 +36,7 @@ class Held:
 
 
 class Answer:
-    """What one transfer has brought so far; used again and again by its handle."""
+    """Data received by one transfer so far; its handle reuses the object."""
 
     __slots__ = (
         "_body_bytes",
@@ -122,7 +122,7 @@ class Answer:
         self.stop = stop
         return 0
 
-    # ---- what it was -------------------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------------------
 
     @property
     def anything_received(self) -> bool:
@@ -134,7 +134,7 @@ class Answer:
         return self._head_bytes + self._body_bytes
 
     def head(self) -> bytes:
-        """The final answer's head, blank line included; exact but for bare line feeds and the case of `HTTP/`."""
+        """Return the final answer's head with its blank line, exact but for bare LFs and the case of `HTTP/`."""
         if not self.status:
             return b""
         head = b"".join(self._lines)
@@ -150,7 +150,7 @@ class Answer:
     # ---- the head ----------------------------------------------------------------------------------------------------
 
     def _accepts(self, line: bytes) -> bool:
-        """Whether a line that may say where the body ends says it in the one way that all parsers agree on."""
+        """Check that a header line about the end of the body states it in the one way that all parsers agree on."""
         raw_name, _, value = line.partition(b":")
         name = raw_name.strip().lower()
         if name == b"content-length":
@@ -185,7 +185,7 @@ class Answer:
         return self.refuse(Stop.INTERIM) if self._interim > MAX_INTERIM else None
 
     def _is_wanted(self) -> bool:
-        """No Content-Type is no reason to refuse: the parse child looks at the bytes."""
+        """Tell whether the Content-Type is wanted; a missing one is: the parse child inspects the bytes."""
         kind = self._media_type
         wildcard = kind.partition("/")[0] + "/*"
         return not kind or kind in self._types or wildcard in self._types

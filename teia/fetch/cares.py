@@ -1,4 +1,4 @@
-"""One name server, asked through c-ares. Loaded with the first name that is looked up: see dns.py."""
+"""One name server, queried through c-ares. Loaded with the first look-up of a name: see dns.py."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FAILURES = {
 
 
 class NameServer:
-    """The one that was configured, or those of this machine."""
+    """The configured name server, or those of this machine."""
 
     def __init__(self, server: str | None, first_try_s: float, tries: int) -> None:
         self._cares = aiodns.DNSResolver([server] if server else None, timeout=first_try_s, tries=tries)
 
     async def ask(self, name: str, kind: str) -> tuple[tuple[str, ...], float, Failure | None]:
-        """Ask for the records of one kind, `A` or `AAAA`: addresses, for how many seconds they hold, or why none."""
+        """Query the records of one kind, `A` or `AAAA`: return addresses, their life in seconds, or the failure."""
         try:
             result = await self._cares.query_dns(name, kind)
         except aiodns.error.DNSError as error:

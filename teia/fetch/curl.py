@@ -1,14 +1,15 @@
-"""The real fetcher: libcurl, told where to connect and watched while it does.
+"""The real fetcher: libcurl, with pinned addresses and checks at each step.
 
-Three hooks keep one promise, that the address which was checked is the address that is asked:
+Three hooks guarantee that the address which was checked is the address that receives the request:
 
-    RESOLVER_START_FUNCTION  refuses every look-up, so a missing pin fails instead of asking the system's resolver
+    RESOLVER_START_FUNCTION  refuses every look-up, so a missing pin fails instead of using the system's resolver
     OPENSOCKETFUNCTION       asks the guard about the very address libcurl is about to connect to
     PREREQFUNCTION           compares the peer before each request, also on a kept connection, which ignores pins
 
-A kept connection to an address that is no longer the host's is dropped there and the transfer begins again on a fresh
-one; nothing was sent yet. The same hook is called a second time when libcurl wants to repeat a request whose kept
-connection died, and says no: the server may have seen the first one, and its rest comes before any other.
+A kept connection to an address that is no longer the host's, or that the server has closed, is dropped there and the
+transfer begins again on a fresh one; nothing was sent yet. The same hook is called a second time when libcurl wants to
+repeat a request whose kept connection died, and refuses: the server may have seen the first one, and its politeness
+delay comes before any other. Connections of servers that close them like that are not kept for a while.
 
 Handles are made by one function and never `reset()`, which would take the hooks away.
 """
@@ -34,7 +35,7 @@ from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import Ending, Stop, Verdict, judge
-from teia.fetch.places import Places
+from teia.fetch.places import KeptSockets, Local, Places
 from teia.fetch.wire import Headers, Pin, pin_for, place_asked, request_head, request_headers
 from teia.records import Fetched, Outcome
 
@@ -53,6 +54,9 @@ MAX_PINS = 4_096
 
 Done = Callable[[Fetched], None]
 
+_NOT_SENT = frozenset({Stop.STALE_PEER, Stop.HUNG_UP})
+"""Ends of transfers whose request was not sent, so that it may go out on a fresh connection at once."""
+
 
 class Transfer:
     """A libcurl handle with its hooks, and the request it carries now."""
@@ -61,6 +65,7 @@ class Transfer:
         "_bind",
         "_checked",
         "_guard",
+        "_kept",
         "_opened",
         "answer",
         "connect_to",
@@ -71,6 +76,7 @@ class Transfer:
         "is_fresh",
         "is_post",
         "keeps",
+        "local",
         "mark_bytes",
         "mark_s",
         "pin",
@@ -78,11 +84,13 @@ class Transfer:
         "started_s",
     )
 
-    def __init__(self, guard: AddressGuard, answer: Answer, bind: str = "") -> None:
+    def __init__(self, guard: AddressGuard, answer: Answer, kept: KeptSockets, bind: str = "") -> None:
         self._bind = bind
         self._guard = guard
+        self._kept = kept
         self._checked = 0
         self._opened: socket.socket | None = None
+        self.local: Local = ("", 0)
         self.answer = answer
         self.curl: Curl = pycurl.Curl()
         self.request = FetchRequest("", "", 0)
@@ -92,7 +100,7 @@ class Transfer:
         # What had been received when, by the fetcher's last look at its speed.
         self.mark_bytes = 0
         self.mark_s = 0.0
-        # What the handle is set to now, so that only changes are told to libcurl.
+        # Current options of the handle, so that only changes are passed to libcurl.
         self.pin: Pin | None = None
         self.connect_to = ""
         self.headers: Headers | None = None
@@ -106,7 +114,7 @@ class Transfer:
         self.answer.begin(self.request.max_body_bytes, self.request.types)
 
     def is_slow(self, now_s: float, patience_s: float) -> bool:
-        """Whether less than 1 KiB/s came for so long; time begins when the request has been sent."""
+        """Tell whether less than 1 KiB/s came for so long; time begins when the request has been sent."""
         received = self.answer.received_bytes
         if not self._checked or received - self.mark_bytes >= _SLOWEST_BYTES_PER_S * patience_s:
             self.mark_bytes, self.mark_s = received, now_s
@@ -143,13 +151,17 @@ class Transfer:
             return int(pycurl.SOCKET_BAD)
         return self._opened
 
-    def on_request(self, address: str, _local: str, port: int, _local_port: int) -> int:
+    def on_request(self, address: str, local: str, port: int, local_port: int) -> int:
         self._checked += 1
+        self.local = (local, local_port)
+        is_new = self._opened is not None
         self._drop_opened()
         if self._checked > 1:
             self.answer.stop = Stop.REPEAT
         elif address != self.request.address or port != self.request.connect_port:
             self.answer.stop = Stop.STALE_PEER
+        elif not is_new and self._kept.has_hung_up(self.local):
+            self.answer.stop = Stop.HUNG_UP
         else:
             return int(pycurl.PREREQFUNC_OK)
         return int(pycurl.PREREQFUNC_ABORT)
@@ -185,6 +197,7 @@ class CurlFetcher:
         self._bind = _own_address(bind)
         self._held = Held(held_bytes)
         self._places = {"http": Places(keep_alive, IDLE_S), "https": Places(keep_alive // 2, IDLE_S)}
+        self._kept = KeptSockets()
         self._loop = asyncio.get_running_loop()
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
         self._idle: list[Transfer] = []
@@ -242,7 +255,7 @@ class CurlFetcher:
             transfer.curl.close()
         self._idle.clear()
         self._driver.close()
-        await asyncio.sleep(0)  # what was ended above is delivered in this turn of the loop
+        await asyncio.sleep(0)  # transfers ended above are delivered in this turn of the loop
 
     # ---- speed ------------------------------------------------------------------------------------------------------
 
@@ -267,7 +280,7 @@ class CurlFetcher:
 
     def _make(self) -> Transfer:
         """Return a new handle with everything that never changes; the only place where handles come from."""
-        transfer = Transfer(self._guard, Answer(self._limits, self._held), self._bind)
+        transfer = Transfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
@@ -294,7 +307,7 @@ class CurlFetcher:
         return transfer
 
     def _prepare(self, transfer: Transfer, request: FetchRequest) -> None:
-        """Tell libcurl what is different from the handle's last request."""
+        """Set the libcurl options that differ from the handle's last request."""
         asked, parts, setopt = place_asked(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
             parts = parts._replace(target=request.url)
@@ -336,10 +349,15 @@ class CurlFetcher:
 
     # ---- the way back ------------------------------------------------------------------------------------------------
 
-    def _on_finished(self, curl: Curl, code: int, message: str) -> None:
+    def _on_finished(self, curl: Curl, code: int, message: str, kept: int = -1) -> None:
         transfer = self._running[curl]
         answer, request = transfer.answer, transfer.request
-        if answer.stop is Stop.STALE_PEER and not transfer.is_fresh:
+        if kept >= 0:
+            self._kept.note(transfer.local, kept)
+        if answer.stop is Stop.HUNG_UP or answer.stop is Stop.REPEAT:
+            asked = place_asked(request)
+            self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
+        if answer.stop in _NOT_SENT and not transfer.is_fresh:
             self._begin_again(transfer)
             return
         verdict = self._judge(transfer, code, message)
@@ -355,6 +373,7 @@ class CurlFetcher:
             body=answer.body(),
             truncated=verdict.truncated,
             detail=_printable(verdict.detail) if verdict.detail else "",
+            unanswered=answer.stop is Stop.REPEAT,
         )
         del self._running[curl]
         self._release(transfer.pin)
@@ -397,7 +416,7 @@ class CurlFetcher:
 
 
 def _own_address(bind: str) -> str:
-    """An address that requests can be sent from; ConfigError if it is none of this machine's."""
+    """Return an address that requests can be sent from; ConfigError if it is none of this machine's."""
     if bind:
         try:
             with socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_STREAM) as trial:

@@ -1,7 +1,8 @@
-"""Where a host is reached: override or name server, then the guard; the only way to an address for the crawler.
+"""Address of a host: override or name server, then the guard; the crawler's only way to an address.
 
-A `Destination` either holds a guarded address and port, or an outcome that says why there is none. It is valid until
-`expires_s`; the crawler asks again before each request, so an address checked months ago is never used (rebinding).
+A `Destination` holds either a guarded address and port, or an outcome with the reason why there is none. It is valid
+until `expires_s`; the crawler resolves again before each request, so an address checked months ago is never used
+(rebinding).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from teia.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """An address to connect to, or why not. `is_temporary`: asking again later may help."""
+    """An address to connect to, or the reason why there is none. `is_temporary`: a later query may succeed."""
 
     address: str
     port: int
@@ -36,7 +37,7 @@ class Destinations:
         self._overrides = overrides or Overrides()
 
     def known(self, host: str, port: int) -> Destination | None:
-        """The destination if nobody must be asked; the crawler's usual case, without a task."""
+        """Return the destination if no name server must be queried; the crawler's usual case, without a task."""
         override = self._overrides.find(host)
         if override is not None:
             return self._guarded(Resolution((override.address,), math.inf), override.port or port)

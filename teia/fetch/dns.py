@@ -1,14 +1,14 @@
 """Names to addresses, by ourselves: libcurl never resolves anything.
 
-`Resolver` is the seam. `CaresResolver` asks a name server through c-ares and remembers; `StaticResolver` is a table for
-tests. The host files and search domains of the machine are not read: a crawl should not depend on where it runs, and
-`--resolve` says the exceptions aloud.
+`Resolver` is the seam. `CaresResolver` queries a name server through c-ares and caches; `StaticResolver` is a table for
+tests. The host files and search domains of the machine are not read: a crawl should not depend on the machine it runs
+on, and `--resolve` states exceptions explicitly.
 
-IPv4 is preferred: AAAA is asked only for a name without an A record. It halves the questions, and the address a name
-has with us does not depend on whether this machine has IPv6 today. As long as a name keeps the address we use, we keep
-using it, whatever order the server lists them in, so that kept connections stay useful.
+IPv4 is preferred: AAAA is queried only for a name without an A record. It halves the queries, and our address for a
+name does not depend on whether this machine has IPv6 today. As long as a name keeps the address we use, we keep using
+it, in whichever order the server lists its addresses, so that kept connections stay useful.
 
-A time-out is a reason to ask again, never "no such host".
+A time-out is a reason to query again, never "no such host".
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ FAILURE_CEILING_S = 3_600.0
 REMEMBERED_NAMES = 200_000
 LOOKUPS_AT_ONCE = 500
 LOOKUP_LIMIT_S = 20.0
+UNHEARD_LIMIT_S = 6.0
+"""Longest look-up in seconds while no name server has ever answered: the caller should learn of that soon."""
+
 MAX_ADDRESSES = 64
 _FIRST_TRY_S = 2.0
 _TRIES = 4  # c-ares shortens its waits on a fast server, so two tries may be over in half a second
@@ -44,7 +47,7 @@ _HIGHEST_DOUBLING = 10
 
 
 class Failure(StrEnum):
-    """Why a name has no address. The last two pass by themselves; the others are facts about the name."""
+    """Reason why a name has no address. The last two are temporary; the others are facts about the name."""
 
     NO_SUCH_NAME = "no such name"
     NO_ADDRESS = "name without an address"
@@ -59,7 +62,7 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What is known of a name until `expires_s` (of `Clock.ticks_s`): addresses, or why there are none."""
+    """Result for a name until `expires_s` (of `Clock.ticks_s`): addresses, or the reason why there are none."""
 
     addresses: tuple[str, ...]
     expires_s: float
@@ -67,20 +70,20 @@ class Resolution:
 
 
 class Resolver(Protocol):
-    """Turns a canonical host into addresses; never raises for what the web does."""
+    """Turns a canonical host into addresses; never raises for failures of the web."""
 
     def known(self, name: str) -> Resolution | None:
-        """What is remembered and still valid, without asking anyone: the crawler's usual case."""
+        """Return the cached result if it is still valid, without a query: the crawler's usual case."""
 
     async def resolve(self, name: str) -> Resolution:
-        """The same, asking where nothing is remembered."""
+        """Like `known`, but query a name server if nothing valid is cached."""
 
     async def close(self) -> None: ...
 
 
 @lru_cache(maxsize=65_536)
 def resolve_here(name: str) -> Resolution | None:
-    """Answer what no name server must be asked: literals, `localhost` (RFC 6761) and what only looks like a name.
+    """Resolve names that need no name server: literals, `localhost` (RFC 6761) and malformed names.
 
     The WHATWG parser has made an address of everything that ends in a number, so such a name did not come from it.
     """
@@ -130,9 +133,9 @@ class CaresResolver:
     """c-ares behind a cache.
 
     Good answers live for the shortest TTL of their CNAME chain, within 30 s and an hour; c-ares does not give us the
-    SOA, so the life of a refusal is ours: 10 minutes for a name that is not there, 1 minute doubled up to an hour for a
-    server that fails. The cache forgets the least recently used name. Look-ups of one name while it is being asked wait
-    for the same answer.
+    SOA, so we choose the life of a refusal: 10 minutes for a name that does not exist, 1 minute doubled up to an hour
+    for a server that fails. The cache forgets the least recently used name. Concurrent look-ups of one name wait for
+    the same answer.
     """
 
     def __init__(
@@ -154,6 +157,7 @@ class CaresResolver:
         self._cares: NameServer | None = None
         self._cache: OrderedDict[str, _Remembered] = OrderedDict()
         self._asking: dict[str, asyncio.Task[Resolution]] = {}
+        self._was_heard = False
 
     def known(self, name: str) -> Resolution | None:
         entry = self._cache.get(name)
@@ -186,11 +190,13 @@ class CaresResolver:
     async def _ask(self, name: str) -> Resolution:
         try:
             async with self._places:
+                limit_s = self._lookup_limit_s if self._was_heard else min(self._lookup_limit_s, UNHEARD_LIMIT_S)
                 try:
-                    async with asyncio.timeout(self._lookup_limit_s):
+                    async with asyncio.timeout(limit_s):
                         addresses, ttl_s, failure = await self._lookup(name)
                 except TimeoutError:
                     addresses, ttl_s, failure = (), 0.0, Failure.TIMEOUT
+            self._was_heard = self._was_heard or failure is not Failure.TIMEOUT
             return self._remember(name, addresses, ttl_s, failure)
         finally:
             self._asking.pop(name, None)

@@ -24,10 +24,11 @@ Curl = Any
 class CurlDriver:
     """Runs transfers and hands each one back with libcurl's code and message, outside of any libcurl call.
 
+    With one that came whole comes the descriptor of the connection that is kept now, -1 if there is none.
     Belongs to the loop it was made on. Nothing here may raise into libcurl.
     """
 
-    def __init__(self, finished: Callable[[Curl, int, str], None], max_connects: int) -> None:
+    def __init__(self, finished: Callable[[Curl, int, str, int], None], max_connects: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._finished = finished
         self._epoll = select.epoll()
@@ -43,7 +44,7 @@ class CurlDriver:
         self._loop.add_reader(self._epoll.fileno(), self._on_ready)
 
     def add(self, curl: Curl) -> None:
-        """Begin a transfer; libcurl asks for a turn at once through its timer, and one turn serves all that wait."""
+        """Begin a transfer; libcurl requests a turn at once through its timer, and one turn serves all that wait."""
         self._multi.add_handle(curl)
 
     def remove(self, curl: Curl) -> None:
@@ -83,7 +84,7 @@ class CurlDriver:
             return  # closed already, and the kernel has forgotten it by itself
 
     def _on_timer(self, wait_ms: int) -> None:
-        """Libcurl moves its timer several times a transfer; ours is only replaced where the new one is earlier.
+        """Set the timer for libcurl, which moves it several times a transfer; ours is only replaced by an earlier one.
 
         libcurl does not repeat itself if we come too early, so `_due_s` is kept and an early timer is set again.
         """
@@ -130,8 +131,9 @@ class CurlDriver:
     def _collect(self) -> None:
         _, whole, failed = self._multi.info_read()
         for curl in whole:
+            kept = curl.getinfo(pycurl.ACTIVESOCKET)  # not known any more once the handle is removed
             self._multi.remove_handle(curl)
-            self._finished(curl, 0, "")
+            self._finished(curl, 0, "", kept)
         for curl, code, message in failed:
             self._multi.remove_handle(curl)
-            self._finished(curl, code, message)
+            self._finished(curl, code, message, -1)

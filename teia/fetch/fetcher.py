@@ -17,7 +17,7 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What is sent where something is told rather than asked for: webhooks, hubs. `headers` are names and values."""
+    """Body of a POST request, for webhooks and hubs. `headers` are names and values."""
 
     body: bytes
     media_type: str
@@ -26,14 +26,14 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One GET, with everything decided: which URL, and which address it is reached at; with `post`, one POST.
+    """One GET with all decisions made: the URL and the address to connect to; with `post`, one POST.
 
     `url` is canonical. `address`, in its shortest spelling, was found and guarded by the caller (`destination.py`); the
-    fetcher asks the same guard again and connects there or nowhere. `connect_port` differs from the URL's only where
-    `--resolve` says so.
+    fetcher checks with the same guard again and connects there or nowhere. `connect_port` differs from the URL's only
+    where `--resolve` says so.
 
     With `types`, an answer of 2xx whose Content-Type matches none of them (`text/html`, `text/*`) ends at its head.
-    `cache_only`: the address is that of the operator's cache proxy, which is asked for what it has and no more.
+    `cache_only`: the address is that of the operator's cache proxy, which may only answer from its cache.
     """
 
     url: str
@@ -53,14 +53,14 @@ class FetchRequest:
 
 
 class Fetcher(Protocol):
-    """Whatever can bring a URL. Redirects are answers like any other and are never followed."""
+    """Interface of a fetcher of URLs. Redirects are answers like any other and are never followed."""
 
     @property
     def in_flight(self) -> int:
-        """Requests started whose `done` has not been called; it is the caller who keeps this bounded."""
+        """Requests started whose `done` has not been called; the caller must keep this bounded."""
 
     def start(self, request: FetchRequest, done: Callable[[Fetched], None]) -> None:
         """Begin; `done` is called exactly once, on the loop, never from inside this call."""
 
     async def close(self) -> None:
-        """End what is running (its `done` is called, outcome `system`) and release every socket."""
+        """End running requests (their `done` is called, outcome `system`) and release every socket."""

@@ -1,16 +1,16 @@
-"""The address guard: the one place that says whether a socket may be opened towards an address and a port.
+"""The address guard: the one place that decides whether a socket may be opened to an address and a port.
 
 Guards fail by placement, not by list: so one check, on the resolved address, for everything in teia that opens a
-connection. The text of a URL is never judged here; `127.1`, `0x7f.1` and names that point inside are all the
-same by the time they arrive as an address.
+connection. The text of a URL is never judged here; `127.1`, `0x7f.1` and names that point inside are all the same by
+the time they arrive as an address.
 
 The tables are our own, from the IANA special-purpose registries, because `ipaddress.is_global` leaves several of their
-ranges out. IPv6 is refused unless it is global unicast (2000::/3), so what is not assigned yet is refused too. An IPv6
+ranges out. IPv6 is refused unless it is global unicast (2000::/3), so unassigned ranges are refused too. An IPv6
 address that carries an IPv4 one (mapped, NAT64, 6to4, Teredo, ISATAP) is refused by its range or its contents; where a
 range was allowed by the operator, the IPv4 address inside must still pass by itself.
 
-`allow_nets` is the operator's word (`--allow-net 127.0.0.0/8`): inside these networks the address rule is lifted, and
-any port may be used but those of services that a crawler must never talk to and those where teia itself listens.
+`allow_nets` is the operator's exception (`--allow-net 127.0.0.0/8`): inside these networks the address rule is lifted,
+and any port may be used but those of services that a crawler must never talk to and those where teia itself listens.
 
 `caches` are the operator's cache proxies (`signals.proxy`), address and port. They are near, so they may be on this
 machine or in its own network; but they are reached by requests that are meant for a cache alone (`is_cache`), and such
@@ -30,7 +30,7 @@ Address = IPv4Address | IPv6Address
 
 REMEMBERED_CHECKS = 65_536
 OWN_PORTS = (8700,)
-"""Where `teia serve` listens unless told otherwise."""
+"""Default port of `teia serve`."""
 
 FORBIDDEN_NETS: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "this network"),
@@ -96,7 +96,7 @@ def _ports(text: str) -> Iterator[int]:
 
 CACHES_MAY_BE = frozenset({"loopback", "private", "shared by a carrier", "unique local"})
 CACHE_PORTS = frozenset({1080, 3128})
-"""Of those below, where a cache may listen."""
+"""Ports of those below where a cache may listen."""
 
 FORBIDDEN_PORTS = frozenset(_ports(f"{_BROWSER_PORTS} {_SERVICE_PORTS}"))
 """The bad ports of the Fetch standard, then databases, queues, proxies, consoles and the control planes of clusters."""
@@ -112,7 +112,7 @@ class _Ranges:
         self._names = [next((name for net, name in reversed(narrow_last) if _holds(net, e)), "") for e in edges]
 
     def find(self, number: int) -> str:
-        """Name of the narrowest network that holds the address; empty if there is none."""
+        """Return the name of the narrowest network that holds the address; empty if there is none."""
         index = bisect_right(self._starts, number) - 1
         return self._names[index] if index >= 0 else ""
 
@@ -133,7 +133,7 @@ _FORBIDDEN_4, _FORBIDDEN_6 = _split_families(FORBIDDEN_NETS)
 
 
 def embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Every IPv4 address that some router or stack may take out of an IPv6 one and send packets to.
+    """Yield every IPv4 address that some router or stack may take out of an IPv6 one and send packets to.
 
     A NAT64 prefix may hold the address in other places than the last 32 bits (RFC 6052); those cannot be told from
     outside, which is why the prefixes as such are refused.
@@ -155,7 +155,7 @@ def embedded(address: IPv6Address) -> Iterator[IPv4Address]:
 
 
 class AddressGuard:
-    """Says no. `check` returns None where a connection may be opened, else the reason in a few words."""
+    """The guard. `check` returns None where a connection may be opened, else the reason in a few words."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""How the end of a transfer becomes an outcome: two tables and one rule.
+"""Outcome of a transfer from the way it ended: two tables and one rule.
 
 A transfer ends because libcurl says so (a code) or because we stopped it (a `Stop`). Both tables are data, one test per
-row. The rule: an answer other than 2xx is settled by its head, so whatever happens to its body afterwards only marks it
-truncated; a page (2xx) must arrive whole, or it is `too_large`, `timeout` or `bad_answer`, with what came kept.
+row. The rule: an answer other than 2xx is settled by its head, so a later failure of its body only marks it truncated;
+a page (2xx) must arrive whole, or it is `too_large`, `timeout` or `bad_answer`, with the received part kept.
 
 `truncated` holds the words of WARC-Truncated: length, time, disconnect, unspecified.
 """
@@ -23,12 +23,13 @@ E_TOO_LARGE = 100
 
 
 class Stop(Enum):
-    """Why we ended a transfer ourselves; the value is shown to people."""
+    """Reason why we ended a transfer ourselves; the value is shown to users."""
 
     ADDRESS = "address refused by the guard"
     NO_SOCKET = "no more sockets to be had on this machine"
     UNPINNED = "no address was pinned for the name"
     STALE_PEER = "kept connection leads to another address"
+    HUNG_UP = "kept connection was closed before the request"
     REPEAT = "kept connection was closed before the answer"
     HEADER_LINE = "header line too long"
     HEADER_COUNT = "too many header lines"
@@ -45,7 +46,7 @@ class Stop(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome (a member's name or an HTTP status as text), why the body is not whole, and what we have to say."""
+    """An outcome (a member's name or an HTTP status as text), why the body is not whole, and a message."""
 
     outcome: str
     truncated: str = ""
@@ -57,6 +58,7 @@ STOPS: dict[Stop, Verdict] = {
     Stop.NO_SOCKET: Verdict(Outcome.SYSTEM),
     Stop.UNPINNED: Verdict(Outcome.SYSTEM),
     Stop.STALE_PEER: Verdict(Outcome.SYSTEM),
+    Stop.HUNG_UP: Verdict(Outcome.SYSTEM),
     Stop.REPEAT: Verdict(Outcome.CONNECT),
     Stop.HEADER_LINE: Verdict(Outcome.BAD_ANSWER),
     Stop.HEADER_COUNT: Verdict(Outcome.BAD_ANSWER),
@@ -90,7 +92,7 @@ CODES: dict[int, Outcome] = {
     pycurl.E_SSL_INVALIDCERTSTATUS: Outcome.TLS,
     E_TOO_LARGE: Outcome.BAD_ANSWER,  # of the head; bodies are ours to count
 }
-"""What libcurl's errors mean. Every code that is not here is trouble of our own: `system`."""
+"""Outcomes of libcurl's errors. Every code that is not here is a failure of our own: `system`."""
 
 BEFORE_ANSWER: frozenset[int] = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_RECV_ERROR})
 """With a network error underneath and not a byte of an answer, these are a connection that was cut: `connect`."""
@@ -104,7 +106,7 @@ _BODY_TROUBLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is known when a transfer ends. `status` is 0 until a whole final head has arrived and was accepted."""
+    """State of a transfer at its end. `status` is 0 until a whole final head has arrived and was accepted."""
 
     code: int = 0
     message: str = ""
@@ -116,7 +118,7 @@ class Ending:
 
 
 def judge(end: Ending) -> Verdict:
-    """Return what became of a request."""
+    """Return the verdict on a request."""
     if end.code == 0:
         return _whole_answer(end)
     verdict = STOPS[end.stop] if end.stop else _by_code(end)

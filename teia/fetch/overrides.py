@@ -1,8 +1,8 @@
-"""`--resolve 'PATTERN=ADDRESS[:PORT]'`: where matching host names are reached, instead of asking a name server.
+"""`--resolve 'PATTERN=ADDRESS[:PORT]'`: fixed addresses for matching host names, instead of a name server's.
 
 Patterns are shell patterns over the whole host (`*.test`, `www.example.org`), in lower case; the first that matches
-wins. An override changes where packets go and nothing else: Host header, certificate name, robots and archive keep the
-URL's own name, and the guard judges the address like any other.
+wins. An override changes the destination of packets and nothing else: Host header, certificate name, robots and archive
+keep the URL's own name, and the guard judges the address like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITH_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):(\d{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Where a host is reached; `port` None keeps the URL's own."""
+    """Override of a host's address; `port` None keeps the URL's own."""
 
     address: str
     port: int | None = None

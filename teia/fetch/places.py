@@ -1,29 +1,45 @@
-"""Which servers may keep a connection open: a fixed set, not the most recent ones.
+"""Kept connections: servers that may keep one open, and connections that servers have closed meanwhile.
+
+A fixed set of servers keeps its connections, not the most recent ones.
 
 Hosts are visited in turn, and a least-recently-used pool smaller than the circle never sees a connection twice (2,000
 hosts, room for 1,000: 20,000 of 20,000 new). So a server that has a place keeps it while it is used, and the others
-close after each answer. A place is free again when its server was not asked for `idle_s`; its connection is gone then.
+close after each answer. A place is free again when its server had no request for `idle_s`; its connection is gone then.
+A server that closes kept connections without notice has no place for a while.
 """
 
 from __future__ import annotations
 
+import select
 from collections import OrderedDict
+
+FORGO_S = 600.0
+"""Seconds in which a server that closed a kept connection without notice gets a new one each time."""
+
+MAX_FORGONE = 10_000
+"""Most servers for which that is stored."""
+
+Local = tuple[str, int]
+"""Address and port of our end of a connection: all that libcurl's hook knows of the one it is about to use."""
 
 
 class Places:
-    """`budget` places, given in the order of asking."""
+    """`budget` places, given in the order of requests."""
 
     def __init__(self, budget: int, idle_s: float) -> None:
         self._budget = budget
         self._idle_s = idle_s
         self._used_s: OrderedDict[str, float] = OrderedDict()
+        self._forgone_s: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._used_s)
 
     def admit(self, origin: str, now_s: float) -> bool:
-        """Whether the server may keep its connection after the request that starts now."""
+        """Tell whether the server may keep its connection after the request that starts now."""
         used_s = self._used_s
+        if self._forgone_s and self._is_forgone(origin, now_s):
+            return False
         if origin in used_s:
             used_s[origin] = now_s
             used_s.move_to_end(origin)
@@ -33,6 +49,21 @@ class Places:
         used_s[origin] = now_s
         return True
 
+    def forgo(self, origin: str, now_s: float) -> None:
+        """Take its place from a server that closes kept connections without notice."""
+        self._used_s.pop(origin, None)
+        self._forgone_s[origin] = now_s
+        self._forgone_s.move_to_end(origin)
+        if len(self._forgone_s) > MAX_FORGONE:
+            self._forgone_s.popitem(last=False)
+
+    def _is_forgone(self, origin: str, now_s: float) -> bool:
+        forgone_s = self._forgone_s.get(origin)
+        if forgone_s is None or now_s - forgone_s <= FORGO_S:
+            return forgone_s is not None
+        del self._forgone_s[origin]
+        return False
+
     def _free_one(self, now_s: float) -> bool:
         if not self._used_s:
             return False
@@ -41,3 +72,38 @@ class Places:
             return False
         del self._used_s[longest_unused]
         return True
+
+
+class KeptSockets:
+    """Descriptors of the connections that libcurl keeps, to be checked before they are used again.
+
+    libcurl checks them itself only when a connection was idle for a second. Its hook passes the local end of the
+    connection and not its descriptor, so the descriptor is noted whenever a transfer ends. The note of a connection
+    that is used again is the one that its last transfer made; a note of one that libcurl has closed is replaced when
+    its descriptor is reused, so there are never more notes than descriptors.
+    """
+
+    def __init__(self) -> None:
+        self._locals: dict[int, Local] = {}
+        self._descriptors: dict[Local, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._descriptors)
+
+    def note(self, local: Local, descriptor: int) -> None:
+        before = self._locals.get(descriptor)
+        if before == local:
+            return
+        if before is not None and self._descriptors.get(before) == descriptor:
+            del self._descriptors[before]
+        self._locals[descriptor] = local
+        self._descriptors[local] = descriptor
+
+    def has_hung_up(self, local: Local) -> bool:
+        """Tell whether the server has closed the kept connection with this local end."""
+        descriptor = self._descriptors.get(local)
+        if descriptor is None:
+            return False
+        look = select.poll()
+        look.register(descriptor, select.POLLRDHUP)
+        return bool(look.poll(0))  # errors and resets are reported unasked

@@ -1,6 +1,6 @@
-"""robots.txt: what a host lets us fetch (RFC 9309). Pure: bytes and an outcome go in, rules come out.
+"""Rules of robots.txt (RFC 9309). Pure: bytes and an outcome go in, rules come out.
 
-Which lines bind us is decided here; what a pattern matches, by protego. The division is not for taste: protego gives
+This module selects the lines that apply to us; protego matches the patterns. The division has a reason: protego gives
 every agent its own copy of every rule, and a file of 6,000 names and 6,000 rules (197 KiB) took it 50 s. Here the lines
 for other crawlers are left out first, and protego sees one group. docs/decisions/0005-robots.md has the figures, and
 the choices made where parsers disagree.
@@ -29,36 +29,36 @@ from protego import Protego
 from teia.records import Outcome
 
 LIMIT_BYTES = 500 * 1024
-"""The least that RFC 9309 (2.5) lets a crawler read."""
+"""Size in bytes of a robots.txt that a crawler must read at least (RFC 9309, 2.5)."""
 
 MAX_SITEMAPS = 500
 MAX_WILDCARD_BYTES = 64 * 1024
 """Patterns with `*` or `$` are tried one by one, so a file with more of them than this is obeyed by staying away."""
 
 MAX_LINES_TRIED = 500
-"""Lines among which the one is looked for that decides about a URL, to be shown; they are tried one by one."""
+"""Most lines tried, one by one, to find the line that decides about a URL, for display."""
 
 MAX_DELAY_S = 10 * 365 * 86_400.0
-"""`1e99` is a wish to be left alone, but must stay a time that can be added to a clock."""
+"""Longest Crawl-delay in seconds: `1e99` means "leave me alone", but must stay a time that can be added to a clock."""
 
 KEEP_COPY_S = 30 * 86_400.0
-"""How long a copy outlives its server (RFC 9309, 2.3.1.4)."""
+"""Seconds that a cached robots.txt stays valid while its server is unreachable (RFC 9309, 2.3.1.4)."""
 
 
 class Access(StrEnum):
-    """What the last answer to a request for robots.txt means (RFC 9309, 2.3.1)."""
+    """Meaning of the last answer to a request for robots.txt (RFC 9309, 2.3.1)."""
 
     READ = "read"
-    """There is a file: its rules bind us."""
+    """There is a file: its rules apply to us."""
     UNAVAILABLE = "unavailable"
     """The server says there is none: everything is allowed."""
     UNREACHABLE = "unreachable"
-    """The server did not say: nothing is allowed."""
+    """The server gave no answer: nothing is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """What one host lets one crawler do. `lines` are `Allow: …` and `Disallow: …`, in ASCII, already of our group."""
+    """Rules of one host for one crawler. `lines` are `Allow: …` and `Disallow: …`, in ASCII, already of our group."""
 
     access: Access
     lines: tuple[str, ...] = ()
@@ -76,13 +76,13 @@ class RobotsRules:
         return self.access is Access.UNREACHABLE
 
     def allows(self, url: str) -> bool:
-        """Whether a *canonical* URL of this host may be fetched; /robots.txt itself always may (RFC 9309, 2.2.2)."""
+        """Tell whether a *canonical* URL of this host may be fetched; /robots.txt always may (RFC 9309, 2.2.2)."""
         # Only path and query are compared. The host is left out because urllib, which protego uses, is no judge of it.
         target = _escaped(url[url.index("/", len("https://")) :])
         return self._matcher.can_fetch(f"http://h{target}", "*")
 
     def line_for(self, url: str) -> str:
-        """The line that decides about a URL: of those that match it the longest, `Allow` before `Disallow`; or none."""
+        """Return the line that decides about a URL: the longest match, `Allow` before `Disallow`; else empty."""
         found = [
             (len(pattern.strip()), kind.strip().lower() == "allow", line)
             for line in self.lines[:MAX_LINES_TRIED]
@@ -113,7 +113,7 @@ class RobotsRules:
 # ---- the file -------------------------------------------------------------------------------------------------------
 
 _BOM = re.compile(r"\A(?:\ufeff|\udcef\udcbb?)")
-"""Whole, or what a careless editor left of it."""
+"""A byte order mark, whole or as a careless editor left it."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(
@@ -131,7 +131,7 @@ _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def parse_robots(body: bytes, agent: str, limit_bytes: int = LIMIT_BYTES, checked_s: float = 0.0) -> RobotsRules:
-    """Read the rules that bind the product token `agent` from a body without content codings, whatever is in it."""
+    """Parse the rules for the product token `agent` from a body without content codings; any content is accepted."""
     group = _Group(agent)
     for line in _LINE_END.split(_text(body, limit_bytes)):
         group.read(line.partition("#")[0].strip())
@@ -189,7 +189,7 @@ class _Group:
         return tuple(dict.fromkeys(self._rules[self._binding()]))
 
     def delay_s(self) -> float | None:
-        """The longest of those that bind us: a Crawl-delay is never shortened."""
+        """Return the longest Crawl-delay that applies to us: a Crawl-delay is never shortened."""
         return max(self._delays_s[self._binding()], default=None)
 
     def _binding(self) -> str:
@@ -236,7 +236,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Printable ASCII alone, with `%25` for a `%` that escapes nothing: so it stands in a canonical URL."""
+    """Return the text in printable ASCII, with `%25` for a `%` that escapes nothing, as in a canonical URL."""
     plain = _NOT_PLAIN.sub(lambda match: quote(match.group().encode("utf-8", "surrogateescape"), safe=""), text)
     return _LONE_PERCENT.sub("%25", plain) if "%" in plain else plain
 
@@ -254,12 +254,11 @@ def rules_from_answer(
     limit_bytes: int = LIMIT_BYTES,
     keep_copy_s: float = KEEP_COPY_S,
 ) -> RobotsRules:
-    """Rules after a request for robots.txt ended so. `outcome` is an Outcome or the status as text.
+    """Return the rules after a request for robots.txt. `outcome` is an Outcome or the status as text.
 
-    The caller follows five redirects, to other hosts too, and then passes the redirect itself: a sixth is
-    "unavailable" (2.3.1.2), like any 4xx but 429. Whatever else keeps the file from us, 429 among it, is
-    "unreachable": nothing may be fetched, unless there is a copy of an earlier file that is not too old.
-    A copy that is kept keeps its `checked_s`.
+    The caller follows five redirects, to other hosts too, and then passes the redirect itself: a sixth is "unavailable"
+    (2.3.1.2), like any 4xx but 429. Any other failure, 429 included, is "unreachable": nothing may be fetched, unless
+    there is a copy of an earlier file that is not too old. A copy that is kept keeps its `checked_s`.
     """
     answered = outcome in {str(status), Outcome.GONE, Outcome.TOO_LARGE, Outcome.REDIRECT_LOOP}
     if answered and 200 <= status < 300:

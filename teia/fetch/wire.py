@@ -1,4 +1,4 @@
-"""What goes out: request heads, pins, and where each of them comes from.
+"""Outgoing requests: heads, pins, and the place each is sent to.
 
 The head is known byte for byte, because every header is ours: libcurl adds the request line and `Host`, nothing else
 (tests/fetch/test_curl.py compares with what a server saw). So the archive's request record costs no callback.
@@ -50,7 +50,7 @@ def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Heade
 
 
 def _post_lines(post: Post) -> tuple[bytes, ...]:
-    """What a POST has beside what all requests have."""
+    """Return the header lines that only a POST has."""
     lines = (("Content-Type", post.media_type), ("Content-Length", str(len(post.body))), *post.headers)
     return tuple(f"{name}: {value}".encode("ascii") for name, value in lines)
 
@@ -62,7 +62,7 @@ def request_head(parts: Parts, headers: Headers, method: bytes = b"GET") -> byte
 
 
 def place_asked(request: FetchRequest) -> Parts:
-    """Whom the request goes to: the URL's own server, or the cache, whatever the URL's scheme is."""
+    """Return the recipient of a request: the URL's own server, or the cache, for any scheme of the URL."""
     if not request.cache_only:
         return split(request.url)
     address = f"[{request.address}]" if ":" in request.address else request.address
@@ -74,7 +74,7 @@ def _headers(lines: tuple[bytes, ...]) -> Headers:
 
 
 def _may_be_sent(value: str) -> bool:
-    """A validator comes from the server it goes to, but never with bytes that could end the header line."""
+    """Check that a validator, which the server itself sent, has no bytes that could end the header line."""
     return len(value) <= MAX_VALIDATOR_CHARS and all(" " <= char <= "ÿ" and char != "\x7f" for char in value)
 
 
@@ -89,7 +89,7 @@ class Pin:
     address: str
 
     def replacing(self, last: Pin | None) -> list[str]:
-        """The RESOLVE list that sets this pin and takes another one away, so that pins never pile up."""
+        """Return the RESOLVE list that sets this pin and removes the last one, so that pins never pile up."""
         entry = f"+{self.key}:{self.address}"
         return [entry] if last is None or last.key == self.key else [f"-{last.key}", entry]
 

@@ -1,8 +1,8 @@
 r"""The links of a cell's pages, one file a cell: appended to, never changed in place.
 
 Whenever a page is read, its links are appended; the last record of a page counts, and one without links takes the page
-out. So what comes twice, after a crash, changes nothing. When more than half of the file is of the past, it is written
-anew without that.
+out. So a repetition after a crash changes nothing. When more than half of the file is outdated, it is rewritten without
+that.
 
     file    "teia links 1\n" and blanks, 16 octets; then blocks, little-endian
     block   head: magic, pages u32, links u64, checksum u64 (XXH3 of the numbers before it and of all behind it)
@@ -35,7 +35,7 @@ Keys: TypeAlias = NDArray[np.int64]
 
 START = b"teia links 1\n   "
 MAX_LINKS = 1 << 16
-"""Of one page; what it has more of is left out. The archive keeps at most 6,000."""
+"""Most links of one page; further ones are left out. The archive stores at most 6,000."""
 
 BLOCK_LINKS = 1 << 18
 BLOCK_PAGES = 1 << 16
@@ -80,7 +80,7 @@ def _as_chunk(pages: int, links: int, body: bytes) -> Chunk:
 
 
 def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Chunk]]:
-    """Yield (offset behind it, block) up to a torn end; CorruptFile if what is bad cannot be a torn end."""
+    """Yield (offset behind it, block) up to a torn end; CorruptFile if damage cannot be a torn end."""
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     end = len(START)
@@ -107,7 +107,7 @@ def _compressed(chunk: Chunk, kept: NDArray[np.bool_]) -> Chunk:
 
 
 def joined(chunks: Sequence[Chunk]) -> Chunk:
-    """Several chunks as one."""
+    """Join several chunks into one."""
     sources, counts, targets = (np.concatenate(column) for column in zip(*chunks, strict=True))
     return Chunk(sources, counts, targets)
 
@@ -177,7 +177,7 @@ class Edges:
             kept = self._kept[at : at + len(block.sources)]
             at += len(block.sources)
             if not len(kept):
-                return  # what was appended since
+                return  # the part appended since
             if kept.any():
                 yield _compressed(block, kept)
 
@@ -200,10 +200,10 @@ class Edges:
 class LinkFile:
     """The links of one cell, open for writing by one process; any number may read them with `Edges` meanwhile.
 
-    Whoever puts pages into the index calls `append` for each, and `append(key, ())` for each that leaves it; then
-    `flush`; and notes how far it came only after that, so that what is noted is also here. The folder must be there:
-    open the cell's index first, which throws away a folder of another version. `cut_bytes` is how much of a torn block
-    was cut off when the file was opened.
+    The indexer calls `append` for each page it adds, and `append(key, ())` for each it removes; then `flush`. Only
+    after that it stores its position, so that this file has everything up to there. The folder must exist: open the
+    cell's index first, which throws away a folder of another version. `cut_bytes` is how much of a torn block was cut
+    off when the file was opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -251,9 +251,9 @@ class LinkFile:
         self._sources, self._counts, self._targets = array("q"), array("I"), array("q")
 
     def append(self, source: int, targets: Iterable[int]) -> None:
-        """Say where a page leads to now; what was said of it before is forgotten.
+        """Set the links of a page, replacing earlier ones.
 
-        Repeated targets and the page itself are left out. Without targets the page is taken out.
+        Repeated targets and the page itself are left out. Without targets the page is removed.
         """
         each = sorted(set(targets) - {source})[:MAX_LINKS]
         self._sources.append(source)
@@ -263,7 +263,7 @@ class LinkFile:
             self._write()
 
     def flush(self) -> None:
-        """Make what was appended last beyond a crash, and let readers see it."""
+        """Make appended links durable, and visible to readers."""
         self._write()
         if self._file.tell() >= self._look_at:
             self._compact_if_stale()
@@ -278,7 +278,7 @@ class LinkFile:
         self._clear()
 
     def _compact_if_stale(self) -> None:
-        """Write the file anew if more than half of it is of the past; look again when that may be so again."""
+        """Rewrite the file if more than half of it is outdated; check again when that may be so again."""
         with Edges(self.path) as edges:
             if edges.stale > edges.links and self._file.tell() >= WORTH_COMPACTING_BYTES:
                 self._rewrite(edges)
@@ -296,12 +296,12 @@ class LinkFile:
             self._file.seek(0, os.SEEK_END)
 
     def edges(self) -> Edges:
-        """Return what counts now, everything appended included."""
+        """Return the current links, everything appended included."""
         self.flush()
         return Edges(self.path)
 
     def close(self) -> None:
-        """Write what was appended, and let go of the file."""
+        """Write the appended links, and close the file."""
         try:
             self.flush()
         finally:

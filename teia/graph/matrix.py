@@ -1,12 +1,12 @@
 """The links of a whole collection as one sparse matrix, for PageRank.
 
-Every page that was read is a node, and so is every URL that one of them leads to, fetched or not: the frontier wants to
-know what those would be worth. Keys are 64-bit hashes, so they are numbered first: pages that have links come first,
-then the others, which only take. A link is then one number, target above source. Sorted, these numbers are the matrix
-row by row, with repeated links side by side.
+Every page that was read is a node, and so is every URL that one of them leads to, fetched or not: the frontier uses the
+scores of those. Keys are 64-bit hashes, so they are numbered first: pages that have links come first, then the others,
+which only receive. A link is then one number, target above source. Sorted, these numbers are the matrix row by row,
+with repeated links side by side.
 
-Keys are numbered some millions at a time, because looking one up among millions costs most when it is done in no
-order. What it takes is measured by bench/pagerank.py.
+Keys are numbered some millions at a time, because looking one up among millions costs most when it is done in no order.
+bench/pagerank.py measures the cost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Graph:
 
     @property
     def in_links(self) -> NDArray[np.int64]:
-        """How many pages link to each row's node."""
+        """Number of pages that link to each row's node."""
         counts: NDArray[np.int64] = np.diff(self.links.indptr).astype(np.int64)
         return counts
 
@@ -104,14 +104,14 @@ def _piece(chunk: Chunk) -> _Piece:
 
 
 def _distinct(keys: list[Keys]) -> Keys:
-    """Every key of some arrays once, sorted. (`np.unique` hashes, and is ten times as slow on millions of hashes.)"""
+    """Return the distinct keys of some arrays, sorted; `np.unique` hashes, and is ten times as slow on millions."""
     together = np.concatenate(keys)
     together.sort()
     return together[_is_first(together)]
 
 
 def _is_first(sorted_numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each number differs from the one before it."""
+    """Tell for each number whether it differs from the one before it."""
     is_first = np.ones(len(sorted_numbers), np.bool_)
     np.not_equal(sorted_numbers[1:], sorted_numbers[:-1], out=is_first[1:])
     return is_first

@@ -3,9 +3,9 @@
 At every step the reader follows one of the page's links with probability `damping`, and otherwise goes to any page.
 From a page without links, or one that was never read, any page is next (Page, Brin, Motwani and Winograd, 1998).
 
-Only pages that have links take part in the power iteration. What the others have follows from it in one step, for they
-give nothing of their own: their whole share goes where the reader jumps, and that is one number (lumping; Ipsen and
-Selee, 2007). In a crawl most nodes are such: URLs that were found and not fetched yet.
+Only pages that have links take part in the power iteration. The scores of the others follow from it in one step,
+because they pass nothing on along links: their whole share goes into random jumps, which is one number (lumping; Ipsen
+and Selee, 2007). In a crawl most nodes are such: URLs that were found and not fetched yet.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ Vector = NDArray[np.float64]
 class Ranks:
     """Scores of all nodes, in the order of their keys; their sum is 1.
 
-    `in_links` counts the pages that link to each; `has_links` tells which have links of their own. One to which nobody
-    links has the score `alone`, and each link adds `per_link` on average, so what is found later can be estimated.
+    `in_links` counts the pages that link to each; `has_links` tells which have links of their own. A node without links
+    to it has the score `alone`, and each link adds `per_link` on average, so the scores of nodes found later can be
+    estimated.
     """
 
     keys: Keys
@@ -56,9 +57,9 @@ def pagerank(
 ) -> Ranks:
     """Return the scores of a graph's nodes. All vectors are in the order of `graph.keys`, and need no sum of 1.
 
-    `teleport` says where the reader goes who does not follow a link, `dangling` where from pages without links (as
-    `teleport`); the default is any page alike. `start` are scores to begin with, such as those of an hour ago, which
-    saves iterations; nodes that have none (0) begin with what a page has to which nobody links.
+    `teleport` is the distribution of a random jump, `dangling` that of the jump from pages without links (by default
+    `teleport`); the default is uniform over all pages. `start` are scores to begin with, such as those of an hour ago,
+    which saves iterations; nodes that have none (0) begin with the score of a page without links to it.
     """
     if not len(graph.keys):
         return Ranks(graph.keys, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), 0.0, 0.0, 0)
@@ -102,7 +103,7 @@ class _Walk:
         return x, MAX_STEPS
 
     def onward(self, x: Vector) -> Vector:
-        """What nodes without links have when those that have links have `x`."""
+        """Return the scores of nodes without links, given the scores `x` of those that have links."""
         return self._step(self._to_others, x, slice(self._pages, None))
 
     def _step(self, links: csr_array, x: Vector, rows: slice) -> Vector:
@@ -110,7 +111,7 @@ class _Walk:
         return given + self.lost(x) * self._fall[rows] + self._jump[rows]
 
     def lost(self, x: Vector) -> float:
-        """The share that goes from nodes without links to any."""
+        """Return the share that goes from nodes without links to any."""
         return self._damping * float(1 - x[self._gives].sum())
 
     def per_link(self, x: Vector) -> float:

@@ -1,4 +1,4 @@
-"""The scores of a collection on disk: replaced whole, mapped by whoever reads them.
+"""The scores of a collection on disk: replaced atomically, mapped by readers.
 
     head    magic, version u32, nodes u64, stamp u64, made f64, alone f64, per_link f64; 64 octets, little-endian
     then    keys i64[nodes] sorted, scores f32[nodes], percentiles f32[nodes], in_links u32[nodes]
@@ -27,11 +27,11 @@ from teia.graph.linkfile import Keys
 from teia.lib.sortedkeys import looked_up
 
 if TYPE_CHECKING:
-    from teia.graph.pagerank import Ranks  # brings scipy, which who only reads need not have
+    from teia.graph.pagerank import Ranks  # imports scipy, which readers do not need
 
 VERSION = 1
 NO_STAMP = 0
-"""The stamp of a file that is not there."""
+"""The stamp of a missing file."""
 
 _MAGIC = b"teiarank"
 _HEAD = struct.Struct("<8sI4xQQddd8x")
@@ -57,7 +57,7 @@ def write_ranks(path: Path, ranks: Ranks, made_s: float) -> None:
 
 
 def percentiles_of(scores: Floats, has_links: NDArray[np.bool_]) -> Floats:
-    """For each node, how many of the pages that have links have a lower score, as a share."""
+    """Return for each node the share of pages with links that have a lower score."""
     read = np.sort(scores[has_links])
     return (np.searchsorted(read, scores) / max(1, len(read))).astype("<f4")
 
@@ -113,8 +113,8 @@ def _mapped(path: Path) -> _Table:
 class RankFile:
     """A collection's scores, open for reading. Where there is no file, every page is unknown.
 
-    What it says stays the same until `reload`, so that an answer is made from one version. Threads may share it: one
-    that reloads takes nothing from the others.
+    Its contents stay the same until `reload`, so that an answer is made from one version. Threads may share it: a
+    reload by one does not disturb the others.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +129,7 @@ class RankFile:
         return file
 
     def reload(self) -> bool:
-        """Take up the file that lies there now, if it is another one; says whether it is."""
+        """Load the current file, if it is another one; return True if it is."""
         with disk_errors(self.path, "read"):
             is_same = _identity(self.path) == self._table.identity
         if not is_same:
@@ -141,35 +141,35 @@ class RankFile:
 
     @property
     def stamp(self) -> int:
-        """Tells one set of scores from another; NO_STAMP where there is none."""
+        """Identity of a set of scores; NO_STAMP where there is none."""
         return self._table.stamp
 
     @property
     def made_s(self) -> float:
-        """When the scores were made, in Unix seconds."""
+        """Time at which the scores were made, in Unix seconds."""
         return self._table.made_s
 
     @property
     def alone(self) -> float:
-        """The score of a page to which nobody links."""
+        """The score of a page without links to it."""
         return self._table.alone
 
     @property
     def per_link(self) -> float:
-        """What a link adds to a score on average."""
+        """Average score that one link adds."""
         return self._table.per_link
 
     def scores(self, keys: Keys) -> Floats:
-        """PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
+        """Return the PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
         table = self._table
         return looked_up(table.keys, table.scores, keys)
 
     def percentiles(self, keys: Keys) -> Floats:
-        """How many of the pages that have links score lower than each key, as a share; 0 for unknown ones."""
+        """Return for each key the share of pages with links that score lower; 0 for unknown keys."""
         table = self._table
         return looked_up(table.keys, table.percentiles, keys)
 
     def in_links(self, keys: Keys) -> NDArray[np.uint32]:
-        """How many pages link to each key, by their last copies; 0 for unknown ones."""
+        """Return for each key the number of pages that link to it, by their last captures; 0 for unknown keys."""
         table = self._table
         return looked_up(table.keys, table.in_links, keys)

@@ -1,4 +1,4 @@
-"""Scores made anew from the links of a collection: what the indexer does every few minutes."""
+"""Recomputation of the scores from the links of a collection; the indexer runs it every few minutes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from teia.graph.rankfile import RankFile, write_ranks
 def renew_ranks(link_files: Sequence[Path], rank_file: Path, now_s: float) -> Ranks:
     """Compute PageRank over the link files of all cells, and replace the rank file.
 
-    Link files may be written meanwhile (what was flushed before counts), and cells that have none yet may be named. The
-    scores that lie there are where the iteration begins, so little news takes few steps. For what it costs see
-    bench/pagerank.py; run it where nobody waits for it.
+    Link files may be written meanwhile (data flushed before counts), and cells that have none yet may be named. The
+    iteration begins with the stored scores, so few changes take few steps. bench/pagerank.py measures the cost; run it
+    in the background.
     """
     with ExitStack() as stack:
         graph = graph_of([stack.enter_context(Edges(path)) for path in link_files])
@@ -32,7 +32,7 @@ def renew_ranks(link_files: Sequence[Path], rank_file: Path, now_s: float) -> Ra
 
 
 def _before(rank_file: Path) -> RankFile | None:
-    """The scores that lie there; a damaged file is as good as none, for it is about to be replaced."""
+    """Return the stored scores; a damaged file counts as none, because it is about to be replaced."""
     try:
         return RankFile.open(rank_file)
     except CorruptFile:

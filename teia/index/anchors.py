@@ -1,11 +1,11 @@
-"""The words on links to a cell's pages, kept beside its index (F7: what others call a page is what it is searched by).
+"""Anchor texts of links to a cell's pages, stored beside its index (F7: users search a page by others' names for it).
 
-A text counts once for each linking host, so that a menu on ten thousand pages of a site is one voice. Only a few texts
-of one host, and only so many of one page, are kept: more would not change what the page is about.
+A text counts once for each linking host, so that a menu on ten thousand pages of a site is one vote. Only a few texts
+of one host, and a limited number of one page, are stored: more would not change the page's topic.
 
 A page must be indexed again for new texts to be found with it, which costs as much as indexing it the first time. So
 that happens when the number of its texts has doubled, and for the others when there is nothing else to do
-(`due(everything=True)`); what is due is on disk, and a crash forgets none of it.
+(`due(everything=True)`); the list of due pages is on disk, and survives a crash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Named = tuple[int, str]
 
 
 class AnchorTexts:
-    """The anchor texts of one cell. One writer; `of` may be asked by anybody."""
+    """The anchor texts of one cell. One writer; any thread may call `of`."""
 
     def __init__(self, path: Path) -> None:
         with disk_errors(path, "opened"):
@@ -55,7 +55,7 @@ class AnchorTexts:
             raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
 
     def add(self, host: str, named: Iterable[Named]) -> None:
-        """Take the links that pages of one host have to pages of this cell."""
+        """Add the links that pages of one host have to pages of this cell."""
         voice = _voice(host)
         cleaned = sorted({(target, text[:MAX_TEXT_CHARS]) for target, text in named if text})
         with self._db:
@@ -78,18 +78,18 @@ class AnchorTexts:
         self._db.execute(f"INSERT INTO targets (target, texts) VALUES (?, ?) {more}", (target, kept))  # noqa: S608
 
     def of(self, target: int) -> list[str]:
-        """The texts of links to a page: each as often as hosts say it, in an order that does not change."""
+        """Return the texts of links to a page, each repeated by its number of hosts, in a stable order."""
         sql = "SELECT text FROM anchors WHERE target = ? ORDER BY text, host"
         return [text for (text,) in self._db.execute(sql, (target,))]
 
     def due(self, limit: int, *, everything: bool = False) -> list[int]:
-        """Pages to be indexed again: those with twice as many texts as when they last were, or with any new one."""
+        """Return pages to index again: those whose texts have doubled, or with `everything` those with any new."""
         enough = "texts > indexed" if everything else "texts > indexed AND texts >= 2 * indexed"
         sql = f"SELECT target FROM targets WHERE {enough} LIMIT ?"  # noqa: S608  # our own text
         return [target for (target,) in self._db.execute(sql, (limit,))]
 
     def indexed(self, targets: Iterable[int]) -> None:
-        """Note that these pages are indexed with all texts there are, or are not in the index at all."""
+        """Record that these pages are indexed with all their texts, or are not in the index at all."""
         with self._db:
             self._db.execute("BEGIN")
             self._db.executemany("UPDATE targets SET indexed = texts WHERE target = ?", ((key,) for key in targets))
@@ -99,6 +99,6 @@ class AnchorTexts:
 
 
 def _voice(host: str) -> int:
-    """A host as eight octets: a collision would only make two hosts one voice."""
+    """Hash a host to eight octets: a collision would only make two hosts one vote."""
     number: int = xxhash.xxh3_64_intdigest(host.encode())
     return number - (1 << 64) if number >= 1 << 63 else number

@@ -1,15 +1,17 @@
-"""Entries of pages whose copies lie on another node's disk, brought from that node's index.
+"""Index entries of pages whose captures lie on another node's disk, copied from that node's index.
 
-A node that takes a cell over knows all about its pages, but the archive of those that others fetched is not here. What
-the index needs of them is in the index of whoever fetched them (schema.py, `entry`). It is brought here before the
-indexer begins with the cell, which takes what is the copy that counts, by its digest.
+A node that takes over a cell has all metadata of its pages, but not the archive of pages that other nodes fetched. The
+data that the index needs is in the index of the node that fetched them (schema.py, `entry`). It is copied here before
+the indexer begins with the cell. The indexer then takes the entry of the current capture, by its digest.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 from teia.errors import StoreError
 from teia.index.entry import Entry, unpacked
@@ -28,13 +30,13 @@ class BorrowedEntries:
             try:
                 self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
                 self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = OFF")  # what is lost is brought again
+                self._db.execute("PRAGMA synchronous = OFF")  # lost entries are copied again
                 self._db.execute(_SCHEMA)
             except sqlite3.Error as error:
                 raise StoreError(f"{self._path}: cannot be opened ({error}); delete it") from error
 
     def put(self, entries: Iterable[tuple[int, bytes]]) -> None:
-        """Keep packed entries by key."""
+        """Store packed entries by key."""
         assert self._db is not None
         with self._db:
             self._db.execute("BEGIN")
@@ -55,49 +57,66 @@ class BorrowedEntries:
             self._db = None
 
     def remove(self) -> None:
-        """Forget all: the index has them, or they are brought anew."""
+        """Delete all: the index has them, or they are copied again."""
         self.close()
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
 
 
 class LackingPages:
-    """Pages of a cell that belong into its index and could not be taken: nobody had their copies at the time.
+    """Pages that a cell's index lacks: no node had a readable capture.
 
-    They are tried again now and then: archives that were shipped arrive late, and nodes come back. By key, with a URL.
+    They are tried again now and then: shipped archives arrive late, nodes come back, and a damaged capture is replaced
+    when its page is fetched again. By key, with a URL. The file is created for the first of them.
     """
 
     FILE = "lacking.sqlite"
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        path = folder / self.FILE
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / self.FILE
         self._db: sqlite3.Connection | None = None
-        if read_only and not path.exists():
-            return
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
-            if not read_only:
+
+    def _opened(self, *, writing: bool = False) -> sqlite3.Connection | None:
+        if self._db is None and (writing or self._path.exists()):
+            try:
+                self._db = sqlite3.connect(self._path, isolation_level=None, timeout=10.0)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = OFF")
                 self._db.execute("CREATE TABLE IF NOT EXISTS lacking (key INTEGER PRIMARY KEY, url TEXT NOT NULL)")
-        except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+            except sqlite3.Error as error:
+                raise StoreError(
+                    f"{self._path}: cannot be opened ({error}); `teia rebuild index` makes it again"
+                ) from error
+        return self._db
 
-    def add(self, pages: Iterable[tuple[int, str]]) -> None:
-        assert self._db is not None
-        self._db.executemany("INSERT OR REPLACE INTO lacking VALUES (?, ?)", pages)
+    def add(self, pages: Sequence[tuple[int, str]]) -> None:
+        if pages and (db := self._opened(writing=True)) is not None:
+            db.executemany("INSERT OR REPLACE INTO lacking VALUES (?, ?)", pages)
 
     def drop(self, keys: Iterable[int]) -> None:
-        assert self._db is not None
-        self._db.executemany("DELETE FROM lacking WHERE key = ?", ((key,) for key in keys))
+        if (db := self._opened()) is not None:
+            db.executemany("DELETE FROM lacking WHERE key = ?", ((key,) for key in keys))
 
     def after(self, key: int | None, limit: int) -> list[tuple[int, str]]:
-        """The next of them in the order of keys."""
-        if self._db is None:
+        """Return the next lacking pages in the order of keys."""
+        if (db := self._opened()) is None:
             return []
         sql = "SELECT key, url FROM lacking WHERE ? IS NULL OR key > ? ORDER BY key LIMIT ?"
-        return [(row[0], row[1]) for row in self._db.execute(sql, (key, key, limit))]
+        return [(row[0], row[1]) for row in db.execute(sql, (key, key, limit))]
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
+            self._db = None
+
+
+def lacking_in(folder: Path) -> int:
+    """Count the pages that an index lacks, without writing; 0 where none was noted."""
+    path = folder / LackingPages.FILE
+    if not path.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1.0)) as db:
+            return int(db.execute("SELECT count(*) FROM lacking").fetchone()[0])
+    except sqlite3.Error:  # it is just being created, or the folder belongs to another user
+        return 0

@@ -1,17 +1,19 @@
 """The index of one cell: a tantivy folder that follows the cell's pages.
 
 Everything in it is derived: it can be thrown away and made again from the archive (`teia rebuild index`). A page that
-changes is deleted and added in the same commit, so a searcher sees the one or the other. `position` is how far in the
-cell's list of changes the last commit reached; it is written after the commit, so after a crash some changes come
-again, and coming again changes nothing.
+changes is deleted and added in the same commit, so a searcher sees the one or the other. `position` is the place that
+the last commit reached in the cell's list of changes. It is written after the commit, so after a crash some changes are
+repeated, which has no effect.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import tantivy
 
@@ -58,49 +60,73 @@ class CellIndex:
     @property
     def writer(self) -> tantivy.IndexWriter:
         if self._writer is None:
-            self._writer = self._index.writer(heap_size=self._heap_bytes, num_threads=1)
+            with self._errors("written"):
+                self._writer = self._index.writer(heap_size=self._heap_bytes, num_threads=1)
         return self._writer
+
+    @contextlib.contextmanager
+    def _errors(self, deed: str) -> Iterator[None]:
+        """Translate any error of tantivy into a StoreError about the index."""
+        try:
+            yield
+        except ValueError as error:
+            raise StoreError(f"{self.folder}: the index cannot be {deed}: {error}") from error
 
     def put(self, entry: Entry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the words on links to it."""
-        self.writer.delete_documents_by_term("key", entry.key)
-        self.writer.add_document(document_of(entry, anchors))
+        writer, document = self.writer, document_of(entry, anchors)
+        with self._errors("written"):
+            writer.delete_documents_by_term("key", entry.key)
+            writer.add_document(document)
 
     def remove(self, key: int) -> None:
-        self.writer.delete_documents_by_term("key", key)
+        writer = self.writer
+        with self._errors("written"):
+            writer.delete_documents_by_term("key", key)
 
     def commit(self, position: int) -> None:
-        """Make everything since the last commit visible, and remember how far it goes."""
+        """Make everything since the last commit visible, and store the position."""
         with disk_errors(self.folder, "written"):
-            self.writer.commit()
+            writer = self.writer
+            with self._errors("written"):
+                writer.commit()
             write_position(self.folder, position)
 
     def searcher(self) -> tantivy.Searcher:
-        """A view of the last commit."""
-        self._index.reload()
-        return self._index.searcher()
+        """Return a view of the last commit."""
+        with self._errors("read"):
+            self._index.reload()
+            return self._index.searcher()
 
     def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
-        """The page behind a hit."""
+        """Return the page behind a hit."""
         return unpacked(bytes(searcher.doc(address)["entry"][0]))
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
-        """Pages of the last commit by their keys; those that are not in it are left out."""
+        """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
         hits = searcher.search(query, limit=len(keys), count=False).hits if keys else []
         return [self.entry(searcher, address) for _, address in hits]
 
+    def keys(self) -> set[int]:
+        """Return the keys of all pages of the last commit."""
+        searcher = self.searcher()
+        found = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
+        keys: Iterable[Any] = searcher.fast_field_values("key", [address for _, address in found])
+        return set(keys)
+
     def close(self) -> None:
-        """Let go of the writer, waiting for merges; what was not committed is forgotten."""
+        """Close the writer, waiting for merges; uncommitted changes are lost."""
         if self._writer is not None:
-            self._writer.rollback()
-            self._writer.wait_merging_threads()
+            with contextlib.suppress(ValueError):  # the folder is gone, and nothing can be rolled back
+                self._writer.rollback()
+                self._writer.wait_merging_threads()
             self._writer = None
 
 
 def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
-    """Return what tantivy indexes of a page."""
+    """Return tantivy's document of a page."""
     document = tantivy.Document()
     whole = "\n".join((entry.title, *entry.headings, entry.text))
     document.add_integer("key", entry.key)
@@ -137,7 +163,7 @@ def names_above(host: str) -> list[str]:
 
 
 def read_position(folder: Path) -> int | None:
-    """How far an index goes; None where there is none, or one of another version."""
+    """Return the position up to which an index is complete; None if there is none, or one of another version."""
     try:
         said = json.loads((folder / POSITION_FILE).read_bytes())
     except (FileNotFoundError, ValueError):

@@ -1,14 +1,14 @@
-"""Pages of other machines that an index reckons with, though it does not hold them.
+"""Pages of other machines that the scores of an index take into account, though it does not hold them.
 
-BM25 measures a page's length by the mean length of all pages, and tantivy takes that from the segments of one index. On
-a cluster each machine has its own segments, so the same page would score otherwise on each. What tantivy adds up is two
-numbers a segment: how many pages it has, and how many words they have in a field. So one more segment is listed, which
-claims the numbers of all other machines together and holds nothing that any query could find. Then the means are those
-of the whole cluster, and scores can be compared (search/compile.py does the same for the rarity of words).
+BM25 compares a page's length with the mean length of all pages, and tantivy takes that from the segments of one index.
+In a cluster each machine has its own segments, so the same page would score differently on each. tantivy adds up two
+numbers of each segment: its pages, and their words in a field. So one more segment is listed, which claims the numbers
+of all other machines together and holds nothing that any query could find. Then the means are those of the whole
+cluster, and scores can be compared (search/rank/tantivy_query.py does the same for the rarity of words).
 
-The segment is made by tantivy from one page without a key. Its words are written so that no analyser gives them. How
-many pages it has is said in the list of segments; how many words, by the first eight octets of each field in its file
-of postings (`.idx`), which are written over. tests/index/test_elsewhere.py would notice another format.
+tantivy makes the segment from one page without a key. Its words are such that no analyser produces them. The number of
+pages is in the list of segments. The number of words is in the first eight octets of each field in its file of postings
+(`.idx`), which are overwritten. tests/index/test_elsewhere.py would notice another format.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ SCORED_FIELDS = ("all", "head", "anchor", "exact")
 """The fields whose lengths count."""
 
 NO_WORD = "\x01"
-"""No analyser makes such a word of a text, so no query asks for it."""
+"""A word that no analyser produces, so no query searches for it."""
 
 _MARKS = (40_009, 40_013, 40_031, 40_037)
-"""How many words the page has in each field as it is made: numbers that are found again in the file."""
+"""Word counts per field of the template page: numbers that can be found again in the file."""
 
 _AVERAGE = "avgdl, average length of field"
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):
-    """How much some pages are: their number, and that of their words in each of the fields that are scored."""
+    """Size of a set of pages: their number, and the number of their words in each scored field."""
 
     pages: int = 0
     words: tuple[int, ...] = (0,) * len(SCORED_FIELDS)
@@ -51,32 +51,32 @@ class Extent(msgspec.Struct, frozen=True, array_like=True):
         return self.words[field] / self.pages if self.pages else 0.0
 
     def without(self, other: Extent) -> Extent:
-        """What remains when a part is taken away; never less than nothing."""
+        """Return the remainder without a part; never negative."""
         words = tuple(max(0, mine - theirs) for mine, theirs in zip(self.words, other.words, strict=True))
         return Extent(max(0, self.pages - other.pages), words)
 
 
 def total(parts: Iterable[Extent]) -> Extent:
-    """Several extents as one."""
+    """Add up several extents."""
     some = list(parts)
     words = zip(*(part.words for part in some), strict=True)
     return Extent(sum(part.pages for part in some), tuple(map(sum, words))) if some else Extent()
 
 
 def differ(one: Extent, other: Extent) -> float:
-    """By how much the means of two extents differ, as a share of the larger; of the field in which it is most."""
+    """Return the largest relative difference between the means of two extents, over the fields."""
     pairs = [(one.mean(at), other.mean(at)) for at in range(len(SCORED_FIELDS))]
     return max(abs(a - b) / max(a, b) if max(a, b) else 0.0 for a, b in pairs)
 
 
-# ---- what is here ---------------------------------------------------------------------------------------------------
+# ---- local pages ----------------------------------------------------------------------------------------------------
 
 
 def extent_of(searcher: tantivy.Searcher, schema: tantivy.Schema, elsewhere: Extent) -> Extent:
-    """The extent of a view's own pages; `elsewhere` is what it reckons with beside them.
+    """Return the extent of a view's own pages; `elsewhere` is the extent it includes beside them.
 
-    tantivy tells the mean length of a field where it explains a score, in single precision: exact to some ten-millionth
-    of all words.
+    tantivy reports the mean length of a field where it explains a score, in single precision: exact to some
+    ten-millionth of all words.
     """
     pages = searcher.doc_freq("within", ROOT)
     whole = pages + elsewhere.pages
@@ -88,7 +88,7 @@ def extent_of(searcher: tantivy.Searcher, schema: tantivy.Schema, elsewhere: Ext
 
 
 def _mean_length(searcher: tantivy.Searcher, schema: tantivy.Schema, field: str) -> float:
-    """The mean length of a field over all pages; 0 where no page has a word in it."""
+    """Return the mean length of a field over all pages; 0 where no page has a word in it."""
     for text, _ in searcher.terms_with_prefix(field, "", limit=8):
         if text == NO_WORD:
             continue
@@ -105,12 +105,12 @@ def _found(explanation: dict[str, Any]) -> float:
     return max((_found(each) for each in explanation.get("details") or []), default=0.0)
 
 
-# ---- what is elsewhere ----------------------------------------------------------------------------------------------
+# ---- remote pages ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
 def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
-    """A segment of one page that nobody finds: what the list says of it, and its files by what follows its name."""
+    """Make a segment of one page that no query finds; return its entry in the segment list, and its files by suffix."""
     with tempfile.TemporaryDirectory(prefix="teia-elsewhere-") as name:
         folder = Path(name)
         index = tantivy.Index(make_schema(), path=name)
@@ -130,7 +130,7 @@ def _made() -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Path]]:
-    """Write a segment that stands for pages elsewhere; returns what a list says of it, and its files."""
+    """Write a segment that represents pages elsewhere; return its entry in the segment list, and its files."""
     segment, files = _made()
     name = secrets.token_hex(16)
     postings = bytearray(files["idx"])
@@ -147,7 +147,7 @@ def write_segment(folder: Path, extent: Extent) -> tuple[dict[str, Any], list[Pa
 
 
 def _places(postings: bytes) -> list[int]:
-    """Where in a file of postings it is said how many words each field has."""
+    """Return the offsets in a file of postings that hold each field's number of words."""
     marks = [mark.to_bytes(8, "little") for mark in _MARKS]
     if any(postings.count(mark) != 1 for mark in marks):
         raise IndexFailure("the words of other machines cannot be reckoned with: tantivy has another format")

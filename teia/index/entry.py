@@ -1,6 +1,6 @@
-"""One page as the index takes it: what the parse child says of it, as bytes.
+"""One page for the index: the parse child's result, as bytes.
 
-`encoded` is for the way from the child to the indexer, `packed` for the index itself, which keeps every page once more
+`encoded` is for the way from the child to the indexer, `packed` for the index itself, which stores every page once more
 for snippets. Both are checked against these types when they are read: a parse child has just read a hostile page.
 """
 
@@ -17,7 +17,7 @@ _LEVEL = 1
 
 
 class Anchor(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A link of a page: its target's key and host, and the words that stand on it."""
+    """A link of a page: its target's key and host, and its anchor text."""
 
     key: int
     host: str
@@ -65,6 +65,6 @@ def unpacked(data: bytes) -> Entry:
 
 
 def inflated(data: bytes) -> bytes:
-    """What was packed, still encoded."""
+    """Decompress an entry; the result is still encoded."""
     octets: bytes = isal_zlib.decompress(data)
     return octets

@@ -1,11 +1,11 @@
 """Pages on their way from the crawler to the indexer: a short-lived file per cell and batch of sixteen megabytes.
 
 The crawler commits a page together with a *change*: a number in the cell's list of what the index has to follow. Before
-that commit it writes the page's entry here under that number, so whoever sees the change finds the entry too. If the
-commit fails the number is given again and the later frame counts. Files are removed when the index has them.
+that commit it writes the page's entry here under that number, so a reader that sees the change finds the entry too. If
+the commit fails the number is given again and the later frame counts. Files are removed when the index has them.
 
-It is a short cut, not the truth. Nothing is synced, and when the indexer has fallen far behind nothing more is written;
-an entry that is not here is read from the archive again.
+It is a shortcut, not the source of truth. Nothing is synced, and when the indexer has fallen far behind nothing more is
+written; an entry that is not here is read from the archive again.
 
     frame:  change u64, key i64, length u32, entry
 """
@@ -22,10 +22,10 @@ from teia.durable import disk_errors
 
 FILE_BYTES = 16 << 20
 MAX_BYTES = 256 << 20
-"""Of one cell, waiting: about ten thousand pages."""
+"""Most waiting bytes of one cell: about ten thousand pages."""
 
 LOOK_EVERY = 64
-"""While there is no room, the folder is looked at once for so many entries."""
+"""While there is no room, the folder is checked once for so many entries."""
 
 _FRAME = struct.Struct("<QqI")
 _SUFFIX = ".entries"
@@ -43,7 +43,7 @@ class Handover:
         self._turns = itertools.count()
 
     def write(self, change: int, key: int, entry: bytes) -> None:
-        """Leave an entry for the indexer; while too many wait, leave none."""
+        """Write an entry for the indexer; while too many wait, write none."""
         with disk_errors(self._folder, "written"):
             if self._file is None or self._size >= FILE_BYTES:
                 self._file = self._begun(change)
@@ -55,7 +55,9 @@ class Handover:
         self.close()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._size, self._other_bytes = 0, self._waiting_bytes()
-        return (self._folder / f"{change:020d}{_SUFFIX}").open("ab")
+        # A file of this name begins with a change whose commit failed, since its number was given again: all of it is
+        # void.
+        return (self._folder / f"{change:020d}{_SUFFIX}").open("wb")
 
     def _has_room(self) -> bool:
         if self._size + self._other_bytes >= self._max_bytes and next(self._turns) % LOOK_EVERY == 0:
@@ -66,27 +68,29 @@ class Handover:
         return sum(path.stat().st_size for path in self._folder.glob(f"*{_SUFFIX}"))
 
     def flush(self) -> None:
-        """Let the indexer see what was written; before the commit of the changes."""
+        """Make the written entries visible to the indexer; called before the commit of the changes."""
         if self._file is not None:
             with disk_errors(self._folder, "written"):
                 self._file.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Close the file. What could not be written was a short cut, and the archive has it."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 class Waiting:
-    """The indexer's end: entries come out, in the order of their changes, and files go when all of them have."""
+    """The indexer's end: it reads entries in the order of their changes, and removes files that are done."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._done: dict[Path, int] = {}
-        """How much of a file holds only what was asked for before."""
+        """Length of each file's prefix that holds only entries requested before."""
 
     def entries(self, first: int, last: int) -> dict[int, tuple[int, bytes]]:
-        """Entries of the changes from `first` to `last`: (key, entry) by number; of two with one number, the later."""
+        """Return entries of the changes from `first` to `last`: (key, entry) by number; the later of two wins."""
         found: dict[int, tuple[int, bytes]] = {}
         files = self._files()
         for (begins, path), following in zip(files, [*files[1:], None], strict=False):

@@ -1,11 +1,11 @@
-"""In which languages a page can be read: more than one, where paragraphs were never translated.
+"""Languages in which a page can be read: more than one, where paragraphs were never translated.
 
-A page's language, as the parser tells it, is one; it is what `lang:` and the facets go by. Ranking prefers pages that
-can be read in the language of the query, and there a page that is half Portuguese must not pass for English. So the
-words that hold sentences together are counted in a few places of the text, and a language that has a good share of them
-counts too. (On 660 pages of documentation, the parser's word alone lost more than it won: docs/search.md.)
+The parser reports one language of a page; `lang:` and the facets use it. Ranking prefers pages that can be read in the
+language of the query, and there a page that is half Portuguese must not pass for English. So function words are counted
+in a few places of the text, and a language that has a good share of them counts too. (On 660 pages of documentation,
+the parser's language alone lost more than it won: docs/search.md.)
 
-The languages of a page are one number, a bit for each: the index keeps it where it can be read quickly for many pages.
+The languages of a page are one number, a bit for each: the index stores it where it can be read quickly for many pages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 PIECES, PIECE_CHARS = 4, 1_500
 LOOKED_AT_CHARS = 65_536
 MIN_WORDS = 8
-"""With fewer words to go by only the parser's word counts."""
+"""Number of function words below which only the parser's language counts."""
 
 GOOD_SHARE = 0.4
 
@@ -36,12 +36,12 @@ _HOLDING_TOGETHER = {"en": frozenset(_ENGLISH.split()), "pt": frozenset(_PORTUGU
 
 
 def bit_of(language: str) -> int:
-    """The bit of a language; nothing for an unknown one."""
+    """Return the bit of a language; 0 for an unknown one."""
     return _BITS.get(language, OTHER) if language else 0
 
 
 def readable_in(text: str, language: str) -> int:
-    """The bits of the languages in which a text can be read, that of the parser among them; 0 if nobody knows."""
+    """Return the bits of the languages in which a text can be read, the parser's among them; 0 if unknown."""
     words = [word for piece in _pieces(text[:LOOKED_AT_CHARS]) for word in piece.lower().split()]
     counts = {code: sum(map(known.__contains__, words)) for code, known in _HOLDING_TOGETHER.items()}
     total = sum(counts.values())

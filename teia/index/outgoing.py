@@ -1,12 +1,12 @@
-"""Words on links to pages of cells that other nodes keep, waiting there to be asked for.
+"""Anchor texts of links to pages in cells of other nodes, waiting here until those nodes request them.
 
-On one machine the indexer gives the words on a link to the cell of the page it leads to (anchors.py). In a cluster that
-cell may be another node's. Then they are kept here, numbered in the order in which they were found, and whoever keeps
-the cell asks for those after the last it has. Nothing is ever taken out: a node that takes the cell over asks from the
-beginning. `identity` is drawn when the file is made, so that one made anew is not taken for the old one.
+On one machine the indexer gives an anchor text to the cell of the linked page (anchors.py). In a cluster another node
+may own that cell. Then the texts are stored here, numbered in the order in which they were found, and the owner of the
+cell requests those after the last it has. Nothing is ever removed: a node that takes the cell over requests them from
+the beginning. `identity` is drawn when the file is created, so that a new file is not taken for the old one.
 
-The other way round, what was brought from other nodes waits in the cell's folder, a file for each bringing, until the
-indexer takes it (`spooled`).
+In the other direction, texts received from other nodes wait in the cell's folder, a file for each transfer, until the
+indexer takes them (`spooled`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OutgoingAnchors:
                     self._db.execute(sql, (cell, target, host, text))
 
     def after(self, cell: int, number: int, limit: int) -> list[Row]:
-        """The next words for a cell, after a number."""
+        """Return the next anchor texts for a cell, after a number."""
         sql = "SELECT number, host, target, text FROM outgoing WHERE cell = ? AND number > ? ORDER BY number LIMIT ?"
         return [(row[0], row[1], row[2], row[3]) for row in self._db.execute(sql, (cell, number, limit))]
 
@@ -88,7 +88,7 @@ _decode = msgspec.msgpack.Decoder(list[Brought]).decode
 
 
 def spool(folder: Path, name: str, rows: Iterable[Brought]) -> None:
-    """Leave what was brought from another node for the indexer; coming twice changes nothing."""
+    """Store texts received from another node for the indexer; a repetition changes nothing."""
     with disk_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / f".{name}{SUFFIX}"
@@ -97,7 +97,10 @@ def spool(folder: Path, name: str, rows: Iterable[Brought]) -> None:
 
 
 def spooled(folder: Path) -> Iterator[tuple[Path, list[Brought]]]:
-    """What waits, in the order of names; the indexer removes each when it has it. What cannot be read goes at once."""
+    """Yield the waiting texts in the order of file names; the indexer removes each file after use.
+
+    A file that cannot be read is removed at once.
+    """
     for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
         try:
             yield path, _decode(path.read_bytes())

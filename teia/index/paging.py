@@ -1,14 +1,15 @@
-"""How the files of an index come from the disk when none of them is in memory yet.
+"""Read-ahead for the files of an index that is not in memory yet.
 
-tantivy maps its files. A search looks at thousands of places in them, a few octets each; where one is not in memory the
-disk is waited for. So what every search needs, wherever its words are, is asked for at once, and the kernel brings it
-while other things are done: before the files are opened their ends, where it is written what is where, and all of the
-columns and lengths of fields (40 octets a page); then all of small segments, if that is not too much. Dictionaries of
-large ones are not: 300 MB of them at 600,000 pages kept the disk busy while the first searches wanted other things.
+tantivy maps its files. A search reads thousands of places in them, a few octets each; where one is not in memory the
+search waits for the disk. So the parts that every search needs are requested at once, and the kernel reads them in the
+background. Before the files are opened these are their ends, which hold the offsets, and all of the columns and lengths
+of fields (40 octets a page); then all of small segments, if that is not too much. The dictionaries of large segments
+are left out: 300 MB of them at 600,000 pages kept the disk busy while the first searches needed other parts.
 
-With each place the kernel reads what lies around it too, as much as the disk's read-ahead says. 128 kB as a rule, which
-is no harm; but some machines have megabytes, and a search then reads a third of the index. There mappings are told to
-expect places far apart. The price: under pressure the kernel takes pages of such mappings first (decision 15).
+With each place the kernel also reads its surroundings, as much as the disk's read-ahead says. Usually that is 128 kB,
+which does no harm. But some machines have megabytes, and a search then reads a third of the index. There the mappings
+are advised to expect random access. The price: under pressure the kernel takes pages of such mappings first (decision
+15).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OTHERS = frozenset({".term", ".idx", ".pos", ".store"})
 WORDS = frozenset({".term", ".idx", ".pos"})
 SMALL_BYTES = 4 << 20
 MAX_WORDS_BYTES = 512 << 20
-"""What is beyond is read as it is needed; 600,000 pages have 90 MB in small files."""
+"""Limit in bytes; the rest is read as it is needed. 600,000 pages have 90 MB in small files."""
 
 END_BYTES = 16 << 10
 MUCH_READ_AHEAD_KB = 512
@@ -36,7 +37,7 @@ _MAP_FIELDS = 6
 
 
 def read_ahead(files: Iterable[Path]) -> None:
-    """Ask for what is needed to open some files, and for what every search reads from all over them."""
+    """Request the parts needed to open some files, and the parts that every search reads at many places."""
     for file in files:
         if file.suffix in COLUMNS:
             bring(file)
@@ -45,7 +46,7 @@ def read_ahead(files: Iterable[Path]) -> None:
 
 
 def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None:
-    """Ask for all that is needed to find words in small segments, for they have as many waits as large ones."""
+    """Request the parts needed to find words in small segments, which cause as many waits as large ones."""
     for size, file in sorted((size_of(file), file) for file in files if file.suffix in WORDS):
         most -= size
         if size > SMALL_BYTES or most < 0:
@@ -54,7 +55,7 @@ def read_words_ahead(files: Iterable[Path], most: int = MAX_WORDS_BYTES) -> None
 
 
 def size_of(file: Path) -> int:
-    """How large a file is; 0 where it is gone, for a merge may take it meanwhile."""
+    """Return the size of a file; 0 if it is gone, since a merge may remove it meanwhile."""
     try:
         return file.stat().st_size
     except OSError:
@@ -62,7 +63,7 @@ def size_of(file: Path) -> int:
 
 
 def bring(file: Path, start: int = 0) -> None:
-    """Ask the kernel to bring a file into memory, from a place to its end, without waiting for it."""
+    """Request the kernel to read a file into memory, from a place to its end, without waiting for it."""
     with suppress(OSError):
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -72,7 +73,7 @@ def bring(file: Path, start: int = 0) -> None:
 
 
 def expect_scattered_reads(folders: Collection[Path]) -> int:
-    """Tell the kernel how the files that are mapped from some folders are read; says how many were told of."""
+    """Advise the kernel of random access to the mapped files of some folders; return the number of mappings."""
     wanted = {str(folder.resolve()) for folder in folders if read_ahead_kb(folder) > MUCH_READ_AHEAD_KB}
     told = 0
     if wanted:
@@ -84,7 +85,7 @@ def expect_scattered_reads(folders: Collection[Path]) -> int:
 
 
 def _mappings(folders: Collection[str]) -> list[tuple[int, int]]:
-    """Where in memory the files of some folders are."""
+    """Return the address ranges at which the files of some folders are mapped."""
     found = []
     with suppress(OSError):
         for line in _MAPS.read_text("utf-8", "surrogateescape").splitlines():
@@ -96,11 +97,11 @@ def _mappings(folders: Collection[str]) -> list[tuple[int, int]]:
 
 
 def read_ahead_kb(folder: Path, devices: Path = _DEVICES) -> int:
-    """How much is read around a place of a file in a folder; 0 where nobody knows."""
+    """Return the read-ahead of the disk of a folder, in kB; 0 if unknown."""
     with suppress(OSError):
         device = folder.stat().st_dev
         here = devices / f"{os.major(device)}:{os.minor(device)}"
-        for place in (here, here / ".."):  # a part of a disk asks the disk
+        for place in (here, here / ".."):  # a partition uses the setting of its disk
             with suppress(OSError, ValueError):
                 return int((place / "queue" / "read_ahead_kb").read_text("ascii"))
     return 0

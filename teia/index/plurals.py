@@ -24,7 +24,7 @@ class _Ending(NamedTuple):
     many: str
     one: str
     follows: Callable[[str], bool]
-    """Whether the letters before it allow it to be this ending."""
+    """Predicate on the letters before the ending: True if this ending applies."""
 
 
 def _anything(_: str) -> bool:
@@ -36,7 +36,7 @@ def _a_stem(before: str) -> bool:
 
 
 def _no_english_word(before: str) -> bool:
-    """*Acoes* and *opinioes* are Portuguese without accents, *heroes* and *shoes* are not."""
+    """Tell Portuguese without accents, *acoes* and *opinioes*, from English, *heroes* and *shoes*."""
     return before[-1:] in _OES_AFTER
 
 
@@ -61,7 +61,7 @@ _RULES = tuple(
 
 
 def singular(text: str) -> str:
-    """A text with these plurals in the singular."""
+    """Return a text with these plurals in the singular."""
     for many, pattern, replaced in _RULES:
         if many in text:
             text = pattern.sub(replaced, text)

@@ -1,11 +1,12 @@
-"""An index opened to be searched: never written, and following what another process commits.
+"""An index opened for searching: never written, and following another process's commits.
 
 A searcher is a view of one commit. It stays as it is while it is used, however long that takes; the next one sees what
-was committed since. Whether there is something new is told by the file that tantivy replaces with every commit.
+was committed since. A new commit is noticed by the file that tantivy replaces with every commit.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
 AT_ONCE = 2_000
-"""Pages that are looked up together, which bounds what is held in memory."""
+"""Number of pages looked up together, which bounds memory."""
 
 FEW = 50
 
@@ -35,7 +36,7 @@ _RANGES = 1 << 10
 
 
 class IndexReader(ABC):
-    """Something that can be searched; threads may share it."""
+    """Interface of a searchable index; threads may share it."""
 
     def __init__(self) -> None:
         self.schema = make_schema()
@@ -45,9 +46,9 @@ class IndexReader(ABC):
         self._view: tantivy.Searcher | None = None
 
     def searcher(self) -> tantivy.Searcher:
-        """A view of what was committed; IndexFailure where there is no index, or one of another version.
+        """Return a view of the last commit; IndexFailure where there is no index, or one of another version.
 
-        One view is one object: what was found in it can be found there again.
+        One view is one object: a hit found in it can be read from it again.
         """
         with self._lock:
             state = self._state()
@@ -58,31 +59,31 @@ class IndexReader(ABC):
             return self._view
 
     def last_searcher(self) -> tantivy.Searcher:
-        """The view that was asked for last, without looking whether there is a newer one."""
+        """Return the last returned view, without checking for a newer one."""
         return self._view or IndexReader.searcher(self)
 
     @abstractmethod
     def _state(self) -> Hashable:
-        """Something that is another after a commit."""
+        """Return a value that changes with every commit."""
 
     @abstractmethod
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
-        """The index with what was committed since it was opened."""
+        """Return the index, reloaded to include later commits."""
 
     def entries(
         self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
     ) -> dict[int, Entry]:
-        """Pages by their keys; those that are not there are left out."""
+        """Return pages by their keys; missing ones are left out."""
         return {entry.key: entry for entry in map(unpacked, self.packed(searcher, keys, places))}
 
     def octets(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
-        """The same pages, encoded, for whoever need not know all of each (entry.py); in no order."""
+        """Yield the same pages, encoded, for callers that need only parts of each (entry.py); in no order."""
         return map(inflated, self.packed(searcher, keys, places))
 
     def packed(self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None) -> Iterator[bytes]:
-        """The same pages, as they lie in the index, for whoever passes them on; in no order.
+        """Yield the same pages as stored in the index, for callers that forward them; in no order.
 
-        `places` are the addresses of some of them in this view; they need not be looked for.
+        `places` are the addresses of some of them in this view; these need no look-up.
         """
         places = places or {}
         known = [places[key] for key in keys if key in places]
@@ -99,13 +100,13 @@ class IndexReader(ABC):
                 yield packed_at(searcher, address)
 
     def some_entries(self, n: int) -> list[Entry]:
-        """So many pages that were committed, any; fewer if there are."""
+        """Return at most `n` arbitrary pages."""
         searcher = self.searcher()
         found = searcher.search(Query.all_query(), limit=max(1, n), count=False).hits
         return [entry_at(searcher, address) for _, address in found]
 
     def all_entries(self) -> Iterator[Entry]:
-        """Every page that was committed, in the order of ranges of keys; few are held at a time."""
+        """Yield every committed page, by ranges of keys; few are in memory at a time."""
         searcher = self.searcher()
         step = 1 << (_KEY_BITS - _RANGES.bit_length() + 1)
         limit = max(1, searcher.num_docs)
@@ -138,7 +139,7 @@ class CellReader(IndexReader):
 
 
 def opened(folder: Path) -> tantivy.Index:
-    """An index that is looked at again only when told to."""
+    """Open an index that is reloaded only on request."""
     index = tantivy.Index.open(str(folder))
     for name, each in analysers().items():
         index.register_tokenizer(name, each)
@@ -160,14 +161,23 @@ def _place(address: tantivy.DocAddress) -> tuple[int, int]:
 
 
 def identity_of(meta: str) -> tuple[int, int, int] | None:
-    """Tells one commit from another, by the file that it replaces; None where there is no index."""
+    """Return an identity of the current commit, from the file that it replaces; None where there is no index."""
     try:
-        status = os.stat(meta)  # noqa: PTH116  # asked for every query, and a Path takes longer to say the same
+        status = os.stat(meta)  # noqa: PTH116  # called for every query, and Path.stat is slower
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def documents_in(folder: Path) -> int:
+    """Count the pages of an index as of its last commit; 0 where there is none."""
+    try:
+        segments = json.loads((folder / META_FILE).read_bytes())["segments"]
+        return sum(each["max_doc"] - (each["deletes"] or {}).get("num_deleted_docs", 0) for each in segments)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
 def has_index(folder: Path) -> bool:
-    """Whether there is an index here that can be searched, were it an empty one."""
+    """Tell whether there is an index here that can be searched, even an empty one."""
     return read_position(folder) is not None and (folder / META_FILE).exists()

@@ -1,4 +1,4 @@
-"""Who links here, asked of an index: one term instead of a look through the archive (F5)."""
+"""Links to a page, from an index: one term query instead of a scan of the archive (F5)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Linking:
 
 
 def linking_pages(folder: Path, key: int, at_most: int, opened: dict[Path, CellReader] | None = None) -> Linking | None:
-    """The pages of a cell's index that link to a key; None where there is no index.
+    """Return the pages of a cell's index that link to a key; None where there is no index.
 
-    Indexes are kept open in `opened`, for who asks more than once.
+    Indexes stay open in `opened`, for callers with several queries.
     """
     if not has_index(folder):
         return None

@@ -1,4 +1,4 @@
-"""What is indexed of a page, and how its words are made (docs/decisions/0015-search.md).
+"""Fields of an indexed page, and the analysis of its words (docs/decisions/0015-search.md).
 
     all          title, headings and text, as stems
     head         title and headings, as stems
@@ -6,17 +6,16 @@
     exact        title, headings and text, folded but neither stemmed nor stripped of stop words
     title        the title as `exact` has it, for `title:`
     host, within the host; the host and every name above it up to the root, for `site:`
-    links        the keys of the pages it leads to, so that who links here is one term
+    links        the keys of the pages it links to, so that the links to a page are one term
     languages    the bits of the languages it can be read in (languages.py)
     entry        the whole page again, packed: for snippets, cached text, and to be indexed again
 
-Words are folded *before* they are stemmed, so that a query without accents meets the same stems; stop words are
-dropped before they are folded, because the lists have accents. Before all that some plurals become singular
-(plurals.py).
+Words are folded *before* they are stemmed, so that a query without accents meets the same stems; stop words are dropped
+before they are folded, because the lists have accents. Before all that some plurals become singular (plurals.py).
 
-Every page is stemmed alike, by the English and then the Portuguese rules, whatever its language. A field for each
-language was tried and is worse: pages whose language was mistaken are lost, a word is rare in the field of the other
-language and so weighs much there, and the mean length of a field counts pages that do not have it.
+Every page is stemmed alike, by the English and then the Portuguese rules, in any language. A field for each language
+was tried and is worse: pages whose language was mistaken are lost, a word is rare in the field of the other language
+and so weighs much there, and the mean length of a field counts pages that do not have it.
 
 A key is a signed number everywhere: tantivy does not delete by an unsigned one (seen in 0.27).
 """
@@ -40,14 +39,14 @@ ROOT = ""
 
 
 def stems() -> TextAnalyzer:
-    """What makes the words of the fields that are stemmed."""
+    """Return the analyser of the stemmed fields."""
     builder = _words().filter(Filter.stopword("english")).filter(Filter.stopword("portuguese"))
     builder = builder.filter(Filter.ascii_fold())
     return builder.filter(Filter.stemmer("english")).filter(Filter.stemmer("portuguese")).build()
 
 
 def folded() -> TextAnalyzer:
-    """What makes the words of the fields that keep every word as it is, but for case and accents."""
+    """Return the analyser of the fields that keep every word as it is, but for case and accents."""
     return _words().filter(Filter.ascii_fold()).build()
 
 
@@ -57,7 +56,7 @@ def _words() -> TextAnalyzerBuilder:
 
 
 def analysers() -> Mapping[str, TextAnalyzer]:
-    """Every analyser by the name under which an index knows it."""
+    """Return every analyser by the name under which an index knows it."""
     return {STEMS: stems(), EXACT: folded()}
 
 

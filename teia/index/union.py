@@ -1,14 +1,14 @@
-"""The indexes of some cells, searched as one.
+"""Indexes of several cells, searched as one.
 
 tantivy computes a score from the pages of one index: how many there are, how many have a word, how long they are on
 average. Cells differ in all three, so scores of two cells cannot be compared. A word's rarity can be put right from
-outside (search/compile.py), a mean length cannot: with a book in each of four cells that cost a twentieth of the
+outside (tantivy_query.py), a mean length cannot: with a book in each of four cells that cost a twentieth of the
 precision (docs/search.md).
 
 But the segments of an index never change, and an index is a list of them. So the lists of all cells are joined to one,
 in a temporary folder in which the files of all segments appear as links. The same pages then rank the same in however
-many cells they lie, and there is one search instead of many. Where cells of other machines are to be reckoned with,
-one more segment stands for them (elsewhere.py).
+many cells they lie, and there is one search instead of many. One more segment represents the cells of other machines,
+if there are any (elsewhere.py).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class UnionReader(IndexReader):
         """By the name of a cell: why it is not searched."""
 
         self._broken: dict[str, tuple[object, str]] = {}
-        """By the name of a cell whose files cannot be read: which commit that was, and why."""
+        """Unreadable cells by name: the commit, and the reason."""
 
         self.elsewhere = Extent()
-        """What the view that was asked for last reckons with beside its own pages."""
+        """Size of the remote pages that the last returned view counts beside its own."""
 
         self._wanted = Extent()
         self._extents: tuple[Hashable, Extent] = (None, Extent())
@@ -66,11 +66,11 @@ class UnionReader(IndexReader):
         self._cleaned()
 
     def reckon_with(self, elsewhere: Extent) -> None:
-        """From the next view on take pages of other machines into account where lengths are compared."""
+        """Include pages of other machines in the mean lengths, from the next view on."""
         self._wanted = elsewhere
 
     def extent(self) -> Extent:
-        """How much the pages of the newest view are, those elsewhere left out."""
+        """Return the size of the pages of the newest view, without those of other machines."""
         searcher = self.searcher()
         with self._lock:
             state = self._seen_here()
@@ -79,7 +79,7 @@ class UnionReader(IndexReader):
             return self._extents[1]
 
     def _seen_here(self) -> Hashable:
-        """The part of the state that is of this machine; extents hang on it alone, so they do not change to and fro."""
+        """Return the local part of the state; extents depend on it alone, so they do not oscillate."""
         return self._seen[0] if isinstance(self._seen, tuple) else None
 
     def _state(self) -> Hashable:
@@ -107,7 +107,7 @@ class UnionReader(IndexReader):
         raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
 
     def _finds_broken(self) -> bool:
-        """Look at the cells one by one, for one whose files cannot be read; the others are searched without it."""
+        """Check the cells one by one for unreadable files; the others are searched without such a cell."""
         found = {}
         for name, folder in self._folders.items():
             if name not in self.left_out:
@@ -130,7 +130,7 @@ class UnionReader(IndexReader):
             "opstamp": max(meta["opstamp"] for meta in metas.values()),
         }
         with disk_errors(self._place, "written"):
-            self._place.mkdir(exist_ok=True)  # whoever tidies up temporary folders may have taken it
+            self._place.mkdir(exist_ok=True)  # a cleaner of temporary folders may have removed it
             files = [file for folder, meta in metas.items() for file in _files(folder, meta)]
             if elsewhere.pages:
                 segment, stand_ins = write_segment(self._place / "elsewhere", elsewhere)
@@ -144,7 +144,7 @@ class UnionReader(IndexReader):
         return {file.name for file in files}, new
 
     def _meta(self, name: str, folder: Path) -> Meta | None:
-        """What a cell's index says of itself; None where it cannot be searched."""
+        """Return the metadata of a cell's index; None if it cannot be searched."""
         self.left_out.pop(name, None)
         if not has_index(folder):
             self.left_out[name] = "it has no index of this version yet"
@@ -161,7 +161,7 @@ class UnionReader(IndexReader):
         return meta
 
     def _linked(self, file: Path) -> bool:
-        """Make a link to a file; says whether there was none."""
+        """Make a link to a file; return True if there was none."""
         link = self._place / file.name
         if link.is_symlink():
             return False
@@ -175,6 +175,6 @@ class UnionReader(IndexReader):
 
 
 def _files(folder: Path, meta: Meta) -> Iterator[Path]:
-    """The files of a cell's segments."""
+    """Yield the files of a cell's segments."""
     segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
     return (file for file in folder.iterdir() if file.name.partition(".")[0] in segments)

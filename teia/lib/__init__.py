@@ -1,8 +1,16 @@
 """Structures that know nothing of the web: they import the standard library and numeric libraries, never teia.
 
-    simhash.py   64-bit fingerprints of texts that are nearly alike
-    tomledit.py  one value of a TOML text changed, comments kept
-    topic.py     whether a text is about a topic, learnt from words and examples
+    csvtext         comma-separated values without formulas
+    difference      the difference of two sequences, in bounded time
+    hamming         the distance of two fingerprints
+    linearregex     regular expressions that no text makes slow
+    machinezone     the time zone of this machine
+    outline         a hash of a text that ignores its numbers
+    simhash         64-bit fingerprints of texts that are nearly alike
+    simhash_arrays  the same without compiled code
+    sortedkeys      look up many keys in a large sorted array
+    tomledit        one value of a TOML text changed, comments kept
+    topic           topic classifier, learnt from words and examples
 
-If a thing here learns the word "URL", it has moved house.
+A module that needs the word "URL" does not belong here.
 """

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Two loops over the characters of a text, compiled: what `simhash` and `teia.parse.text` do on arrays, thrice as fast.
+"""Two loops over the characters of a text, compiled: `simhash` and `parse.text.normal`, thrice as fast as arrays.
 
 Both give the values that those give, which are used where there was no compiler and are what the tests compare with.
 Indexes are not checked by Cython here; each loop says why they are good.

@@ -1,9 +1,9 @@
-"""What two sequences have in common, in time that is bounded.
+"""Common parts of two sequences, in bounded time.
 
 Where little differs, the fewest items that have to be removed and added are found (Myers, "An O(ND) difference
 algorithm", 1986). Where much differs that would take too long: then the items that are on both sides exactly once, in
-the same order, hold the two together (as in Bram Cohen's patience diff), and between them the same is tried again. What
-still is too much counts as replaced.
+the same order, hold the two together (as in Bram Cohen's patience diff), and between them the same is tried again.
+Stretches that are still too long count as replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 def common(one: Sequence[Item], other: Sequence[Item]) -> list[Block]:
-    """The blocks that two sequences share, in order; what lies between them was removed and added."""
+    """Return the blocks that two sequences share, in order; the items between them were removed and added."""
     return _joined(_Search(one, other).blocks())
 
 
@@ -65,7 +65,7 @@ class _Search:
         return sorted(block for block in found if block.size)
 
     def _least(self, a: int, a_end: int, b: int, b_end: int) -> list[Block] | None:
-        """The blocks with the fewest items beside them; None where too many would be."""
+        """Return the blocks with the fewest items beside them; None where too many would be."""
         one, other, n, m = self._one, self._other, a_end - a, b_end - b
         furthest = {1: 0}
         trail: list[dict[int, int]] = []
@@ -87,7 +87,7 @@ class _Search:
         return None
 
     def _between_anchors(self, a: int, a_end: int, b: int, b_end: int) -> list[tuple[int, int, int, int, bool]]:
-        """The stretches between items that are there once on both sides and in the same order."""
+        """Return the stretches between items that occur once on both sides and in the same order."""
         once = _positions_of_single(self._one, a, a_end)
         others = _positions_of_single(self._other, b, b_end)
         pairs = sorted((place, others[item]) for item, place in once.items() if item in others)
@@ -98,7 +98,7 @@ class _Search:
             x, y = x_next, y_next
         if not anchors:
             return []
-        # The last stretch begins with an anchor, so it is shorter than what it came from.
+        # The last stretch begins with an anchor, so it is shorter than the whole.
         stretches.append((x, a_end, y, b_end, True))
         return stretches
 
@@ -109,7 +109,7 @@ def _positions_of_single(items: Sequence[int], begin: int, end: int) -> dict[int
 
 
 def _longest_rising(numbers: Sequence[int]) -> list[int]:
-    """Places of a longest rising subsequence."""
+    """Return the places of a longest rising subsequence."""
     ends: list[int] = []
     places: list[int] = []
     before: list[int] = []
@@ -130,7 +130,7 @@ def _longest_rising(numbers: Sequence[int]) -> list[int]:
 
 
 def _walked_back(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[int, int, int]]:
-    """The diagonals (x, y, size) of the way that Myers' search found, in any order."""
+    """Return the diagonals (x, y, size) of the way that Myers' search found, in any order."""
     found: list[tuple[int, int, int]] = []
     x, y = n, m
     for distance in range(len(trail) - 1, -1, -1):
@@ -149,7 +149,7 @@ def _walked_back(trail: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[
 
 
 def _joined(blocks: Sequence[Block]) -> list[Block]:
-    """Neighbours as one."""
+    """Join neighbouring blocks."""
     found: list[Block] = []
     for block in blocks:
         last = found[-1] if found else None

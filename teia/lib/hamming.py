@@ -1,6 +1,6 @@
-"""How far apart two 64-bit fingerprints are.
+"""Hamming distance between two 64-bit fingerprints.
 
-Apart from lib/simhash.py, which makes them: whoever only compares needs none of its arrays.
+It is apart from lib/simhash.py, which makes them, because a caller that only compares needs none of its arrays.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ ZONES = "zoneinfo/"
 
 
 def machine_zone(localtime: Path = LOCALTIME) -> str:
-    """What `TZ` says, else where /etc/localtime leads; `UTC` where neither names a zone."""
+    """Return the time zone of `TZ`, else that of /etc/localtime; `UTC` where neither names a zone."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
         return named.partition(ZONES)[2] or named

@@ -11,7 +11,7 @@ MAX_BYTES = 1 << 18
 
 
 def outline(text: str) -> int:
-    """64 bits of a text without its digits; 0 for one that has nothing else."""
+    """Return 64 bits of a text without its digits; 0 for one that has nothing else."""
     plain = text.encode("utf-8", "replace")[:MAX_BYTES].translate(None, b"0123456789")
     number: int = xxhash.xxh3_64_intdigest(plain) if plain.strip() else 0
     return number

@@ -1,4 +1,4 @@
-"""The 64-bit simhash on arrays, for where there is no compiled code; simhash.py says what it is.
+"""The 64-bit simhash on arrays, used without compiled code; simhash.py defines it.
 
 A word's polynomial is the difference of two running sums.
 """
@@ -63,7 +63,7 @@ def _word_hashes(data: bytes) -> Words:
     terms = sums[1:]
     np.multiply(np.frombuffer(data, dtype=np.uint8), _powers(len(data), BASE, _POWERS), out=terms)
     np.cumsum(terms, out=terms)
-    # Divided by the power of its first letter, so that a word's hash does not depend on where it stands.
+    # Divided by the power of its first letter, so that a word's hash does not depend on its position.
     return _mixed((sums[end] - sums[first]) * _powers(len(data), _INVERSE, _INVERSE_POWERS)[first])
 
 

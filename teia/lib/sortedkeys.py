@@ -13,7 +13,7 @@ Number = TypeVar("Number", np.float32, np.uint32)
 
 
 def look_up_by_halving(known: Keys, column: Numbers, keys: Keys, places: Keys, found: Numbers) -> None:
-    """Write what a column has for each key of the sorted `known`, and 0 for other keys; `places` is room to work in."""
+    """Write a column's value for each key of the sorted `known`, and 0 for other keys; `places` is scratch space."""
     found[:] = 0
     if len(known):
         places[:] = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -27,7 +27,7 @@ except ImportError:
 
 
 def looked_up(known: Keys, column: NDArray[Number], keys: Keys) -> NDArray[Number]:
-    """What a column has for each key of the sorted `known`; 0 for other keys."""
+    """Look up a column's value for each key among the sorted `known`; 0 for other keys."""
     found = np.empty(len(keys), column.dtype)
     look_up(known, column, np.ascontiguousarray(keys, np.int64), np.empty(len(keys), np.int64), found)
     return found

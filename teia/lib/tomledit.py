@@ -1,8 +1,8 @@
-"""One value of a TOML text changed, and nothing else: a person's comments and order stay.
+"""Change of one value in a TOML text, and nothing else: the user's comments and order stay.
 
 Only the plain form is understood, `[table]` on a line and `key = value` below it, because that is how people and we
-write settings. Whatever is written otherwise (inline tables, dotted keys, quoted ones) is left alone, so the caller
-reads the result back and compares.
+write settings. Other forms (inline tables, dotted keys, quoted ones) are left alone, so the caller reads the result
+back and compares.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Is a text about the topic? Naive Bayes over the words that are in it, learnt from words and example texts.
+"""Topic classifier: naive Bayes over the words of a text, learnt from words and example texts.
 
 A text of a class is taken for a mixture: some of its words come from the class, the others from the language at large.
 
     P(word | class) = (1 - share) * B(word) + share * T(word)
 
-T is how often the class' examples hold the word. B is half even, half what the examples of all classes hold but for the
-one that holds it most: what several kinds of pages say is the language. The weight of a word is log P / B, so a word
-that says nothing weighs a little less than nothing, and a text is judged by how many of its words speak for a class. It
-follows that a list of words alone is a class too (one word in thirty is expected to be one of them), and that what is
-common to all examples cancels out. Examples of one class alone tell it from nothing: all that is written in their
-language would be like them.
+T is how often the class' examples hold the word. B is half even, half the mean of the examples of all classes but the
+one that holds the word most: words that several kinds of pages use are the language. The weight of a word is log P / B,
+so a word without information weighs a little less than 0, and a text is judged by how many of its words are evidence
+for a class. It follows that a list of words alone is a class too (one word in thirty is expected to be one of them),
+and that words common to all examples cancel out. Examples of one class alone distinguish it from nothing: every text in
+their language would resemble them.
 
-Each word counts once, however often it stands there: a page cannot shout. Evidence beyond `FULL_WORDS` words is scaled
-down, or every long text would be judged with certainty. Words are cut to their first letters, which does what a stemmer
-would for the languages that form words at the end. Case and accents are removed by the caller.
+Each word counts once, however often it occurs: repetition gains a page nothing. Evidence beyond `FULL_WORDS` words is
+scaled down, or every long text would be judged with certainty. Words are cut to their first letters, which does what a
+stemmer would for the languages that form words at the end. Case and accents are removed by the caller.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LANGUAGE_WORDS = 20_000
 WORDS_SHARE = 0.03
 EXAMPLES_SHARE = 0.25
 UNSEEN_WORDS = 200
-"""Examples are believed as if they had so many words more that nobody has seen."""
+"""Number of unseen words added to the examples' counts (smoothing)."""
 
 MAX_WORDS = 2_000
 MAX_TEXT_CHARS = 10_000
-"""The beginning of a text says what it is about."""
+"""Number of characters judged: the beginning of a text shows its topic."""
 
 SCALE = 100
 """Weights and scores are whole numbers of hundredths: the same on every machine, and short in a file."""
@@ -49,9 +49,9 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{3,}")
 
 
 class Judgement(NamedTuple):
-    """How probably a text is about the topic, in hundredths, and which class it looks most like.
+    """Probability that a text is about the topic, in hundredths, and the class it resembles most.
 
-    `kind` is the class' number; the number after the last class means that it looks like none of them.
+    `kind` is the class' number; the number after the last class means that it resembles none of them.
     """
 
     score: int
@@ -60,7 +60,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicModel:
-    """What was learnt. `classes` begin with the topic; `rest` is what a word weighs that is not among `weights`."""
+    """A trained model. `classes` begin with the topic; `rest` is the weight of a word that is not among `weights`."""
 
     classes: tuple[str, ...]
     rest: tuple[int, ...]
@@ -85,7 +85,7 @@ class TopicModel:
 
 
 def stems(text: str) -> set[str]:
-    """The words of a text, each once and cut short; those of one or two letters are left out."""
+    """Return the words of a text, each once and cut short; those of one or two letters are left out."""
     return {word[:STEM_LETTERS] for word in _WORD.findall(text)}
 
 
@@ -109,14 +109,14 @@ def _spread(words: set[str]) -> dict[str, float]:
 
 
 def _frequencies(texts: Sequence[str]) -> dict[str, float]:
-    """How likely each word is to be drawn from the texts; a text counts each word once, and short ones prove little."""
+    """Estimate the probability of each word in the texts; a text counts each word once (few texts prove little)."""
     counts = Counter(word for text in texts for word in stems(text))
     total = counts.total() + UNSEEN_WORDS
     return {word: number / total for word, number in counts.items()}
 
 
 def _language(classes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """How likely words are in the language at large; one that is not here is as likely as any."""
+    """Estimate the probability of words in the language at large; a word that is not here is as likely as any."""
     if len(classes) < 2:
         return {}
     common: dict[str, float] = {}
@@ -137,12 +137,12 @@ def _hundredths(number: float) -> int:
 
 
 def _tells(weights: tuple[int, ...], rest: tuple[int, ...]) -> int:
-    """How far a word is from one that says nothing."""
+    """Return the distance of a word's weights from those of a word without information."""
     return max(abs(weight - none) for weight, none in zip(weights, rest, strict=True))
 
 
 def _judgement(sums: Sequence[float]) -> Judgement:
-    """The classes' sums of weights as a probability of the first; all are equally likely beforehand."""
+    """Convert the classes' sums of weights to a probability of the first; all have the same prior."""
     most = max(sums)
     odds = [math.exp(each - most) for each in sums]
     return Judgement(round(SCALE * odds[TOPIC] / sum(odds)), sums.index(most))

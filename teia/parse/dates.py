@@ -1,4 +1,4 @@
-"""Times as the web writes them: ISO 8601 and its W3C profile, and RFC 822 as mail and feeds have it."""
+"""Times as the web writes them: ISO 8601 and its W3C profile, and RFC 822 as in mail and feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 
 
 def parse_date(text: str) -> float | None:
-    """Return Unix seconds, or None for what is no date. Without a zone, UTC; without a day, the first."""
+    """Return Unix seconds, or None for a text that is no date. Without a zone, UTC; without a day, the first."""
     text = text.strip()
     if not 4 <= len(text) <= MAX_DATE_CHARS:
         return None

@@ -1,9 +1,8 @@
-"""From the body on the wire to the payload: chunks undone, then compression.
+"""From the body on the wire to the payload: removal of chunks, then of compression.
 
-The archive keeps the body without its chunks but still compressed (`dechunked`): that is the form every WARC reader
-agrees on. Everything here is bounded by bytes *produced*, because one MiB of gzip may hold a GiB of zeros.
-
-A body that ends early is kept and marked, never silently taken for the whole (libcurl reports a cut gzip as a success).
+The archive keeps the body without its chunks but still compressed (`dechunked`): every WARC reader agrees on that
+form. All work is bounded by bytes *produced*, because one MiB of gzip may hold a GiB of zeros. A body that ends
+early is kept and marked, never silently taken for the whole (libcurl reports a cut gzip as a success).
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from teia.parse.headers import Headers
 
 MAX_CODINGS = 2
 STEP_BYTES = 64 * 1024
-"""Input given to the decompressor at once; it copies what it has not used, so all at once would be quadratic."""
+"""Input given to the decompressor at once; it copies the unused rest, so all at once would be quadratic."""
 
 PIECE_BYTES = 1024 * 1024
 RATIO_FREE_BYTES = 1024 * 1024
-"""A small page may compress as well as it likes."""
+"""Payload size up to which the compression ratio is not limited."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub calls the class an instance
@@ -37,9 +36,9 @@ _CUT_CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{0,16}[ \t]*+(?:;[^\n]*+)?\r?\Z")
 class Decoded:
     """A body in its two later forms.
 
-    `truncated` says why the payload is not all there: `chunk` or `coding` (the data ended early), `length` or
-    `ratio` (we stopped). `error` says what was wrong with the framing or the coding; the payload is then what came
-    before the fault, and empty where the coding is one we do not know.
+    `truncated` is the reason why the payload is incomplete: `chunk` or `coding` (the data ended early), `length` or
+    `ratio` (teia stopped). `error` describes a fault of the framing or the coding; the payload is then the part
+    before the fault, and empty where the coding is unknown.
     """
 
     dechunked: bytes
@@ -67,7 +66,7 @@ def decode(headers: Headers, body: bytes, limits: LimitSettings) -> Decoded:
 
 
 def dechunk(body: bytes, max_line_bytes: int) -> tuple[bytes, str, str]:
-    """Return the chunks joined, why it is not all (`chunk`), and what is wrong. Extensions and trailers are dropped.
+    """Return the joined chunks, the reason if incomplete (`chunk`), and the error. Extensions and trailers are dropped.
 
     A body announced as chunked that does not begin with a chunk is kept as it came.
     """
@@ -109,9 +108,10 @@ def gunzip(data: bytes, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str
 
 
 def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[bytes, str, str]:
-    """Decompress piece by piece; return the payload, why it is not all, and what is wrong.
+    """Decompress piece by piece; return the payload, the reason if incomplete, and the error.
 
-    Several gzip members in a row are one payload (RFC 1952); anything else after the end is ignored, as browsers do.
+    Several gzip members in a row are one payload (RFC 1952); anything else after the end is ignored, as browsers
+    do.
     """
     pieces: list[bytes] = []
     produced = position = 0

@@ -1,4 +1,4 @@
-"""One answer as the processors see it, and what a processor has to say about it."""
+"""One answer as the processors see it, and a processor's findings about it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from functools import cached_property
 from resiliparse.parse.html import HTMLTree
 
 from teia.config import LimitSettings
-from teia.parse import encoding, mime
-from teia.parse.bounds import MAX_TAGS, bounded
+from teia.parse import mime
 from teia.parse.extract import Extract
 from teia.parse.headers import Head
+from teia.parse.html.bounds import MAX_TAGS, bounded
+from teia.parse.html.tree import TreeExtract
 from teia.parse.scan import is_plain, scan
-from teia.parse.tree import TreeExtract
+from teia.parse.text import encoding
 from teia.records import Link
 from teia.urls import DEFAULT_RULES
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How documents of one collection are read."""
+    """Settings for reading the documents of one collection."""
 
     limits: LimitSettings = field(default_factory=LimitSettings)
     want_requisites: bool = False
@@ -31,7 +32,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a sitemap or feed: a URL and when it last changed by what its site says (Unix seconds)."""
+    """One entry of a sitemap or feed: a URL and the time of its last change as its site reports it (Unix seconds)."""
 
     url: str
     modified_s: float | None = None
@@ -41,10 +42,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What one processor found; all of it optional.
+    """Findings of one processor; all fields are optional.
 
-    Findings of several processors are laid together: the first non-empty text of each field counts, links and
-    entries are joined, flags add up. `truncated` names what was cut: `depth`, `links`, `pages` …
+    Findings of several processors are merged: the first non-empty text of each field counts, links and entries are
+    joined, flags add up. `truncated` names the parts that were cut: `depth`, `links`, `pages` …
     """
 
     title: str = ""
@@ -64,9 +65,9 @@ class Findings:
 
 
 class Document:
-    """A decoded answer: its URL, head, media type and payload; its text and its tree, made when first asked for.
+    """A decoded answer: its URL, head, media type and payload; its text and its tree, made on first use.
 
-    `url` is canonical. `language` of a finding is what the document declares; detection comes later, on the text.
+    `url` is canonical. `language` of a finding is the declared one; detection comes later, on the text.
     """
 
     def __init__(self, url: str, head: Head, payload: bytes, options: Options) -> None:
@@ -91,36 +92,36 @@ class Document:
 
     @cached_property
     def _bounded(self) -> tuple[str | bytes, tuple[str, ...]]:
-        """Markup that any parser can take, as bytes where they are the UTF-8 that the parser wants anyway."""
+        """Markup that any parser can take, as bytes if they are already the UTF-8 that the parser wants."""
         if self.charset == "utf-8" and is_plain(self.payload):
             return self.payload, ()
         return bounded(self.markup)
 
     @cached_property
     def _scanned(self) -> Extract | None:
-        """What the scanner finds in the payload as it came, however many tags that has: it takes them one by one."""
+        """Result of scanning the original payload, with any number of tags: the scanner reads them one by one."""
         if self.options.want_requisites or self.charset != "utf-8" or not is_plain(self.payload, MAX_TAGS):
             return None
         return scan(self.payload, want_text=self.options.want_text)
 
     @cached_property
     def extract(self) -> Extract:
-        """What is looked at in a page: scanned if that is possible, else from the tree."""
+        """Extract of a page: scanned if possible, otherwise from the tree."""
         scanned, want_text = self._scanned, self.options.want_text
         if scanned is None and not self.options.want_requisites:
             markup = self._bounded[0]
-            if isinstance(markup, str):  # else it was just tried
+            if isinstance(markup, str):  # otherwise it was just tried
                 scanned = scan(markup.encode("utf-8", "replace"), want_text=want_text)
         return scanned or TreeExtract(self.tree, want_text=want_text)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What had to be cut before `extract` could be made."""
+        """Parts that were cut before `extract` was made."""
         return () if self._scanned is not None else self.lost_of_tree
 
     @property
     def lost_of_tree(self) -> tuple[str, ...]:
-        """What had to be cut before `tree` could be made: it takes fewer tags than the scanner does."""
+        """Parts that were cut before `tree` was made: it takes fewer tags than the scanner does."""
         return self._bounded[1]
 
     @cached_property

@@ -1,7 +1,7 @@
-"""What is looked at in a page, whichever way it was read.
+"""Extracts: the parts of a page that are used, independent of the way it was read.
 
 A page becomes an extract in one of two ways: scanned in one pass (scan/), or through the tree that a browser would
-build (tree.py). The tree is the truth. What is made of an extract, links.py and html.py say, once for both.
+build (tree.py). The tree is the reference. links.py and processor.py use an extract, once for both.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Protocol
 
 
 class Element(Protocol):
-    """An element as far as it is looked at. A node of the tree is one."""
+    """An element, with the methods that are used. A node of the tree is one."""
 
     @property
     def text(self) -> str:
-        """All that is written inside, as it is written."""
+        """All text inside, as it is written."""
 
     def getattr(self, name: str, default: str = ..., /) -> str:
         """Return the value of an attribute."""
 
     def hasattr(self, name: str, /) -> bool:
-        """Whether there is such an attribute, be it empty."""
+        """Tell whether there is such an attribute, even an empty one."""
 
 
 class Extract(Protocol):
-    """A page as far as it is looked at, in its order."""
+    """The parts of a page that are used, in its order."""
 
     @property
     def elements(self) -> Sequence[Element]:
@@ -33,30 +33,30 @@ class Extract(Protocol):
 
     @property
     def tags(self) -> Sequence[str]:
-        """The names of the elements, in lower case."""
+        """Names of the elements, in lower case."""
 
     @property
     def headings(self) -> Sequence[Element]:
-        """The headings from h1 to h3."""
+        """Headings from h1 to h3."""
 
     @property
     def title(self) -> str:
-        """The first title of the document."""
+        """First title of the document."""
 
     @property
     def language(self) -> str:
-        """What the root says."""
+        """Language that the root element declares."""
 
     @property
     def base(self) -> str | None:
-        """The reference of the first `<base>` that has one."""
+        """Reference of the first `<base>` that has one."""
 
     @property
     def text(self) -> str:
-        """What a reader sees, alternative texts of pictures included, block by block on lines of its own.
+        """Visible text, alternative texts of pictures included, each block on lines of its own.
 
         Controls of forms (labels, buttons, choices) are not text. Empty if it was not wanted.
         """
 
     def pictured(self, link: Element, /) -> str:
-        """Return the description of the first picture in a link that has one, if only an empty one."""
+        """Return the description of the first picture in a link that has one, even an empty one."""

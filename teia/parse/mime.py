@@ -1,7 +1,7 @@
-"""What an answer is: the Content-Type as browsers read it, and what the first bytes say (WHATWG mimesniff).
+"""Media types: the Content-Type as browsers read it, and the evidence of the first bytes (WHATWG mimesniff).
 
-Servers lie in both directions. The header decides between kinds of text (a page sent as text/plain is meant to be
-read, not rendered); the bytes decide whether it is text at all. Sniffing looks at the first KiB and nothing more.
+Servers are wrong in both directions. The header decides between kinds of text (a page sent as text/plain is meant
+to be read, not rendered); the bytes decide if it is text at all. Sniffing looks at the first KiB and nothing more.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse_media_type(text: str) -> MediaType | None:
 
 
 def _parameter(text: str, position: int) -> tuple[str, str | None, int]:
-    """Return name, value (None: there is none) and where the next parameter begins."""
+    """Return name, value (None: there is none) and the start of the next parameter."""
     while position < len(text) and text[position] in _BLANKS:
         position += 1
     end = position
@@ -99,14 +99,14 @@ _LIST_ITEM = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*+"?)*+')
 
 
 def content_type(values: Sequence[str]) -> MediaType | None:
-    """Return the type that several Content-Type fields mean together: the last valid one (Fetch standard).
+    """Return the type of several Content-Type fields together: the last valid one (Fetch standard).
 
-    A charset said earlier for the same type holds where the last field says none.
+    An earlier charset for the same type applies if the last field has none.
     """
     return _content_type(tuple(values))
 
 
-@lru_cache(maxsize=256)  # a server says the same of all its pages
+@lru_cache(maxsize=256)  # a server sends the same for all its pages
 def _content_type(values: tuple[str, ...]) -> MediaType | None:
     found: MediaType | None = None
     for value in values:
@@ -174,7 +174,7 @@ def looks_like_html(data: bytes) -> bool:
 
 
 def _has_tags(start: bytes) -> bool:
-    """Whether a page that does not begin like one is one nevertheless; chance hardly ever makes such a tag."""
+    """Tell whether text that does not begin like a page has a tag of one; chance hardly ever makes such a tag."""
     return _HTML_TAG.search(start) is not None
 
 
@@ -195,7 +195,7 @@ def xml_root(data: bytes) -> str:
 
 
 def effective_type(declared: MediaType | None, data: bytes) -> str:
-    """Return what to treat an answer as, from what it claims to be and how it begins."""
+    """Return the type to treat an answer as, from its declared type and its first bytes."""
     claim = declared.essence if declared else ""
     start = data[:SNIFFED_BYTES]
     if not start:
@@ -215,7 +215,7 @@ def effective_type(declared: MediaType | None, data: bytes) -> str:
         if looks_binary(start) and not wide and not (looks_like_html(start) or (claim == HTML and _has_tags(start))):
             return BINARY
         return claim
-    # An error page sent under the name of the picture or document that is missing.
+    # An error page sent under the name of the missing picture or document.
     return HTML if claim != BINARY and looks_like_html(start) else claim
 
 

@@ -1,8 +1,9 @@
-"""Which processors read which media types (A15): several per document, users' own beside ours.
+"""Processors by media type (A15): several per document, users' own beside the built-in ones.
 
 A processor is any callable that takes a `Document` and returns `Findings`, a plain mapping of names to texts (which
-goes into the page's metadata), or None. One that fails costs only its own findings; the failure is reported with the
-page and counted. Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold `*`.
+goes into the page's metadata), or None. One that fails costs only its own findings; the failure is reported with
+the page and counted. Users name theirs as `MEDIA_TYPE=module:function` in `parse.processors`; media types may hold
+`*`.
 """
 
 from __future__ import annotations
@@ -13,30 +14,31 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from teia.errors import ConfigError
-from teia.parse import feed, mime, sitemap
+from teia.parse import mime
 from teia.parse.document import Document, Findings
-from teia.parse.html import read_html
-from teia.parse.links import links_of_css
+from teia.parse.files import feed, sitemap
+from teia.parse.html.links import links_of_css
+from teia.parse.html.processor import read_html
 
 MAX_TEXT_CHARS = 4_000_000
 
 
 class Processor(Protocol):
-    """The seam: something that finds something in a document."""
+    """Interface of a processor: a callable that returns findings about a document."""
 
     def __call__(self, document: Document, /) -> Findings | Mapping[str, str] | None:
-        """Return what was found. Raising is allowed; it costs only this processor's findings."""
+        """Return the findings. Raising is allowed; it costs only this processor's findings."""
 
 
 class Processors:
-    """An ordered list of (pattern of media types, name, processor). `for_type` remembers what it has looked up."""
+    """An ordered list of (pattern of media types, name, processor). `for_type` caches its lookups."""
 
     def __init__(self, entries: Iterable[tuple[str, str, Processor]]) -> None:
         self._entries = tuple(entries)
         self._by_type: dict[str, tuple[tuple[str, Processor], ...]] = {}
 
     def with_added(self, pattern: str, name: str, processor: Processor) -> Processors:
-        """Return a registry with one more; those that were there run first."""
+        """Return a registry with one more processor, which runs last."""
         return Processors((*self._entries, (pattern, name, processor)))
 
     def for_type(self, media_type: str) -> tuple[tuple[str, Processor], ...]:
@@ -54,7 +56,7 @@ def read_plain_text(document: Document) -> Findings:
 
 
 def read_xml(document: Document) -> Findings | None:
-    """Read what an XML document is by its root: a page, a sitemap or a feed. Others are archived as they are."""
+    """Read an XML document by its root: a page, a sitemap or a feed. Others are archived as they are."""
     root = mime.xml_root(document.payload)
     if root == "html":
         return read_html(document)
@@ -64,8 +66,11 @@ def read_xml(document: Document) -> Findings | None:
 
 
 def read_pdf(document: Document) -> Findings | None:
-    """Read a PDF. Its library takes as long to load as thirty pages to read, and most crawls never see one."""
-    from teia.parse import pdf
+    """Read a PDF. Its library is imported late: loading takes as long as reading thirty pages.
+
+    Most crawls see no PDF.
+    """
+    from teia.parse.files import pdf
 
     return pdf.read_pdf(document)
 

@@ -1,31 +1,32 @@
-"""Which pages to visit again, and when: the planner (P1, P3 to P5, P8).
+"""The revisit planner: the pages to visit again, and the time of each visit (P1, P3 to P5, P8).
 
-What comes in: pages with a weight, a change rate and the age of our copy; servers with the interval that politeness
-asks for; a horizon and a budget. What goes out: a plan that a crawler or the lab's simulator carries out, and the best
-that anyone could do with the same means.
+Input: pages with a weight, a change rate and the age of the stored copy; servers with their politeness interval; a
+horizon and a budget. Output: a plan that a crawler or the lab's simulator carries out, and the best result that any
+planner could reach with the same means.
 
     model.py        the world of a plan, in columns
     formulas.py     freshness of a Poisson page: staleness of a gap, the value of a visit, age
     segments.py     sums over the pages of each server
     threshold.py    the root finder that both counts and intensities use
-    counts.py       phase 1: how often each page is visited, exactly
-    merge.py        phase 2: when, as a `Timetable`
+    counts.py       phase 1: the number of visits of each page, exactly
+    merge.py        phase 2: the times of the visits, as a `Timetable`
     intensities.py  the same for a crawl without end: visits per second
     bound.py        the best that any polite policy could reach
     slotprice.py    the same, nearly tight, for small worlds
-    policy.py       what a policy is, and the three kinds of plan
-    dispatch.py     one host's pages in the order of a plan, for a crawler that asks "which next, and when?"
+    possible.py     bounds where rates are known as distributions
+    policy.py       the interface of a policy, and the three kinds of plan
+    dispatch.py     one host's pages in the order of a plan, for a crawler that requests the next page and its time
     policies/       the policies by name
-    scenario.py     worlds from a file, and made-up ones
+    scenario.py     worlds from a file, and generated ones
 
-Where the rates come from (docs/rates.md):
+The rates come from these modules (docs/rates.md):
 
-    history.py      what a visit saw, and what is kept of a page's visits
-    mask.py         which changes of a text mean something
-    trust.py        whether a host's Last-Modified and ETag tell the truth
+    history.py      the result of each visit, and the summary of a page's visits that is stored
+    mask.py         the changes of a text that are meaningful
+    trust.py        the reliability of a host's Last-Modified and ETag
     rates.py        change rates with their uncertainty, for a million pages at once
-    priors.py       what to think of pages that were seen too seldom
+    priors.py       prior rates for pages that were visited too seldom
 
-Inside, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with `model.World` and
-`counts.plan_counts`.
+Internally, times are seconds and rates are per second. docs/refresh.md has the mathematics. Begin with `model.World`
+and `counts.plan_counts`.
 """

@@ -1,13 +1,13 @@
-"""The best that anyone could do: staleness below which no policy comes (P3), and the optimum of a crawl without end.
+"""Lower bounds on staleness: the least that any policy can reach (P3), and the optimum of a crawl without end.
 
-All are bounds for adaptive policies too: while rates are known and nobody tells of changes, what a visit reveals does
-not change what is best to do next. The first two are over the world's horizon, from the ages of its copies.
+All are bounds for adaptive policies too. While rates are known and no server reports changes, the result of a visit
+does not change the best next action. The first two are over the world's horizon, from the ages of its copies.
 
     weak_politeness   WP: no more visits to a server than fit, each page at its own ideal times. Not tight: it forgets
                       that two pages of a server cannot be visited at the same time
     non_polite        the budget is the only limit
-    steady_optimum    the best in the long run; what a policy's freshness goes to, not a bound for one day
-    carried_out       InfCrawlers: no bound but what a timetable gives if everything happens on time
+    steady_optimum    the best in the long run; the limit of a policy's freshness, not a bound for one day
+    carried_out       InfCrawlers: no bound but the result of a timetable if every visit is on time
 
 For small worlds `slotprice` has a bound that is nearly tight.
 """
@@ -28,12 +28,14 @@ from teia.refresh.model import CapRule, World
 def weak_politeness(world: World, caps: CapRule = "ceil") -> float:
     """Return WP, a lower bound on staleness.
 
-    With `caps="floor"` it is as printed, and then no bound where T/P is no whole number: one visit more may fit.
+    `caps="floor"` gives WP as printed in the paper. That is not a bound where T/P is not a whole number, because one
+    more visit may fit.
     """
     free = world.politeness_s == 0 if caps != "none" else np.ones(world.servers, dtype=np.bool_)
     if world.budget is not None or not free.any():
         return float(world.weight @ even_staleness(world, plan_counts(world, caps=caps)))
-    # Visits without end: these pages are always fresh, but for those that always change.
+    # Servers without a politeness interval can be visited without limit. Their pages are always fresh, except those
+    # that always change.
     unlimited = np.repeat(free, world.pages_per_server)
     hopeless = float(world.weight[unlimited & np.isinf(world.rate)].sum())
     rest = replace(
@@ -45,12 +47,12 @@ def weak_politeness(world: World, caps: CapRule = "ceil") -> float:
 
 
 def non_polite(world: World) -> float:
-    """Return NonPolite: the least staleness with the budget alone, whatever it does to servers."""
+    """Return NonPolite: the least staleness under the budget alone, ignoring politeness."""
     return weak_politeness(world, caps="none")
 
 
 def steady_optimum(world: World) -> float:
-    """Return the staleness of the best intensities under politeness, for ever."""
+    """Return the long-run staleness of the best intensities under politeness."""
     return float(world.weight @ steady_staleness(world.rate, plan_intensities(world).visits_per_s))
 
 

@@ -1,13 +1,14 @@
-"""Phase 1 of PSP (P4): how often each page is visited, under a cap for each server and a budget for all.
+"""Phase 1 of PSP (P4): the number of visits of each page, under a cap per server and a budget for all.
 
-The literal greedy gives one visit after the other to the page that gains most, as long as its server has room. Gains
-of a page fall with every visit, and caps within a budget are a polymatroid, so greedy is exact (Fox; Wolf and others),
-and what it ends with can be had without it: each server takes its best visits up to its cap, and of all those taken the
-best ones stay, up to the budget. Both are thresholds on the gain. A page has floor(y) or floor(y) + 1 visits worth at
-least a threshold, where `y` comes from the inverse of q; so a threshold costs one look at each page, never at a visit.
-Equal gains go to the page with the smaller id, as in the literal greedy. Visits that gain nothing are not made.
+The literal greedy gives one visit after the other to the page that gains most, as long as its server has room. The
+gains of a page fall with every visit, and caps within a budget are a polymatroid, so greedy is exact (Fox; Wolf and
+others). Its result can be computed directly: each server takes its best visits up to its cap, and of all those taken
+the best ones stay, up to the budget. Both steps are thresholds on the gain. A page has floor(y) or floor(y) + 1 visits
+worth at least a threshold, where `y` comes from the inverse of q. So evaluating a threshold costs one operation per
+page, not one per visit. Equal gains go to the page with the smaller id, as in the literal greedy. Visits that gain
+nothing are not made.
 
-`tests/refresh/test_counts.py` holds this against the literal greedy.
+`tests/refresh/test_counts.py` compares this with the literal greedy.
 """
 
 from __future__ import annotations
@@ -24,27 +25,28 @@ from teia.refresh.segments import Part, Segments, Whole
 from teia.refresh.threshold import Bracket, Flags, narrow
 
 FEW_CANDIDATES = 4
-"""A group whose threshold leaves this many visits open is settled by sorting them."""
+"""Number of undecided visits at or below which a group is settled by sorting them."""
 
 EAGER_ROUNDS = 8
-"""For so long, large groups are narrowed to a sixteenth of a visit a page; then one a page will do (pages alike)."""
+"""Rounds in which large groups are narrowed to 1/16 of a visit per page; later, one per page is enough."""
 
 PAGES_AT_ONCE = 1 << 17
-"""Servers are settled in parts of so many pages, whose columns stay in the cache from round to round."""
+"""Number of pages per batch of servers; the columns of one batch stay in the processor's cache from round to round."""
 
 
 def plan_counts(
     world: World, *, caps: CapRule = "floor", least: ArrayLike = 0, most: ArrayLike | None = None
 ) -> Numbers:
-    """Return the number of visits of each page that makes the store freshest, from its pages' ages on.
+    """Return the number of visits of each page that makes the store freshest, starting from the pages' ages.
 
-    `least` and `most` bound the visits of each page; `least` is a floor under which no page falls, whatever it gains.
+    `least` and `most` bound the visits of each page. A page gets at least `least` visits even if they gain nothing.
     """
     low = np.broadcast_to(np.asarray(least, dtype=np.int64), len(world))
     limit = np.iinfo(np.int64).max if most is None else most
     high = np.broadcast_to(np.maximum(np.asarray(least, dtype=np.int64), np.asarray(limit, dtype=np.int64)), len(world))
     room = world.caps(caps)
     _check_room(world, room, low)
+    # Only pages that a visit can improve, and that may get more than their minimum, take part.
     of_use = _rows(world.worth_visiting & (high > low))
     pages = Pages.of(world, of_use, low, high)
     more = pages.high.copy() if caps == "none" else pages.capped(room - _sums(Segments(world.starts), low))
@@ -59,14 +61,14 @@ def plan_counts(
 
 
 def gain(world: World, rows: Numbers, counts: ArrayLike) -> Floats:
-    """What one visit more than `counts` adds to the freshness of the whole, for pages at these places."""
+    """Return the freshness of the whole store that one visit more than `counts` adds, for the pages at `rows`."""
     none, one = np.broadcast_to(np.int64(0), len(world)), np.broadcast_to(np.int64(1), len(world))
     pages = Pages.of(world, np.asarray(rows), none, one)
     return pages.gains(slice(None), np.asarray(counts, dtype=np.float64))
 
 
 def counts_at(world: World, price: float) -> Floats:
-    """Visits of each page that gain at least this much of the freshness of the whole: what it has at such a price."""
+    """Return the number of visits of each page that gain at least `price` of the store's freshness."""
     of_use = _rows(world.worth_visiting)
     none, most = (np.broadcast_to(np.int64(each), len(world)) for each in (0, np.iinfo(np.int64).max))
     pages = Pages.of(world, of_use, none, most)
@@ -108,7 +110,7 @@ class Pages:
 
     @classmethod
     def of(cls, world: World, rows: Part, low: Numbers, high: Numbers) -> Pages:
-        """`rows` is slice(None) where all pages are meant: views, not copies."""
+        """Select the pages at `rows`; slice(None) selects all pages as views, without copying."""
         starts = world.starts if isinstance(rows, slice) else np.searchsorted(rows, world.starts).astype(np.int64)
         rate = world.rate[rows]
         span = rate * world.horizon_s
@@ -126,7 +128,7 @@ class Pages:
         return len(self.span)
 
     def capped(self, spare: Floats) -> Numbers:
-        """The best visits of each server, `spare` of them beyond the least."""
+        """Return the best visits of each server: `spare` of them beyond the minimum."""
         counts = np.empty(len(self), dtype=np.int64)
         for first, last in self.servers.runs(PAGES_AT_ONCE):
             begin, end = self.servers.starts[[first, last]]
@@ -152,7 +154,7 @@ class Pages:
         self._best(np.minimum(target, _sums(self.servers, self.high)), self.servers, binding, counts)
 
     def budgeted(self, counts: Numbers, budget: int) -> Numbers:
-        """The best of these visits, `budget` of them beyond the least; in the place of these."""
+        """Keep the best `budget` visits beyond the minimum; `counts` is overwritten with the result."""
         if budget == 0:
             return self.low.copy()
         self.high = counts
@@ -161,7 +163,7 @@ class Pages:
         return counts
 
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
-        """Put the best visits of each group, as many as its target, into `counts`; the least where nothing binds."""
+        """Put the best visits of each group, as many as its target, into `counts`; the minimum where nothing binds."""
         state = self._narrowed(target, groups, binding)
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
         low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
@@ -178,14 +180,14 @@ class Pages:
             enough: Flags = state.many - state.few <= np.maximum(FEW_CANDIDATES, groups.lengths * share)
             return enough
 
-        # Where gaps are short, gains are w lam T / 2 (x + 1)^2; the sum of x then gives the threshold.
+        # For short gaps, gains are w lam T / 2 (x + 1)^2, so the sum of x determines the threshold.
         roots = groups.sums_of(lambda part: np.sqrt(self.worth[part] * self.span[part] ** 2 / 2))
         with np.errstate(divide="ignore"):
             guess = np.log(np.square(roots / np.maximum(target + groups.lengths, 1.0)))
         return narrow(visits, target, np.where(roots > 0, guess, 0.0), settled, binding)
 
     def counts_at(self, part: Part, threshold: Floats) -> Floats:
-        """Visits of these pages that gain at least so much."""
+        """Return the number of visits of these pages that gain at least the threshold."""
         z = threshold / self.worth[part]
         u = rough_gap_for(z)
         y = self.span[part] / u
@@ -201,10 +203,10 @@ class Pages:
         return self.worth[part] * self._growth(part, k)
 
     def _growth(self, part: Part, k: Floats) -> Floats:
-        """By how much visit k + 1 makes a page fresher, in units of 1/lam.
+        """Return the freshness that visit k + 1 adds to a page, in units of 1/lam.
 
-        From an age, the first of even gaps has begun already; where it should be over already (`late`), there is a
-        visit at once and one gap less.
+        With an age, the first of the even gaps has already begun. Where that gap should already be over (`late`), the
+        first visit is made at once and there is one gap less.
         """
         span = self.span[part]
         if self.aged is None:
@@ -212,6 +214,7 @@ class Pages:
         aged = self.aged[part]
         late, late_next = k * aged > span, (k + 1) * aged > span
         growth = _more(np.where(late, span, span + np.minimum(aged, span)), np.where(late, k, k + 1))
+        # At `turn`, visit k + 1 is the first with which the schedule is late: the two forms of the sum meet here.
         turn = late_next & ~late
         if turn.any():
             n, a = k[turn] + 1, aged[turn]
@@ -219,9 +222,10 @@ class Pages:
         return growth
 
     def _between(self, high: Floats, low: Floats, groups: Segments, counts: Numbers) -> tuple[Numbers, Floats]:
-        """Put visits at the high thresholds into `counts`, which may be the most that pages are to have.
+        """Put the visits at the high thresholds into `counts`, which may be the same array as `self.high`.
 
-        Returns the places of pages that have more at the low thresholds, and how many more.
+        Returns the places of the pages that have more visits at the low thresholds, and the number of extra visits of
+        each.
         """
         rows, open_ = [np.empty(0, dtype=np.int64)], [np.empty(0)]
         for begin in range(0, len(self), BLOCK):
@@ -236,7 +240,7 @@ class Pages:
         return np.concatenate(rows), np.concatenate(open_)
 
     def _close(self, counts: Numbers, row: Numbers, open_: Floats, target: Floats, groups: Segments) -> None:
-        """Give out what lies between the two thresholds, best first."""
+        """Distribute the visits between the two thresholds, best first."""
         left = target - groups.sums(counts)
         group = groups.number[row]
         candidates = np.bincount(group, open_, minlength=len(groups))
@@ -246,7 +250,7 @@ class Pages:
             counts[some] += give(some, counts[some], open_[chosen], group[chosen], left)
 
     def _by_id(self, row: Numbers, sure: Numbers, open_: Floats, group: Rows, left: Floats) -> Numbers:  # noqa: ARG002
-        """Visits that all gain the same go to pages in the order of their ids."""
+        """Distribute visits of equal gain to pages in the order of their ids."""
         order = np.lexsort((self.page[row], group))
         before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
         within = before - before[np.searchsorted(of_order, of_order)]
@@ -267,17 +271,20 @@ class Pages:
 
 
 def _rows(chosen: Flags) -> Part:
-    """Their places; all of them are no list of places."""
+    """Return the indexes of the chosen rows; slice(None) if all are chosen, which avoids a copy."""
     return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
 def _sums(segments: Segments, column: Numbers) -> Floats:
-    """Sums of whole numbers, some of them without limit."""
+    """Return the sums of an integer column as floats, because some values stand for infinity and would overflow."""
     return segments.sums_of(lambda part: column[part].astype(np.float64))
 
 
 def _more(span: Floats, n: Floats) -> Floats:
-    """What it is worth to have n + 1 even gaps and not n; by what is lost where gaps are short, by what is won else."""
+    """Return the gain of n + 1 even gaps over n.
+
+    For numerical precision it is computed from the losses where gaps are short, and from the gains elsewhere.
+    """
     short, long = span / (n + 1), span / n
     by_loss = n * lost(long) - (n + 1) * lost(short)
     by_win = 1.0 - (n + 1) * np.exp(-short) + n * np.exp(-long)
@@ -286,6 +293,6 @@ def _more(span: Floats, n: Floats) -> Floats:
 
 
 def _ranks(sizes: Numbers) -> Numbers:
-    """0, 1, … within each of stretches of these sizes."""
+    """Return 0, 1, … within each of consecutive stretches of these sizes."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)

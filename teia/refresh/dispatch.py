@@ -1,11 +1,13 @@
-"""Phase 3 of PSP (P4), for one host: which page is next, and when is it due?
+"""Phase 3 of PSP (P4), for one host: the queue that yields the next page and its due time.
 
-A queue holds the pages of one host as a plan orders them. The crawler asks `next`, makes the visit when the host may be
-asked and `not_before_s` has passed, and reports it by `visited`; a visit that failed is not reported, so the page stays
-where it is. Pages come and go, and rates are estimated anew: `put` and `drop`. Politeness is not kept here but by who
-asks: a host has one request at a time and rests after it.
+A queue holds the pages of one host in the order of a plan. The crawler calls `next`, makes the visit when politeness
+allows a request to the host and `not_before_s` has passed, and reports it with `visited`. A failed visit is not
+reported, so the page keeps its place. `put` and `drop` follow pages that appear and disappear and rates that are
+estimated anew. The queue does not enforce politeness. The caller does: it sends a host one request at a time and waits
+for the politeness delay after it.
 
-Times are those of the crawl's clock; `start_s` is when the plan was made. Pages are numbers of the caller's choice.
+Times are those of the crawl's clock; `start_s` is the time at which the plan was made. Pages are numbers chosen by the
+caller.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from teia.refresh.policy import ByValue, Intervals, Plan
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The next page: when it is due, and before when it must not be visited (for most plans: any time)."""
+    """The next page, its due time, and the earliest time at which it may be visited (for most plans: any time)."""
 
     page: int
     due_s: float
@@ -33,7 +35,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What is known of a page now; `fresh_s` is when its copy was last known to be fresh."""
+    """Current knowledge of a page; `fresh_s` is the time at which its copy was last known to be fresh."""
 
     page: int
     weight: float
@@ -45,22 +47,23 @@ class HostQueue(Protocol):
     """The pages of one host, in the order of a plan."""
 
     def next(self, now_s: float) -> Due | None:
-        """Which page is next; the queue does not change until `visited`."""
+        """Return the next page; the queue does not change until `visited`."""
 
     def visited(self, page: int, now_s: float) -> None:
-        """The page's copy is fresh now."""
+        """Record a visit: the page's copy is fresh now."""
 
     def put(self, state: PageState) -> None:
-        """A page came, or what is known of it changed."""
+        """Add a page, or update its weight, rate and freshness."""
 
     def drop(self, page: int) -> None:
-        """A page is gone; one that is not here is no error."""
+        """Remove a page; an unknown page is not an error."""
 
 
 class TimetableQueue:
-    """Visits in their order, never early. A page that came waits for the next plan."""
+    """Visits in their order, never early. A new page waits for the next plan."""
 
     def __init__(self, page: list[int], due_s: list[float], start_s: float) -> None:
+        # Reversed, so that the next visit is popped from the end.
         self._visits = list(zip(page, (start_s + due for due in due_s), strict=True))[::-1]
         self._gone: set[int] = set()
 
@@ -72,7 +75,7 @@ class TimetableQueue:
         page, due_s = self._visits[-1]
         return Due(page, due_s, due_s)
 
-    def visited(self, page: int, now_s: float) -> None:  # noqa: ARG002  # the next visits stay when they are
+    def visited(self, page: int, now_s: float) -> None:  # noqa: ARG002  # the due times of later visits are fixed
         if self._visits and self._visits[-1][0] == page:
             self._visits.pop()
 
@@ -84,7 +87,7 @@ class TimetableQueue:
 
 
 class DueQueue:
-    """Whoever is due first is next, early or late; ties by page number. Costs O(log n)."""
+    """Queue by due time: the page due first is next, early or late; ties by page number. Costs O(log n)."""
 
     def __init__(self, plan: Intervals, server: int, start_s: float) -> None:
         self._plan, self._server, self._start_s = plan, server, start_s
@@ -93,11 +96,11 @@ class DueQueue:
         self._waiting: list[tuple[float, int]] = []
 
     def load(self, page: int, interval_s: float, due_s: float) -> None:
-        """Take a page as the plan has it; `due_s` counts from when the plan was made."""
+        """Add a page as planned; `due_s` counts from the time at which the plan was made."""
         self._interval_s[page] = interval_s
         self._schedule(page, self._start_s + due_s)
 
-    def next(self, now_s: float) -> Due | None:  # noqa: ARG002  # who is due first is so at any time
+    def next(self, now_s: float) -> Due | None:  # noqa: ARG002  # the order does not depend on the time
         while self._waiting:
             due_s, page = self._waiting[0]
             if self._due_s.get(page) == due_s:
@@ -119,7 +122,7 @@ class DueQueue:
         self._due_s.pop(page, None)
 
     def _schedule(self, page: int, due_s: float) -> None:
-        """Entries that no longer hold stay in the heap until they come up, or are too many."""
+        """Set a page's due time. Outdated heap entries stay until they reach the top or outnumber the live ones."""
         self._due_s[page] = due_s
         if math.isfinite(due_s):
             heapq.heappush(self._waiting, (due_s, page))
@@ -129,11 +132,12 @@ class DueQueue:
 
 
 class ValueQueue:
-    """Whoever is worth most now; ties by page number. Every question reads all pages, some 20 ns each."""
+    """Queue by current value; ties by page number. Each `next` reads all pages, about 20 ns each."""
 
     def __init__(self, plan: ByValue, slot_s: float) -> None:
         self._plan, self._slot_s = plan, slot_s
         self._row: dict[int, int] = {}
+        # One row each for page, weight, rate and `fresh_s`; the width doubles when it is full.
         self._columns = np.zeros((4, 16))
         self._last_s = -math.inf
 
@@ -157,7 +161,7 @@ class ValueQueue:
         self._columns[:, row] = state.page, state.weight, state.rate, state.fresh_s
 
     def drop(self, page: int) -> None:
-        """The last page takes the place of the one that is gone."""
+        """Remove a page; the last row moves into its place."""
         row = self._row.pop(page, None)
         if row is None:
             return
@@ -168,7 +172,7 @@ class ValueQueue:
 
 
 def queue_of(plan: Plan, world: World, server: int, start_s: float = 0.0) -> HostQueue:
-    """The queue of one server under a plan; its pages are called by the ids of the world."""
+    """Return the queue of one server under a plan; its pages are identified by the ids of the world."""
     rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
     ids = world.page[rows].tolist()
     if isinstance(plan, Timetable):
@@ -187,10 +191,10 @@ def queue_of(plan: Plan, world: World, server: int, start_s: float = 0.0) -> Hos
 
 
 def carry_out(plan: Plan, world: World) -> Timetable:
-    """When every visit of the horizon is made if there is always a crawler free: never early, slots apart.
+    """Return the timetable if a crawler is always free: no visit is early, and visits are slots apart.
 
-    A timetable is carried out as it stands, even where it is not polite. The first slot of a server begins after half
-    of one, as slots do that are spread evenly.
+    A `Timetable` is returned unchanged, even where it is not polite. The first visit of a server is half a slot after
+    the start, as in evenly spread slots.
     """
     if isinstance(plan, Timetable):
         return plan

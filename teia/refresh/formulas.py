@@ -17,18 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from teia.refresh.model import Floats, Numbers, Rows, World
 
 SERIES_BELOW: Final = 0.02
-"""Below this, 1 - (1 - e^-u)/u loses digits; five terms of its series are then exact to the last one."""
+"""Below this, 1 - (1 - e^-u)/u loses digits; five terms of its series are exact to the last digit there."""
 
 TABLE_CELLS: Final = 1 << 14
 TABLE_END: Final = 6.1
 """sqrt(-ln(1 - z)) of the largest z below 1 in double precision."""
 
 BLOCK: Final = 1 << 14
-"""Pages that are computed at once, so that intermediate columns stay in the processor's cache."""
+"""Number of pages computed at once, so that intermediate columns stay in the processor's cache."""
 
 
 def blocks(pages: int, wanted: NDArray[np.bool_] | None = None) -> Iterator[slice | Numbers]:
-    """Where to find the pages that are wanted, block by block; None is all."""
+    """Yield slices or index arrays of the wanted pages, block by block; None selects all."""
     if wanted is None:
         yield from (slice(begin, begin + BLOCK) for begin in range(0, pages, BLOCK))
     else:
@@ -37,7 +37,10 @@ def blocks(pages: int, wanted: NDArray[np.bool_] | None = None) -> Iterator[slic
 
 
 def staleness(u: ArrayLike) -> Floats:
-    """S(u) = 1 - (1 - e^-u)/u: the share of a gap in which the copy is stale, u = lam * gap; 0 at 0, 1 at infinity."""
+    """Return S(u) = 1 - (1 - e^-u)/u: the share of a gap in which the copy is stale.
+
+    u = lam * gap. S is 0 at 0 and 1 at infinity.
+    """
     u = np.asarray(u, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = 1.0 + np.expm1(-u) / u
@@ -48,7 +51,7 @@ def staleness(u: ArrayLike) -> Floats:
 
 
 def lost(u: ArrayLike) -> Floats:
-    """How long the copy is stale in a gap, in units of 1/lam: u S(u) = u - 1 + e^-u."""
+    """Return the stale time within a gap, in units of 1/lam: u S(u) = u - 1 + e^-u."""
     u = np.asarray(u, dtype=np.float64)
     v = np.minimum(u, SERIES_BELOW)
     series = v * v * (1 / 2 - v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040)))))
@@ -57,7 +60,7 @@ def lost(u: ArrayLike) -> Floats:
 
 
 def marginal(u: ArrayLike) -> Floats:
-    """q(u) = 1 - (1 + u) e^-u: what more visits are worth at even gaps, between 0 (very fresh) and 1 (hopeless)."""
+    """Return q(u) = 1 - (1 + u) e^-u: the value of more visits at even gaps, from 0 (very fresh) to 1 (hopeless)."""
     u = np.asarray(u, dtype=np.float64)
     v = np.minimum(u, SERIES_BELOW)
     series = v * v * (1 / 2 - v * (1 / 3 - v * (1 / 8 - v * (1 / 30 - v * (1 / 144 - v / 840)))))
@@ -67,21 +70,23 @@ def marginal(u: ArrayLike) -> Floats:
 
 
 def gap_for(z: ArrayLike) -> Floats:
-    """Return q^-1(z), to the last digits: from a table and two steps of Newton. 0 at 0, infinity from 1 on."""
+    """Return q^-1(z) to the last digits, from a table and two Newton steps. 0 at 0, infinity from 1 on."""
     z = np.asarray(z, dtype=np.float64)
     u = rough_gap_for(z)
     inside = (z > 0) & (z < 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(2):
+            # A step never more than halves u, which keeps it positive.
             step = (marginal(u) - z) * np.exp(u) / u
             u = np.where(inside, np.maximum(u - step, u / 2), u)
     return np.where(z >= 1, np.inf, np.where(z <= 0, 0.0, u))
 
 
 def rough_gap_for(z: Floats) -> Floats:
-    """Return q^-1(z) to seven digits, or more; infinity from 1 on.
+    """Return q^-1(z) to seven digits or more; infinity from 1 on.
 
-    The table is of u/v over v = sqrt(-ln(1 - z)): a smooth function everywhere, sqrt(2) at 0 and about v at the end.
+    The table holds u/v over v = sqrt(-ln(1 - z)). That function is smooth everywhere: sqrt(2) at 0 and about v at the
+    end.
     """
     values, slopes = _gap_table()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,10 +109,10 @@ def _gap_table() -> tuple[Floats, Floats]:
 
 
 def even_staleness(world: World, counts: ArrayLike) -> Floats:
-    """Staleness of each page over the horizon, with this many visits at their best times from its age on.
+    """Return the staleness of each page over the horizon, with `counts` visits at their best times given its age.
 
-    From age `a` the best gaps are all (T + a)/(x + 1), the first of them begun already; where that asks for a first
-    visit before now, it is made now and the gaps are T/x.
+    From age `a` the best gaps are all (T + a)/(x + 1), and the first of them has already begun. Where that would put
+    the first visit before now, it is made now and the gaps are T/x.
     """
     x = np.asarray(counts, dtype=np.float64)
     lam, horizon, age = world.rate, world.horizon_s, world.age_s
@@ -115,6 +120,7 @@ def even_staleness(world: World, counts: ArrayLike) -> Floats:
         at_once = x * age > horizon
         gaps = np.where(at_once, x, x + 1)
         gap = np.where(at_once, horizon, horizon + age) / gaps
+        # The first gap began before now; its part before now is subtracted.
         stale = gaps * lost(lam * gap) - np.where(at_once, 0.0, lost(lam * age))
         result = stale / (lam * horizon)
         never = -np.expm1(-lam * age) + np.exp(-lam * age) * staleness(lam * horizon)
@@ -123,7 +129,10 @@ def even_staleness(world: World, counts: ArrayLike) -> Floats:
 
 
 def ideal_times(horizon_s: float, age_s: float, count: int) -> Floats:
-    """Return the best times for a page's visits. (j T)/(x + 1), so that equal times are equal numbers."""
+    """Return the best times for a page's visits.
+
+    They are computed as (j T)/(x + 1), so that equal times of different pages are equal numbers.
+    """
     j = np.arange(1, count + 1, dtype=np.float64)
     if count * age_s > horizon_s:
         return (j - 1) * horizon_s / count
@@ -131,21 +140,24 @@ def ideal_times(horizon_s: float, age_s: float, count: int) -> Floats:
 
 
 def steady_staleness(lam: ArrayLike, rho: ArrayLike) -> Floats:
-    """Staleness of pages that are visited every 1/rho for ever; 1 for those never visited that do change."""
+    """Return the staleness of pages visited every 1/rho forever; 1 for pages that change and are never visited."""
     lam = np.asarray(lam, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(lam == 0, 0.0, staleness(lam / np.asarray(rho, dtype=np.float64)))
 
 
 def steady_age_s(lam: ArrayLike, rho: ArrayLike) -> Floats:
-    """Mean age of copies visited every 1/rho for ever: how long ago a stale copy became so, 0 for a fresh one (Cho)."""
+    """Return the mean age of copies visited every 1/rho forever (Cho).
+
+    The age is the time since a stale copy became stale, and 0 for a fresh copy.
+    """
     lam, rho = np.asarray(lam, dtype=np.float64), np.asarray(rho, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(lam == 0, 0.0, _aged(lam / rho, lam) * rho)
 
 
 def _aged(u: Floats, lam: Floats) -> Floats:
-    """Integral of the expected age over one gap: (u^2/2 - u + 1 - e^-u) / lam^2, u = lam * gap."""
+    """Return the integral of the expected age over one gap: (u^2/2 - u + 1 - e^-u) / lam^2, u = lam * gap."""
     v = np.minimum(u, SERIES_BELOW)
     series = v * v * v * (1 / 6 - v * (1 / 24 - v * (1 / 120 - v * (1 / 720 - v / 5040))))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,10 +166,10 @@ def _aged(u: Floats, lam: Floats) -> Floats:
 
 
 def visited_staleness(world: World, page: Rows, time_s: Floats) -> Floats:
-    """Exact expected staleness of each page over the horizon, for ANY visits.
+    """Return the exact expected staleness of each page over the horizon, for ANY visits.
 
-    `page` are places in the world's columns. Visits may come in any order; those outside the horizon are an error of
-    the caller's and those at its end are worth nothing.
+    `page` are places in the world's columns. Visits may come in any order. Passing visits outside the horizon is a
+    caller's error; visits at its end gain nothing.
     """
     gaps = _Gaps.of(world, page, time_s)
     lam = world.rate
@@ -171,7 +183,10 @@ def visited_staleness(world: World, page: Rows, time_s: Floats) -> Floats:
 
 
 def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
-    """Mean age of each page's copy over the horizon, for any visits (Cho): how long ago the copy became stale."""
+    """Return the mean age of each page's copy over the horizon, for any visits (Cho).
+
+    The age is the time since the copy became stale.
+    """
     gaps = _Gaps.of(world, page, time_s)
     lam, before = world.rate, world.age_s
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -186,10 +201,10 @@ def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
 
 
 def gap_costs(lam: Floats, age_s: Floats, gap_s: Floats) -> tuple[Floats, Floats]:
-    """Expected seconds of staleness, and the expected age summed up over them, of copies over a time `gap_s`.
+    """Return the expected seconds of staleness, and the integral of the expected age, of copies over a time `gap_s`.
 
-    `age_s` is how old each copy is at its beginning. Sums of these over all gaps are what `visited_staleness` and
-    `visited_age_s` are made of.
+    `age_s` is the age of each copy at its beginning. Sums of these over all gaps make up `visited_staleness` and
+    `visited_age_s`.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         u, faded = lam * gap_s, np.exp(-lam * age_s)

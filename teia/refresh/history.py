@@ -1,19 +1,19 @@
-"""What the visits of a page saw, and what is kept of it to learn how fast the page changes.
+"""The summary of a page's visits from which its change rate is estimated.
 
-A visit tells one bit: the page is as it was, or it is not (`Sight`). A visit that failed tells nothing. A page's
-`History` sums these bits up in at most 304 octets, enough for every estimator of rates.py:
+A visit yields one bit: the page changed, or it did not (`Sight`). A failed visit yields nothing. A page's `History`
+sums these bits up in at most 304 octets, enough for every estimator of rates.py:
 
-    last visit, last change seen      when
-    visits n, changes X               how many observations there were, and how many of them found a change
+    last visit, last change seen      times
+    visits n, changes X               numbers of observations, and of those that found a change
     quiet time                        the sum of the intervals that ended without a change
     gaps                              the intervals that ended with one: (seconds, weight), 32 at most
-    dated changes                     how many of those had a believable Last-Modified, and the sum of its ages
+    dated changes                     number of those with a believable Last-Modified, and the sum of its ages
 
-Everything fades with a half-life, for pages change their habits. When there are more than 32 gaps, the two whose
-lengths are most alike become one with the weight of both: the likelihood depends on their lengths alone, and smoothly,
-so nothing is lost but a little precision, where dropping the oldest would have made busy pages look calm.
+Everything decays with a half-life, because pages change their habits. When there are more than 32 gaps, the two whose
+lengths are most alike become one with the weight of both. The likelihood depends on the lengths alone, and smoothly, so
+only a little precision is lost. Dropping the oldest gap instead would make busy pages look calm.
 
-Times are Unix seconds; a first visit needs no history at all, since all there is to know is when it was.
+Times are Unix seconds. A first visit needs no history: its time is all the information there is.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ DAY_S = 86_400.0
 HALF_LIFE_S = 90 * DAY_S
 MAX_GAPS = 32
 SHORTEST_GAP = 1e-3
-"""The part of an interval that is left of it, however well it is known when the page changed."""
+"""Least share of an interval that is counted as uncertain, even if the time of the change is well known."""
 
 CLOCK_ERROR_S = 120.0
-"""How far a server's clock may be ahead of ours before a Last-Modified in the future is not believed."""
+"""Tolerance in seconds for a server clock ahead of ours; a Last-Modified further in the future is ignored."""
 
 _HEAD = Struct("<BBHddffdfd")
 _GAP = Struct("<ff")
@@ -48,7 +48,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sight(IntEnum):
-    """What a visit saw, compared with the one before. The numbers are kept on disk."""
+    """The result of a visit, compared with the visit before. The numbers are stored on disk."""
 
     NOT_MODIFIED = 0
     SAME_BYTES = 1
@@ -59,7 +59,7 @@ class Sight(IntEnum):
 
 
 class Seen(NamedTuple):
-    """An answer as far as it is compared. `text_digest` is of the normalised text (F3), empty where there is none."""
+    """The compared parts of an answer. `text_digest` is of the normalised text (F3), empty where there is none."""
 
     status: int
     digest: bytes
@@ -74,9 +74,9 @@ class Seen(NamedTuple):
 
 
 def compare(before: Seen, now: Seen, is_cosmetic: Callable[[], bool | None]) -> Sight:
-    """Say what a visit saw. `is_cosmetic` looks closer at texts that differ; None if it cannot tell.
+    """Classify a visit. `is_cosmetic` examines texts that differ more closely and returns None if it cannot tell.
 
-    Then a text of the same simhash is the same but for trifles, and any other one is a change.
+    In that case, a text of the same simhash counts as a cosmetic change, and any other text as a change.
     """
     if now.status == NOT_MODIFIED:
         return Sight.NOT_MODIFIED
@@ -98,7 +98,7 @@ def compare(before: Seen, now: Seen, is_cosmetic: Callable[[], bool | None]) -> 
 
 @dataclass(slots=True)
 class History:
-    """What is known of one page's changes; see the module's text. The counts fade, so they are not whole numbers."""
+    """The recorded changes of one page; see the module's docstring. The counts decay, so they are not whole numbers."""
 
     visited_s: float
     changed_s: float
@@ -112,7 +112,7 @@ class History:
 
     @classmethod
     def begun(cls, first_visit_s: float) -> History:
-        """The history after a first visit."""
+        """Return the history after a first visit."""
         return cls(first_visit_s, first_visit_s)
 
     def observe(
@@ -124,12 +124,12 @@ class History:
         *,
         quiet_until_s: float = 0.0,
     ) -> bool:
-        """Add a visit; returns whether it found a change. `modified_s` is the answer's Last-Modified.
+        """Add a visit and return True if it found a change. `modified_s` is the answer's Last-Modified.
 
-        That a page is gone is a change once, and so is its return. A visit that is no later than the last one, as after
-        a step of the clock, tells nothing about a rate. `quiet_until_s`: until then there was no change, by somebody
-        who is believed. Such a visit comes because of the change; without that, every page would seem to change as
-        often as it is visited.
+        The disappearance of a page counts as one change, and so does its return. A visit that is no later than the last
+        one, as after a step of the clock, yields nothing about a rate. `quiet_until_s` is a time up to which a trusted
+        signal source reports no change. Such a visit is made because of the change. Without this correction, every page
+        would seem to change as often as it is visited.
         """
         changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
         self.is_gone = sight is Sight.GONE
@@ -173,7 +173,7 @@ class History:
 
     @classmethod
     def decode(cls, record: bytes) -> History:
-        """Read what `encode` wrote; ValueError for anything else."""
+        """Read the output of `encode`; raise ValueError for anything else."""
         if len(record) < _HEAD.size or record[0] != _FORMAT:
             raise ValueError("no history of a format this teia knows")
         _, flags, count, visited_s, changed_s, *sums = _HEAD.unpack_from(record)
@@ -186,12 +186,15 @@ class History:
 
 
 def record_says_gone(record: bytes) -> bool:
-    """Whether the last visit found nothing, read from what `encode` wrote without reading all of it."""
+    """Tell whether the last visit found the page gone, from an encoded history without decoding all of it."""
     return len(record) >= _HEAD.size and bool(record[1] & _GONE_BIT)
 
 
 def _believable_age(modified_s: float | None, before_s: float, now_s: float) -> float | None:
-    """How long before a visit the change was, if the date says so: not before the visit that did not see it."""
+    """Return the age of the change at the visit by its Last-Modified; None if the date is missing or implausible.
+
+    A date before the previous visit is implausible, because that visit did not see the change.
+    """
     if modified_s is None or not before_s - CLOCK_ERROR_S <= modified_s <= now_s + CLOCK_ERROR_S:
         return None
     return min(max(0.0, now_s - modified_s), now_s - before_s)
@@ -206,7 +209,8 @@ def _two_made_one(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*gaps[:at], merged, *gaps[at + 2 :]]
 
 
-# ---- a million of them ----------------------------------------------------------------------------------------------
+# ---- a million histories
+# ----------------------------------------------------------------------------------------------
 
 _HEAD_TYPE = np.dtype(
     [
@@ -248,7 +252,7 @@ class Histories:
 
 
 def in_columns(records: Sequence[bytes]) -> Histories:
-    """Lay encoded histories side by side, without a loop over them; ValueError if one is no history."""
+    """Convert encoded histories to columns, without a loop over them; ValueError if a record is not a history."""
     lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
     if lengths.size and lengths.min() < _HEAD.size:
         raise ValueError("a history that was cut")

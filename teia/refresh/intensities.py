@@ -1,17 +1,18 @@
-"""Visits per second for a crawl without end, under the rate that politeness lets each server have and one for all.
+"""Visits per second for a crawl without end, under a politeness limit per server and one limit for all.
 
-What `counts` does for a day, here for ever: at the optimum the last visit of every page of a server is worth the same,
-`nu`, and no server's is worth less than `mu`, what visits are worth anywhere. So a page's intensity follows from
-max(mu, nu of its server). Each server is solved for its own limit, then `mu` for all (Kolobov and others, SIGIR 2019).
+`counts` plans a day; this module plans an endless crawl. At the optimum the last visit of every page of a server is
+worth the same, `nu`. No server's last visit is worth less than `mu`, the global value of a visit. So a page's intensity
+follows from max(mu, nu of its server). Each server is solved for its own limit, then `mu` for all (Kolobov and others,
+SIGIR 2019).
 
 Three objectives:
 
-    periodic   pages visited at even intervals: freshness (rho/lam)(1 - e^(-lam/rho)). What our dispatch comes close to
+    periodic   pages visited at even intervals: freshness (rho/lam)(1 - e^(-lam/rho)). Our dispatch comes close to it
     poisson    visits at random times: freshness rho/(rho + lam) (Azar and others, 2018)
     harmonic   penalty ln(1 + lam/rho): no page is ever given up (Kolobov and others, NeurIPS 2019)
 
-The first two give up pages that change too fast to be worth it. `floor_share` sets that much of each server's rate
-aside and spreads it evenly, so that every page is seen again some day.
+The first two give up pages that change too fast to be worth a visit. `floor_share` reserves that share of each server's
+rate and spreads it evenly, so that every page is eventually revisited.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from teia.refresh.threshold import Bracket, Flags, narrow
 Objective = Literal["periodic", "poisson", "harmonic"]
 
 PRECISION = 1e-9
-"""How near to its limit each server's rate is solved."""
+"""Relative precision to which each server's rate is solved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intensities:
-    """Visits per second of each page, and what the last visit is worth on each server."""
+    """Visits per second of each page, and the value of the last visit on each server."""
 
     visits_per_s: Floats
     price: Floats
@@ -53,7 +54,7 @@ def plan_intensities(
 ) -> Intensities:
     """Find the intensities that are best in the long run.
 
-    All together are at most `visits_per_s`; by default what the crawlers can do, and the budget over the horizon if
+    Their sum is at most `visits_per_s`. The default is the capacity of the crawlers, or the budget over the horizon if
     that is less. `polite=False` leaves out the servers' limits: Cho's optimum.
     """
     if not 0 <= floor_share <= 1:
@@ -74,7 +75,7 @@ def plan_intensities(
 
 
 def intensity_at(objective: Objective, price: ArrayLike, weight: ArrayLike, rate: ArrayLike) -> Floats:
-    """Visits per second of pages where a visit costs this much; for a page that came after the plan was made."""
+    """Return visits per second of pages where a visit costs `price`; used for a page added after the plan was made."""
     price, weight, rate = (np.atleast_1d(np.asarray(each, dtype=np.float64)) for each in (price, weight, rate))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         of_use = (rate > 0) & np.isfinite(rate) & (weight > 0)
@@ -83,20 +84,24 @@ def intensity_at(objective: Objective, price: ArrayLike, weight: ArrayLike, rate
 
 
 def capacity(world: World) -> float:
-    """Visits per second that the crawlers can make, or the budget over the horizon if that is less."""
+    """Return the visits per second that the crawlers can make, or the budget over the horizon if that is less."""
     if world.budget is None:
         return world.crawlers.visits_per_s
     return min(world.crawlers.visits_per_s, world.budget / world.horizon_s)
 
 
 def server_limits(world: World, limit: float) -> Floats:
-    """Visits per second that politeness lets each server have; where P is 0, all there are."""
+    """Return the visits per second that politeness allows each server; `limit` where P is 0."""
     with np.errstate(divide="ignore"):
         return np.minimum(1.0 / world.politeness_s, limit)
 
 
 def _floors(segments: Segments, each: Floats, of_use: Flags, limit: float, share: float) -> Floats:
-    """The least intensity of the pages of each server: its share of the server's rate, and of everybody's, spread."""
+    """Return the least intensity of the pages of each server.
+
+    It is `share` of the server's rate, reduced so that all floors together are at most `share` of the limit, divided
+    evenly among the server's pages.
+    """
     pages = np.maximum(segments.sums(of_use.astype(np.float64)), 1.0)
     wanted = share * each
     total = wanted[segments.lengths > 0].sum()
@@ -117,7 +122,7 @@ def _poisson(price: Floats, weight: Floats, rate: Floats) -> Floats:
 
 
 def _harmonic(price: Floats, weight: Floats, rate: Floats) -> Floats:
-    """(-lam + sqrt(lam^2 + 4 w lam/mu))/2, written so that nothing is lost where lam is large."""
+    """Return (-lam + sqrt(lam^2 + 4 w lam/mu))/2, in a form that loses no digits where lam is large."""
     other = 4.0 * weight * rate / price
     return other / (2.0 * (rate + np.sqrt(rate * rate + other)))
 
@@ -160,7 +165,7 @@ class _Pages:
         self._settle(low, self.price, _short(state))
 
     def solve_all(self, limit: float) -> None:
-        """Bring all together to the limit: a page has what its server grants it, or what `mu` does if that is less."""
+        """Reduce the total to the limit: a page gets the lesser intensity of its server's price and of `mu`."""
         own = self.price
         if self.floor.sum() >= limit * (1 - PRECISION):
             self.price, self.intensity = np.full_like(own, np.inf), self.floor
@@ -183,18 +188,18 @@ class _Pages:
 
     @staticmethod
     def _guess(roots: Floats, limits: Floats) -> Floats:
-        """Where pages are visited often, a visit is worth w lam / 2 rho^2."""
+        """Guess the price: where pages are visited often, a visit is worth w lam / 2 rho^2."""
         return np.where(roots > 0, 2.0 * np.log(np.maximum(roots, 1e-300) / limits), 0.0)
 
     def _settle(self, low: Floats, high: Floats, share: Floats) -> None:
-        """Give pages what they have at the high price of their server, and so much of the way to the low one."""
+        """Set intensities `share` of the way from those at the server's high price to those at its low price."""
         for part in blocks(len(self.rate)):
             few = self._granted(part, high)
             few += share[self.server[part]] * (self._granted(part, low) - few)
             self.intensity[part] = few
 
     def _granted(self, part: Part, price: Floats) -> Floats:
-        """What pages have where a visit costs this much on each server, or what they have already if that is less."""
+        """Return the intensities at these server prices, capped by the current intensities."""
         return np.minimum(self.intensity[part], self._part(part, price[self.server[part]]))
 
     def _part(self, part: Part, price: Floats) -> Floats:
@@ -209,16 +214,16 @@ def _settled(state: Bracket, round_: int) -> Flags:  # noqa: ARG001  # the preci
 
 
 def _ends(state: Bracket) -> tuple[Floats, Floats]:
-    """Both thresholds; where one was not found, the other."""
+    """Return both thresholds; where one was not found, the other."""
     low = np.where(np.isfinite(state.low), state.low, state.high)
     return low, np.where(np.isfinite(state.high), state.high, state.low)
 
 
 def _short(state: Bracket) -> Floats:
-    """How far from the high threshold to the low one the limit is reached.
+    """Return the share of the way from the high threshold to the low one at which the limit is reached.
 
-    The two are the same but for rounding. What pages have at them is not where all change so fast that a visit is
-    worth w/lam whatever their intensity: then any share of the way is as good.
+    The two thresholds are the same except for rounding. The intensities at them differ where all pages change so fast
+    that a visit is worth w/lam at any intensity. Then any share of the way is equally good.
     """
     between = np.maximum(state.many - state.few, 0.0)
     return np.where(between > 0, np.clip((1.0 - state.few) / np.where(between > 0, between, 1.0), 0.0, 1.0), 0.0)

@@ -1,20 +1,20 @@
-"""Which changes of a text mean something: a mask, learnt, for the parts that come and go by themselves (F3).
+"""A learnt mask for the parts of a text that change by themselves (F3), to find the meaningful changes.
 
-Clocks, counters, advertisements and quotations of the day change whenever one looks, and a page with one of them would
-seem to change at every visit. A text is kept as a *sketch*: a number for each of its blocks (lines, as the parser
-writes them), 48 at most. Where two sketches differ, each block that came or went has *names*:
+Clocks, counters, advertisements and quotations of the day change at every visit. A page with one of them would seem to
+change at every visit. A text is stored as a *sketch*: a number for each of its blocks (lines, as the parser writes
+them), 48 at most. Where two sketches differ, each block that was added or removed has *names*:
 
-    its place       so many blocks behind the last block that stayed, or before the next one that stayed
-    its wording     what it says apart from its digits, if only they changed
+    its place       its number of blocks behind the last block that stayed, or before the next one that stayed
+    its wording     its text without digits, if only the digits changed
 
-A name is *volatile* on a page if it was among the differences at each of the last three visits, and on a whole host
-(places only) if it was in a good share of all differences there and on three pages at least: templates put the same
-things at the same places, while a page's own paragraphs stand between paragraphs that no other page has. A change all
-of whose blocks have a volatile name is cosmetic, unless it is a large part of the page: the headlines of a front page
-come and go at one place too.
+A name is *volatile* on a page if it was among the differences at each of the last three visits. It is volatile on a
+whole host (places only) if it was in a good share of all differences there and on three pages at least. Templates put
+the same things at the same places, while a page's own paragraphs stand between paragraphs that no other page has. A
+change all of whose blocks have a volatile name is cosmetic, unless it is a large part of the page: the headlines of a
+front page change at one place too.
 
-Wrong in principle, and known: a price that stands at the same place on all pages of a shop, and is all that ever
-changes there, will be masked.
+Known limitation: a price that stands at the same place on all pages of a shop, and is the only thing that ever changes
+there, will be masked.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import xxhash
 
 MAX_BLOCKS = 48
 STREAK = 3
-"""Visits in a row, or pages of a host, that make a name volatile."""
+"""Number of consecutive visits, or of pages of a host, that make a name volatile."""
 
 HOST_SHARE = 0.15
 LARGE_SHARE = 0.25
-"""Share of a page's text that is never thought cosmetic."""
+"""Share of a page's text above which a change is never cosmetic."""
 
 MAX_STREAKS = 12
 MAX_NAMES = 256
@@ -53,11 +53,11 @@ _BEHIND, _BEFORE, _WORDING = range(3)
 
 
 def sketch_of(text: str) -> bytes:
-    """Return the sketch of a text as a parser writes it, block by block on lines of its own.
+    """Return the sketch of a text as the parser writes it, with each block on its own line.
 
-    A number has 40 bits of the block without its digits, 16 of its digits, 8 of its length. Of a text with too many
-    blocks neighbours are taken together; cut is before those whose numbers are smallest, so that the cuts stay where
-    they are when something else changes.
+    A number has 40 bits of the block without its digits, 16 of its digits, 8 of its length. Neighbouring blocks of a
+    text with too many blocks are joined. The cuts are before the blocks with the smallest numbers, so that they stay in
+    place when something else changes.
     """
     lines = text.encode("utf-8", "replace").split(b"\n")
     octets = b"\n".join(line for line in lines if line and not line.isspace())
@@ -75,6 +75,7 @@ def sketch_of(text: str) -> bytes:
 
 
 def _word(wording: bytes, digits: bytes) -> int:
+    # 40 bits of the wording, 16 of the digits, 8 of the length in units of 8 octets.
     length = (len(wording) + len(digits)) // OCTETS_A_UNIT + 1
     number = xxhash.xxh3_64_intdigest(digits) & 0xFFFF if digits else 0
     word: int = xxhash.xxh3_64_intdigest(wording) >> 24 << 24 | number << 8 | min(255, length)
@@ -83,7 +84,7 @@ def _word(wording: bytes, digits: bytes) -> int:
 
 @dataclass(slots=True)
 class Difference:
-    """Where two sketches differ: the names of each block that came or went, and how much of the text that is."""
+    """The difference of two sketches: the names of each added or removed block, and the amount of text affected."""
 
     blocks: list[tuple[int, ...]]
     changed: int
@@ -129,7 +130,7 @@ def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator
 
 
 def _name(kind: int, anchor: int, offset: int) -> int:
-    """32 bits, of which the lowest two are the kind."""
+    """Return a name of 32 bits; the lowest two bits are its kind."""
     number: int = xxhash.xxh3_64_intdigest(_NAME.pack(kind, anchor, offset))
     return number & 0xFFFFFFFC | kind
 
@@ -140,15 +141,15 @@ def _length(words: list[int]) -> int:
 
 @dataclass(slots=True)
 class PageMask:
-    """What is kept of one page: the sketch of its last text, and names with the visits in a row they were seen at."""
+    """The stored state of one page: the sketch of its last text, and names with their numbers of consecutive visits."""
 
     sketch: bytes = b""
     streaks: dict[int, int] = field(default_factory=dict)
 
     def learn(self, found: Difference, now: bytes) -> None:
-        """Note the differences to a new text, and keep that one's sketch.
+        """Record the differences to a new text, and store the sketch of that text.
 
-        When all of a page changes, that says nothing of parts that change by themselves.
+        A change of most of the page is ignored: it says nothing about parts that change by themselves.
         """
         self.sketch = now
         if not found.is_large:
@@ -164,7 +165,7 @@ class PageMask:
 
     @classmethod
     def decode(cls, record: bytes) -> PageMask:
-        """Read what `encode` wrote; an empty record knows nothing."""
+        """Read the output of `encode`; an empty record gives an empty mask."""
         if not record:
             return cls()
         end = 1 + record[0] * _STREAK.size
@@ -173,7 +174,7 @@ class PageMask:
 
 @dataclass(slots=True)
 class HostMask:
-    """Places of a host's pages by how often they differed; `events` counts the differences there were.
+    """Places of a host's pages with the number of times they differed; `events` counts the differences.
 
     A name's entry is (times, pages): three pages are remembered, by 16 bits of their keys.
     """
@@ -206,13 +207,14 @@ class HostMask:
         return len(pages) >= STREAK and times >= max(STREAK, HOST_SHARE * self.events)
 
     def encode(self) -> bytes:
-        """At most 3 kB."""
+        """Return the mask as at most 3 kB."""
+        # A record has room for three pages. Fewer are padded with the first one; `decode` removes the repeats.
         padded = ((name, times, *(*pages, *pages[:1] * STREAK)[:STREAK]) for name, (times, pages) in self.names.items())
         return self.events.to_bytes(2, "little") + b"".join(_ENTRY.pack(*entry) for entry in padded)
 
     @classmethod
     def decode(cls, record: bytes) -> HostMask:
-        """Read what `encode` wrote; an empty record knows nothing."""
+        """Read the output of `encode`; an empty record gives an empty mask."""
         if not record:
             return cls()
         entries = _ENTRY.iter_unpack(record[2:])
@@ -221,7 +223,7 @@ class HostMask:
 
 
 def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | None:
-    """Say whether a text that differs from the page's last one does so only where things come and go; learn from it.
+    """Tell whether a text differs from the page's last one only in volatile parts, and learn from it.
 
     None if there is no earlier sketch to compare with.
     """
@@ -238,6 +240,6 @@ def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | N
 
 
 def unchanged(page: PageMask, now: bytes) -> None:
-    """Note that a page's text was the same: nothing in it changes at every visit."""
+    """Record that a page's text was the same, so no part of it changes at every visit."""
     page.sketch = now
     page.streaks = {}

@@ -1,14 +1,14 @@
-"""Phase 2 of PSP (P4): when. Visits of a server in the order of their ideal times, spread evenly over the horizon.
+"""Phase 2 of PSP (P4): the time of each visit, in the order of ideal times, spread evenly over the horizon.
 
 Three spacings, all in the same order:
 
-    printed   i T/(x_s + 1), as PSP's report has it. With x_s = T/P this is a little less than P apart, so the plan
+    printed   i T/(x_s + 1), as in PSP's report. With x_s = T/P visits are a little less than P apart, so the plan
               itself is not polite and only dispatch makes it so
     centred   (i - 1/2) T/x_s: never closer than P if x_s <= T/P
     ideal     each visit at its page's own ideal time, as MP2 and M-Wolf do; dispatch spreads them
 
 Ideal times of pages without age are fractions j/(x + 1) of the horizon. They are compared as whole numbers, so that
-equal fractions are equal and the tie falls to the smaller page id, also where T is no whole number.
+equal fractions are equal and the smaller page id wins a tie, also where T is not a whole number.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from teia.refresh.segments import Segments
 Spacing = Literal["printed", "centred", "ideal"]
 
 VISITS_AT_ONCE = 1 << 16
-"""Servers are sorted together up to so many visits, which fit the processor's cache; a larger one alone."""
+"""Number of visits up to which servers are sorted together, to fit the cache; a larger server is sorted alone."""
 
 FRACTION_BITS = 44
-"""Distinct fractions of up to four million visits a page differ in these bits of their expansion."""
+"""Bits of the binary expansion in which distinct fractions of up to four million visits a page differ."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timetable:
-    """Visits server by server, in the order in which they are due.
+    """Visits server by server, in the order of their due times.
 
-    Visits of server `s` are `starts[s]` to `starts[s + 1]`; `page` are places in the world's columns, `due_s` times
-    before which a visit is not made.
+    Visits of server `s` are `starts[s]` to `starts[s + 1]`. `page` are places in the world's columns. `due_s` is the
+    earliest time of each visit.
     """
 
     starts: Numbers
@@ -47,7 +47,7 @@ class Timetable:
 
 
 def merge(world: World, counts: Numbers, spacing: Spacing = "printed") -> Timetable:
-    """Put the visits of each server in order and say when each is due."""
+    """Order the visits of each server and set the due time of each."""
     per_server = Segments(world.starts).sums(counts.astype(np.float64)).astype(np.int64)
     starts = np.zeros(world.servers + 1, dtype=np.int64)
     np.cumsum(per_server, out=starts[1:])
@@ -64,7 +64,7 @@ def merge(world: World, counts: Numbers, spacing: Spacing = "printed") -> Timeta
 
 
 def _groups(starts: Numbers) -> list[tuple[int, int]]:
-    """Ranges of servers with about as many visits as are sorted at once."""
+    """Return ranges of servers with about `VISITS_AT_ONCE` visits each."""
     groups, first = [], 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + VISITS_AT_ONCE, side="right")) - 1
@@ -86,6 +86,7 @@ def _merge_some(
     j = np.arange(1, visits + 1) - np.repeat(np.cumsum(x) - x, x)
     visits_of = x[row]
     ages = world.age_s[rows]
+    # The sort key holds the server number above `bits` bits of the ideal time; it must fit into 63 bits.
     if not ages.any():
         bits = min(FRACTION_BITS, 62 - int(x.max() + 1).bit_length(), 62 - len(per_server).bit_length())
         place = (j << bits) // (visits_of + 1)
@@ -94,7 +95,7 @@ def _merge_some(
         bits = min(FRACTION_BITS, 62 - len(per_server).bit_length())
         ideal_s = _from_age(world.horizon_s, ages[row], visits_of, j)
         place = np.floor(ideal_s / world.horizon_s * float(1 << bits)).astype(np.int64)
-    # Stable, and visits stand in the order of page ids: so ties fall to the smaller one.
+    # The sort is stable and the visits are in the order of page ids, so the smaller id wins a tie.
     order = np.argsort((server << bits) + place, kind="stable")
     page[:] = row[order] + rows.start
     if spacing == "ideal":
@@ -106,7 +107,11 @@ def _merge_some(
 
 
 def _from_age(horizon_s: float, age_s: Floats, visits: Numbers, j: Numbers) -> Floats:
-    """Ideal times from an age on: gaps of (T + a)/(x + 1), the first begun already; or a visit at once, and T/x."""
+    """Return ideal times from an age on.
+
+    The gaps are (T + a)/(x + 1) and the first has already begun; or the first visit is made at once and the gaps are
+    T/x.
+    """
     at_once = visits * age_s > horizon_s
     later = j * (horizon_s + np.where(at_once, 0.0, age_s)) / (visits + 1) - age_s
     return np.where(at_once, (j - 1) * horizon_s / visits, np.maximum(later, 0.0))

@@ -1,10 +1,10 @@
 """The world of a plan (P1): pages on servers, crawlers, a horizon and a budget.
 
-Everything is a numpy column. Pages lie server by server, in the order of their ids within one, so that the pages of
-server `s` are `starts[s]` to `starts[s + 1]`. Ties between pages are broken by id everywhere.
+Everything is a numpy column. Pages are stored server by server, in the order of their ids, so that the pages of server
+`s` are `starts[s]` to `starts[s + 1]`. Ties between pages are broken by id everywhere.
 
-Times are seconds, rates are changes per second. Two limits are worth nothing to visit and are not errors: a page that
-never changes (rate 0) is always fresh, one that always changes (rate infinity) is always stale.
+Times are seconds, rates are changes per second. Two limits are not errors, but a visit gains nothing there: a page that
+never changes (rate 0) is always fresh, and one that always changes (rate infinity) is always stale.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ CapRule = Literal["floor", "ceil", "none"]
 
 DAY_S = 86_400.0
 OLDEST_S = 1e30
-"""Stands for the age of a copy that was never fresh, without the arithmetic of infinities."""
+"""Age of a copy that was never fresh; finite, to avoid arithmetic with infinities."""
 
 ROUNDING = 1e-12
-"""A horizon this close to a whole number of intervals, in parts of itself, is that number: 0.3 s are three of 0.1 s."""
+"""Relative tolerance for a whole number of intervals in a horizon, so that 0.3 s holds three intervals of 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crawlers:
-    """Those who make the visits: all alike, `pages_per_s` each (P1)."""
+    """The crawlers that make the visits: all alike, `pages_per_s` each (P1)."""
 
     count: int = 10
     pages_per_s: float = 10.0
@@ -52,8 +52,8 @@ class World:
     """Pages in columns, server by server; made and checked by `build`.
 
     `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
-    `changes` counts the visits that found a change, where somebody counts them. `budget` is R: visits in all within the
-    horizon; None is no limit.
+    `changes` counts the visits that found a change, where the caller counts them. `budget` is R: the total number of
+    visits within the horizon; None is no limit.
     """
 
     starts: Numbers
@@ -87,7 +87,7 @@ class World:
         crawlers: Crawlers | None = None,
         budget: int | None = None,
     ) -> World:
-        """Sort pages by server and check everything; what is given once is meant for all."""
+        """Sort pages by server and check all values; a scalar applies to all pages or servers."""
         of_server = np.asarray(server, dtype=np.int64)
         pages = len(of_server)
         if pages == 0:
@@ -151,10 +151,10 @@ class World:
         return (self.weight > 0) & (self.rate > 0) & np.isfinite(self.rate)
 
     def caps(self, rule: CapRule = "floor") -> Numbers:
-        """Visits that politeness lets each server have within the horizon.
+        """Return the number of visits that politeness allows each server within the horizon.
 
-        `floor` is floor(T/P) as PSP prints it. `ceil` is the true most that fits between two ends: with T = 10 and
-        P = 3 visits at 0.5, 3.5, 6.5 and 9.5. `none`, and servers with P = 0, leave the budget as the only limit.
+        `floor` is floor(T/P) as PSP prints it. `ceil` is the true maximum that fits: with T = 10 and P = 3, visits at
+        0.5, 3.5, 6.5 and 9.5. `none`, and servers with P = 0, leave the budget as the only limit.
         """
         free = np.iinfo(np.int64).max if self.budget is None else self.budget
         if rule == "none":

@@ -1,25 +1,26 @@
-"""How fresh one server's copies could be where rates are only known as distributions: the bounds that are shown live.
+"""Upper bounds on the freshness of one server's copies where rates are only known as distributions; shown live.
 
-Freshness is convex in the rate, so rates that are not known must not be put in as their means: the estimate of what
-*is* (`fresh_probability_of`) is a mean over the distributions, and would come out above such a "bound". All numbers
-here are for somebody who knows every rate, as whoever visits long enough does; nobody who does not can be better.
+Freshness is convex in the rate, so uncertain rates must not be replaced by their means. The estimate of the actual
+freshness (`fresh_probability_of`) is a mean over the distributions, and would exceed such a "bound". All numbers here
+are for a crawler that knows every rate, as any crawler does after enough visits. A crawler that does not know them
+cannot be better.
 
-    long_run   the best intensities for ever
+    long_run   the best intensities forever
     window     WP (bound.py): the mean over the next horizon, from the copies' ages on
-    moment     what the copies can be at one moment, by one visit a slot, whatever becomes of them later
+    moment     the freshness that can be reached at one moment, by one visit a slot, ignoring later moments
 
-What a plan by the mean rates gives is exact in the first two, a mean over the distributions. To it comes what is gained
-by knowing the rates. Where a visit has a price, each page gains by itself: what it has left more of the visits that
-are best for its true rate than of the plan's. All pages together gain no more than that, whatever the price (weak
-duality); it is never less than nothing, and as a sum over pages it can be had from a sample of them. The price of the
-plan's last visit is nearly the best one, and some around it are tried.
+The result of a plan by the mean rates is exact in the first two, as a mean over the distributions. The gain of knowing
+the rates is added to it. Where a visit has a price, each page gains by itself: the net value of the visits that are
+best for its true rate, less the net value of the plan's visits. All pages together gain no more than that, at any price
+(weak duality). The gain is never negative, and as a sum over pages it can be estimated from a sample of them. The price
+of the plan's last visit is nearly the best one, and some prices around it are tried.
 
 **A moment.** The k-th last visit was k slots ago, so pages are assigned to ages of 0, 1, 2, … slots, each page to one.
-An assignment is bounded by prices of ages, whatever they are: no page has more than its best age leaves after its
-price, and the ages cost no more than their prices (weak duality). The prices come from a sample of the pages. Copies
-that are younger than slots allow were granted more once: by a shorter delay, or by a sitemap, which tells as much as a
-visit. Those were real, so their ages take the place of the slots'. The copies as they are are one of the assignments:
-`moment` is never below their freshness, at any time (tests/refresh/test_possible.py).
+An assignment is bounded by any prices of ages: no page has more than its net value at its best age, and the ages cost
+no more than their prices (weak duality). The prices come from a sample of the pages. Some copies are younger than the
+slots allow: a shorter delay was in force earlier, or a sitemap confirmed them, which counts as a visit. Those visits
+were real, so their ages replace those of the slots. The actual copies are one of the assignments, so `moment` is never
+below their freshness, at any time (tests/refresh/test_possible.py).
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ from teia.refresh.model import Floats, Numbers, World
 from teia.refresh.rates import Gamma, fresh_probability_of, kept_probability_of
 
 SAMPLE = 192
-"""Pages of a sample, and stretches of ages that have one price each."""
+"""Number of pages in a sample, and of the stretches of ages that have one price each."""
 
 DRAWS = 12
-"""Rates that are drawn from the distribution of each page of a sample: the middles of as many equal shares of it."""
+"""Number of rates drawn from the distribution of each sampled page: the middles of as many equal shares of it."""
 
 SOFTEST, TURNS, LEAST_MEAN = (0.3, 0.003), 8, 0.001
-"""How prices of ages are found: at first in parts of the largest worth of a page, at last of the mean."""
+"""Parameters of the search for prices of ages: softness first relative to the largest page value, last to the mean."""
 
 PRICES = np.array([0.5, 0.75, 1.0, 1.4])
-"""Prices of a visit that are tried, in parts of the plan's."""
+"""Prices of a visit that are tried, relative to the plan's."""
 
 LEAST_PRICE = 1e-18
-"""What the last visit is worth, in parts of all weight, where visits gain nothing that can be told from nothing."""
+"""Least value of the last visit, relative to all weight, for plans whose visits gain practically nothing."""
 
 ROWS = 4_096
-"""Pages whose freshness at all ages is in memory at once."""
+"""Number of pages whose freshness at all ages is in memory at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copies:
-    """Pages of one server, which is visited every `slot_s`: weight, what is known of the rate, age of the copy."""
+    """Pages of one server, which is visited every `slot_s`: weight, rate distribution, age of the copy."""
 
     weight: Floats
     found: Gamma
@@ -70,14 +71,14 @@ class Copies:
         return Copies(self.weight[rows], found, self.age_s[rows], self.slot_s)
 
     def drawn(self) -> Floats:
-        """Rates of each page, one row of DRAWS each."""
+        """Return rates drawn for each page, one row of DRAWS each."""
         shares = (np.arange(DRAWS) + 0.5) / DRAWS
         return np.stack([self.found.quantile(share) for share in shares], axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Some of the pages, where they are among all, and for how many pages each stands."""
+    """A sample of the pages, their rows among all pages, and the number of pages that each stands for."""
 
     pages: Copies
     rows: Numbers
@@ -85,12 +86,13 @@ class Sample:
 
     @classmethod
     def of(cls, copies: Copies) -> Sample:
-        """Pages from the slowest to the fastest, the likelier the more they weigh; the heaviest are all in it.
+        """Sample pages from the slowest to the fastest, in proportion to their weight; the heaviest are all included.
 
-        What is asked of pages goes with their weight, so the lighter a page, the more pages it may stand for.
+        The estimated quantities are proportional to the weight, so a lighter page may stand for more pages.
         """
         if len(copies) <= SAMPLE:
             return cls(copies, np.arange(len(copies)), np.ones(len(copies)))
+        # A page heavier than its fair share of the sample is taken for certain; the others are sampled by weight.
         weight = copies.weight
         heaviest = np.argsort(-weight, kind="stable")[:SAMPLE]
         rest = weight.sum() - np.cumsum(weight[heaviest]) + weight[heaviest]
@@ -106,9 +108,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Possible:
-    """Sums of weights that could be fresh. `planned` is what a plan by the mean rates gives in the long run.
+    """Sums of weights that could be fresh. `planned` is the long-run result of a plan by the mean rates.
 
-    `variance` is that of `long_run`: by how much it may be wrong because the rates are not known.
+    `variance` is that of `long_run`: its error because the rates are uncertain.
     """
 
     planned: float
@@ -118,7 +120,7 @@ class Possible:
 
 
 def possible(copies: Copies, plan: Intensities) -> Possible:
-    """Say how fresh copies could be; `plan` is the best for the mean rates."""
+    """Return the possible freshness of copies; `plan` is the best for the mean rates."""
     total = float(copies.weight.sum())
     sample = Sample.of(copies)
     rates = sample.pages.drawn()
@@ -128,7 +130,7 @@ def possible(copies: Copies, plan: Intensities) -> Possible:
     ages = Ages.of(copies)
     price = _prices(sample, ages)
     moment = _bound(copies, ages, price) + _worth_knowing_at(sample, rates, ages, price)
-    # Whoever keeps so many fresh in the long run has as many at some moment.
+    # A crawler that keeps this many fresh in the long run has at least as many fresh at some moment.
     return Possible(planned, long_run, min(max(moment, long_run), total), variance)
 
 
@@ -136,7 +138,7 @@ def possible(copies: Copies, plan: Intensities) -> Possible:
 
 
 def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: float) -> tuple[float, float]:
-    """What is gained by knowing the rates, and the variance of what pages then have left after they paid for visits."""
+    """Return the gain of knowing the rates, and the variance of the pages' value net of the price of visits."""
     if not np.isfinite(plan.price[0]):
         return 0.0, 0.0
     weight, planned = sample.pages.weight[:, None], plan.visits_per_s[sample.rows][:, None]
@@ -146,7 +148,7 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
         best = intensity_at("periodic", price, weight, rates)
         left = weight * (1.0 - steady_staleness(rates, best)) - price * best
         gained = float(sample.count @ (left - blind + price * planned).mean(axis=1))
-        # A page's part in the optimum moves with its rate as if prices stayed (the envelope theorem).
+        # A page's part in the optimum moves with its rate as if prices were constant (the envelope theorem).
         tried.append((max(gained, 0.0), float(sample.count @ left.var(axis=1))))
     return min(tried)
 
@@ -155,7 +157,7 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
 
 
 def possible_within(copies: Copies, horizon_s: float) -> float:
-    """The sum of weights that could be fresh on average over a horizon, from the ages on, with one visit a slot."""
+    """Return the sum of weights that could be fresh on average over a horizon, with one visit a slot."""
     total, world = float(copies.weight.sum()), _from_ages(copies, horizon_s)
     counts = plan_counts(world, caps="ceil")
     planned = float(copies.weight @ _fresh_by(copies, counts, horizon_s))
@@ -188,7 +190,10 @@ def _from_ages(copies: Copies, horizon_s: float) -> World:
 
 
 def _fresh_by(copies: Copies, counts: Numbers, horizon_s: float) -> Floats:
-    """Freshness of each page over the horizon with so many visits at their best times (`formulas.even_staleness`)."""
+    """Return the freshness of each page over the horizon with `counts` visits at their best times.
+
+    See `formulas.even_staleness`.
+    """
     at_once = counts * copies.age_s > horizon_s
     gaps = np.where(at_once, counts, counts + 1)
     gap_s = np.where(at_once, horizon_s, horizon_s + copies.age_s) / gaps
@@ -205,7 +210,7 @@ def _per_s(interval_s: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ages:
-    """Stretches of the ages that visits leave, youngest first: the least age of each, and how many there are in it."""
+    """Stretches of the ages that visits leave, youngest first: the least age of each, and its number of ages."""
 
     least_s: Floats
     count: Floats
@@ -219,10 +224,11 @@ class Ages:
 
 
 def _prices(sample: Sample, ages: Ages) -> Floats:
-    """Prices at which the pages of the sample, and so nearly all pages, spread over the ages as they are there.
+    """Return prices at which the sampled pages, and so nearly all pages, spread over the ages as they occur.
 
-    Found as in optimal transport: pages and ages adjust in turns, softly at first (Sinkhorn), until what is soft is
-    little beside the mean page. Any prices are a bound; how near these come to the exact assignment is in the tests.
+    They are found as in optimal transport: pages and ages adjust in turns, softly at first (Sinkhorn), until the
+    softness is small beside the mean page. Any prices give a bound; the tests measure the distance to the exact
+    assignment.
     """
     worth = _worth(sample.pages, ages)
     most = float(worth.max())
@@ -235,26 +241,30 @@ def _prices(sample: Sample, ages: Ages) -> Floats:
         for _ in range(TURNS):
             left = _softest((worth - price).T + softness * places, softness)
             price = _softest(worth - left[:, None] + softness * pages, softness)
+    # Only differences of prices affect the assignment; the bound needs prices >= 0.
     price -= price.min()
     price *= most
     return price
 
 
 def _softest(values: Floats, softness: float) -> Floats:
-    """The largest of each column, or a little more where others are nearly as large."""
+    """Return the maximum of each column, slightly more where other values are nearly as large (log-sum-exp)."""
     most = values.max(axis=0)
     softest: Floats = most + softness * np.log(np.exp((values - most) / softness).sum(axis=0))
     return softest
 
 
 def _worth(copies: Copies, ages: Ages) -> Floats:
-    """What each page is worth at each age."""
+    """Return the value of each page at each age."""
     found = Gamma(copies.found.changes[:, None], copies.found.time_s[:, None])
     return copies.weight[:, None] * fresh_probability_of(found, ages.least_s)
 
 
 def _bound(copies: Copies, ages: Ages, price: Floats) -> float:
-    """The dual: what is left to each page at its best age, and the prices of all ages. A bound for any prices >= 0."""
+    """Return the dual: the net value of each page at its best age, plus the prices of all ages.
+
+    It is a bound for any prices >= 0.
+    """
     left = 0.0
     for begin in range(0, len(copies), ROWS):
         rows = slice(begin, begin + ROWS)
@@ -264,7 +274,7 @@ def _bound(copies: Copies, ages: Ages, price: Floats) -> float:
 
 
 def _worth_knowing_at(sample: Sample, rates: Floats, ages: Ages, price: Floats) -> float:
-    """What pages of known rates have more left at their best ages than those whose rates are not known."""
+    """Return the extra net value of pages at their best ages if their rates are known."""
     worth = sample.pages.weight[:, None, None] * np.exp(-rates[:, :, None] * ages.least_s) - price
     knowing = np.maximum(worth.max(axis=2), 0.0).mean(axis=1)
     blind = np.maximum(worth.mean(axis=1).max(axis=1), 0.0)

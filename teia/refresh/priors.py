@@ -1,12 +1,12 @@
-"""What to think of a page's change rate before it was seen often enough: as others of its kind, of its host, of all.
+"""Prior change rates of pages with few visits, from pages of the same kind, the same host, and all pages.
 
 Ten visits leave an error of half the rate, and plans made from such rates are worse than none (docs/rates.md). So each
-page begins from a Gamma prior: of pages like it on its host (`page_type`: path template, depth, media type), which is
-itself drawn towards that of its host, and that towards the one of all pages.
+page begins from a Gamma prior: that of similar pages on its host (`page_type`: path template, depth, media type). That
+prior is drawn towards the one of its host, which is drawn towards the one of all pages.
 
 A group's prior is the Gamma distribution that fits the posteriors of its pages: the one with their mean and their mean
-logarithm, which are all that a Gamma's likelihood asks for. Posteriors depend on the prior, so this goes around some
-times (the EM algorithm). A group of few pages says little: its parent counts in it like `PARENT_PAGES` pages more.
+logarithm, which are sufficient for a Gamma's likelihood. Posteriors depend on the prior, so the fit is iterated (the EM
+algorithm). A group of few pages has little evidence: its parent counts as `PARENT_PAGES` more pages.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from teia.refresh.rates import FASTEST, SLOWEST, Flags, Floats, Gamma, estimate,
 Groups = npt.NDArray[np.int64]
 
 WIDEST, NARROWEST = 0.3, 20.0
-"""Limits of a prior's shape: rates that differ by orders of magnitude, rates within a fifth of their mean."""
+"""Limits of a prior's shape: rates that differ by orders of magnitude, and rates within a fifth of their mean."""
 
 PARENT_PAGES = 5.0
 ROUNDS = 10
 
 FIRST_CHANGES, FIRST_TIME_S = 0.5, 15 * DAY_S
-"""What is thought of a web of which nothing is known: a change a month, give or take a factor of ten."""
+"""Prior for a completely unknown web: a change a month, give or take a factor of ten."""
 
 LEARNING_VISITS = 5
 SHORTEST_S, LONGEST_S = 3_600.0, 365 * DAY_S
@@ -40,9 +40,9 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma) -> Gamma:
-    """Return the prior of every group; `group` numbers the group of each page, `parent` has one prior a group.
+    """Return the prior of every group; `group` numbers the group of each page, `parent` has one prior per group.
 
-    `counts` is 1 for a page that has been observed, and 0 for one that has nothing to say.
+    `counts` is 1 for a page that has been observed, and 0 for one without observations.
     """
     groups = parent.changes.size
     columns = (counts, counts * found.mean, counts * mean_log(found))
@@ -50,19 +50,20 @@ def fit(found: Gamma, counts: Floats, group: Groups, parent: Gamma) -> Gamma:
 
 
 def fit_sums(sums: Floats, parent: Gamma) -> Gamma:
-    """The same from three rows of sums over each group: its pages, their mean rates, the means of their logarithms."""
+    """Like `fit`, from three rows of sums per group: pages, their mean rates, the means of their logarithms."""
     counts, rates, logs = sums
+    # The parent counts as PARENT_PAGES more pages with its own mean and mean logarithm.
     pages = counts + PARENT_PAGES
     mean = (rates + PARENT_PAGES * parent.mean) / pages
     spread = np.maximum(np.log(mean) - (logs + PARENT_PAGES * mean_log(parent)) / pages, _NO_SPREAD)
-    # Minka's start for the root of ln a - digamma(a) = spread; it is within 1.5% of it.
+    # Minka's initial value for the root of ln a - digamma(a) = spread; it is within 1.5% of it.
     shape = (3.0 - spread + np.sqrt((spread - 3.0) ** 2 + 24.0 * spread)) / (12.0 * spread)
     shape = np.clip(shape, WIDEST, NARROWEST)
     return Gamma(shape, shape / np.clip(mean, SLOWEST, FASTEST))
 
 
 def mean_log(gamma: Gamma) -> Floats:
-    """The mean of the logarithm of a rate."""
+    """Return the mean of the logarithm of a rate."""
     found: Floats = digamma(gamma.changes) - np.log(gamma.time_s)
     return found
 
@@ -70,7 +71,7 @@ def mean_log(gamma: Gamma) -> Floats:
 def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags | None = None) -> Gamma:
     """Return a prior for every page, learnt from all. `host` and `kind` number each page's host and its type there.
 
-    A kind belongs to one host. Pages never visited twice learn from the others.
+    A kind belongs to one host. Pages never visited twice take their prior from the others.
     """
     pages = len(histories)
     prior = same_for_all(FIRST_CHANGES, FIRST_TIME_S, pages)
@@ -95,7 +96,7 @@ def priors_within(
 ) -> tuple[Gamma, Gamma]:
     """Return the priors of one host's kinds, and that of the host, drawn towards the one of all pages.
 
-    What `priors_of` learns of many hosts at once, for those who look at one after the other.
+    It learns for one host the priors that `priors_of` learns for many hosts at once.
     """
     of_kinds, of_host = _taken(of_all, np.zeros(int(kind.max()) + 1, dtype=np.int64)), of_all
     counts = (histories.visits > 0.0).astype(np.float64)
@@ -115,7 +116,9 @@ def _taken(gamma: Gamma, which: Groups) -> Gamma:
 
 
 def page_type(path: str, depth: int, media_type: str) -> str:
-    """What kind of page a path leads to: numbers are `#`, the last name is `*` with its ending, deep ones are alike.
+    """Return the kind of page a path leads to.
+
+    Numbers become `#`, the last name becomes `*` with its ending, and deep paths are cut.
 
     `/news/2024/05/storm-in-may.html` of depth 3 is `news/#/#/*.html 3 text/html`.
     """
@@ -129,10 +132,10 @@ def page_type(path: str, depth: int, media_type: str) -> str:
 
 
 def first_interval_s(prior_rate: float) -> float:
-    """When a page is visited for the second time: after as long as a change takes on average."""
+    """Return the time from the first to the second visit of a page: the mean time between changes, within limits."""
     return min(max(1.0 / prior_rate, SHORTEST_S), LONGEST_S)
 
 
 def next_interval_s(interval_s: float, *, changed: bool) -> float:
-    """The next interval while a page has fewer than `LEARNING_VISITS` observations: half of it, or twice."""
+    """Return the next interval of a page with fewer than `LEARNING_VISITS` observations: half the last, or twice."""
     return min(max(interval_s * (0.5 if changed else 2.0), SHORTEST_S), LONGEST_S)

@@ -1,20 +1,20 @@
-"""How fast pages change: estimates from what visits saw, for a million pages at a time.
+"""Estimators of change rates from the results of visits, for a million pages at a time.
 
-A visit tells whether a page changed since the one before, not how often: pages that change faster than they are visited
-look slower than they are. What is done about it, from the worst to the best:
+A visit shows if a page changed since the one before, not how many times. So pages that change faster than they are
+visited look slower than they are. The estimators, from the worst to the best:
 
     naive           X / T. Low by half at one change a visit. Only there to be compared with
     improved        -ln((n - X + 0.5) / (n + 0.5)) / I for visits at a regular interval I (Cho & Garcia-Molina 2003)
     complete        (X + 0.5) / (T + 0.5 day), where every change is known: feeds, sitemaps
-    dated           X' / E where Last-Modified tells when the last change was (Cho), corrected for its bias
+    dated           X' / E where Last-Modified gives the time of the last change (Cho), corrected for its bias
     estimate        the posterior under a Gamma(a, b) prior, "a imaginary changes in b seconds", of intervals of any
-                    lengths; where dates are trusted it takes the intervals from them. This is what plans are made from
+                    lengths; where dates are trusted it takes the intervals from them. Plans are made from this one
 
-The likelihood of one-bit observations times the prior is, as a function of the logarithm of the rate, concave: Newton's
-method from anywhere, held to steps of 2, finds its peak. The posterior is then taken for the Gamma distribution with
-the same peak and the same curvature there (a Laplace approximation in ln rate, with the skewed tail that rates have).
-It is exact where no gap is open: for pages that never changed, and for trusted dates. Its quantiles are the credible
-interval; tests/refresh/test_rates.py shows how often the true rate lies in it.
+The likelihood of one-bit observations times the prior is, as a function of the logarithm of the rate, concave. So
+Newton's method from any start, limited to steps of 2, finds its peak. The posterior is then approximated by the Gamma
+distribution with the same peak and the same curvature there (a Laplace approximation in ln rate, with the skewed tail
+that rates have). It is exact where no gap is open: for pages that never changed, and for trusted dates. Its quantiles
+are the credible interval; tests/refresh/test_rates.py measures its coverage of the true rate.
 
 Rates are per second.
 """
@@ -34,7 +34,7 @@ Flags = npt.NDArray[np.bool_]
 
 SLOWEST = 1.0 / (3_650 * DAY_S)
 FASTEST = 1.0 / 60.0
-"""Limits of an estimate: once in ten years, once a minute. Beyond them nothing is learnt by visits."""
+"""Limits of an estimate: once in ten years, once a minute. Visits cannot measure rates beyond them."""
 
 IMAGINARY_DAYS = 0.5
 MAX_STEPS = 40
@@ -47,23 +47,23 @@ _LARGE = 700.0
 
 
 def naive(changes: Floats, elapsed_s: Floats) -> Floats:
-    """Changes seen per time. Biased low; see the module's text."""
+    """Return changes seen per time. Biased low; see the module's docstring."""
     return changes / elapsed_s
 
 
 def improved(visits: Floats, changes: Floats, interval_s: float) -> Floats:
-    """Cho's estimator for visits at a regular interval; defined for X = n too."""
+    """Return Cho's estimate for visits at a regular interval; defined for X = n too."""
     rate: Floats = -np.log((visits - changes + 0.5) / (visits + 0.5)) / interval_s
     return rate
 
 
 def complete(changes: Floats, elapsed_s: Floats) -> Floats:
-    """Where every change was seen."""
+    """Return the rate of pages all of whose changes were seen."""
     return (changes + 0.5) / (elapsed_s + IMAGINARY_DAYS * DAY_S)
 
 
 def dated(visits: Floats, changes: Floats, exposed_s: Floats) -> Floats:
-    """Cho's estimator from dates of last change.
+    """Return Cho's estimate from dates of last change.
 
     `exposed_s` sums the age of the change for visits that found one, and the whole interval for the others.
     """
@@ -81,7 +81,7 @@ def dated(visits: Floats, changes: Floats, exposed_s: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Gamma:
-    """Gamma distributions of rates, one a page: as a prior, so many imaginary changes in so much time."""
+    """Gamma distributions of rates, one per page: as a prior, `changes` imaginary changes in `time_s` seconds."""
 
     changes: Floats
     time_s: Floats
@@ -95,24 +95,25 @@ class Gamma:
         return found
 
     def interval(self, share: float = 0.9) -> tuple[Floats, Floats]:
-        """The central credible interval that holds such a share of the probability."""
+        """Return the central credible interval that holds `share` of the probability."""
         return self.quantile((1.0 - share) / 2.0), self.quantile((1.0 + share) / 2.0)
 
 
 def same_for_all(changes: float, time_s: float, pages: int) -> Gamma:
-    """One prior for so many pages."""
+    """Return one prior repeated for every page."""
     return Gamma(np.full(pages, changes), np.full(pages, time_s))
 
 
 def estimate(histories: Histories, prior: Gamma, trusted: Flags | None = None) -> Gamma:
-    """The posterior of every page's rate. `trusted`: of which pages Last-Modified is believed (trust.py).
+    """Return the posterior of every page's rate. `trusted` marks the pages whose Last-Modified is believed (trust.py).
 
     A trusted page whose changes are all dated has the exact posterior: X changes in the time that is known to have
-    passed without one. ValueError for a prior that is none.
+    passed without one. ValueError for a prior that is not positive.
     """
     if not (np.all(prior.changes > 0) and np.all(prior.time_s > 0)):
         raise ValueError("a prior needs more than no changes in more than no time")
     quiet_s = histories.quiet_s + prior.time_s
+    # Without open gaps the posterior is a Gamma distribution. Only the other pages need Newton's method.
     exact = histories.changes <= 0.0
     if trusted is not None:
         exact = exact | (trusted & (histories.dated >= histories.changes * (1.0 - _ALL_DATED)))
@@ -132,7 +133,7 @@ def estimate(histories: Histories, prior: Gamma, trusted: Flags | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class _Gaps:
-    """Intervals that ended with a change: of which page, how long, of what weight; and how many pages there are."""
+    """Intervals that ended with a change: the page, length and weight of each; and the number of pages."""
 
     page: npt.NDArray[np.int64]
     seconds: Floats
@@ -140,7 +141,7 @@ class _Gaps:
     pages: int
 
     def of(self, chosen: npt.NDArray[np.int64]) -> _Gaps:
-        """Those of some pages, numbered anew."""
+        """Return the gaps of the chosen pages, numbered anew."""
         number = np.full(self.pages, -1, dtype=np.int64)
         number[chosen] = np.arange(chosen.size)
         page = number[self.page]
@@ -149,7 +150,7 @@ class _Gaps:
 
 
 def _peak(gaps: _Gaps, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats]:
-    """Where the posterior in ln rate has its peak, as a rate, and how curved it is there.
+    """Return the peak of the posterior in ln rate, as a rate, and its curvature there.
 
     With u = rate x gap, the slope is the sum of w u / (e^u - 1), plus a, less rate x (quiet + b).
     """
@@ -166,13 +167,14 @@ def _peak(gaps: _Gaps, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats
         moving = np.abs(step) > ENOUGH
         if not moving.any():
             break
+        # Continue with the unfinished pages alone; copying them pays only when enough others have converged.
         if moving.sum() < 0.7 * moving.size:
             active, held = active[moving], held.of(np.flatnonzero(moving))
     return np.exp(log_rate), curvature
 
 
 def _slope_and_bend(gaps: _Gaps, log_rate: Floats, changes: Floats, quiet_s: Floats) -> tuple[Floats, Floats]:
-    """The first derivative of the log posterior in ln rate, and the second with its sign changed."""
+    """Return the first derivative of the log posterior in ln rate, and the negated second derivative."""
     rate = np.exp(log_rate)
     u = np.minimum(rate[gaps.page] * gaps.seconds, _LARGE)
     grown = np.expm1(u)
@@ -190,19 +192,19 @@ def _within_limits(found: Gamma) -> Gamma:
 
 
 def fresh_probability(rate: Floats, age_s: Floats) -> Floats:
-    """How probably a copy of that age is still what the page is, for a known rate."""
+    """Return the probability that a copy of that age is still fresh, for a known rate."""
     share: Floats = np.exp(-rate * np.maximum(age_s, 0.0))
     return share
 
 
 def fresh_probability_of(found: Gamma, age_s: Floats) -> Floats:
-    """The same when the rate is only known as a distribution: its mean over that, higher than at the mean rate."""
+    """Like `fresh_probability`, averaged over a distribution of the rate; higher than at the mean rate."""
     share: Floats = (1.0 + np.maximum(age_s, 0.0) / found.time_s) ** -found.changes
     return share
 
 
 def kept_probability_of(found: Gamma, visits_per_s: Floats) -> Floats:
-    """The same on average over the time between two visits of a page that comes so often; 0 where it never does."""
+    """Return that probability averaged over the time between two visits at this intensity; 0 without visits."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = 1.0 / (visits_per_s * found.time_s)
         power, growth = 1.0 - found.changes, np.log1p(gap)

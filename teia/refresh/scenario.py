@@ -1,7 +1,7 @@
-"""Worlds to plan for: read from a file, or made up.
+"""Worlds to plan for: read from a file, or generated.
 
-A file is CSV with a header: page, server, weight, rate_per_day, and if wanted size_bytes and age_s. Pages and servers
-are names. Where all pages are whole numbers these are their ids; otherwise ids are the order of the file.
+A file is CSV with a header: page, server, weight, rate_per_day, and optionally size_bytes and age_s. Pages and servers
+are names. Where all pages are whole numbers these are their ids; otherwise ids follow the order of the file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, World
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
 OPTIONAL: Final = ("size_bytes", "age_s")
 SLOWEST, FASTEST = 0.01, 1.0
-"""Rates of made-up pages, in changes per unit of time (P6); the paper does not say which unit."""
+"""Limits of the rates of generated pages, in changes per unit of time (P6); the paper does not name the unit."""
 
 
 @dataclass(slots=True)
 class Scenario:
-    """Pages as a file tells of them; a `World` when it is known for how long and how politely."""
+    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `World`."""
 
     pages: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a file of pages. Its first broken row is the error, with its line and how many more there are."""
+    """Read a file of pages. The error for a bad file names its first broken row and the number of further ones."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _read(str(path), csv.reader(file))
@@ -76,7 +76,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def scenario_of(text: str, name: str) -> Scenario:
-    """Read pages from a text; it is called `name` where something is wrong with it."""
+    """Read pages from a text; error messages call it `name`."""
     try:
         return _read(name, csv.reader(text.splitlines()))
     except csv.Error as error:
@@ -108,7 +108,7 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
 
 
 class _Rows:
-    """Puts rows into a scenario, and says of a broken one why."""
+    """Appends rows to a scenario, and gives the reason for rejecting a broken one."""
 
     def __init__(self, scenario: Scenario, header: Sequence[str]) -> None:
         self._into = scenario
@@ -166,10 +166,11 @@ def draw_world(
     budget: int | None = None,
     crawlers: Crawlers | None = None,
 ) -> World:
-    """Make up a world as P6 does: pages over servers by Zipf's law, rates between 0.01 and 1 per unit of time.
+    """Generate a world as P6 does: pages over servers by Zipf's law, rates between 0.01 and 1 per unit of time.
 
-    `theta` 0 gives all servers as many pages; the larger, the more are on few. `rates` is `uniform`, or `zipf:X` for a
-    density that falls as rate^-X. `weights` is `uniform` (all alike), or `zipf:X` for rank^-X in an order by chance.
+    `theta` 0 gives all servers the same number of pages; a larger value concentrates them on few. `rates` is `uniform`,
+    or `zipf:X` for a density that falls as rate^-X. `weights` is `uniform` (all alike), or `zipf:X` for rank^-X in
+    random order.
     """
     if pages < 1 or servers < 1:
         raise UsageError(f"{pages} pages on {servers} servers: there must be at least one of each")
@@ -187,7 +188,7 @@ def draw_world(
 
 
 def _exponent(name: str, law: str) -> float:
-    """0 for `uniform`, X for `zipf:X`."""
+    """Return 0 for `uniform`, X for `zipf:X`."""
     if law == "uniform":
         return 0.0
     kind, _, text = law.partition(":")
@@ -198,7 +199,7 @@ def _exponent(name: str, law: str) -> float:
 
 
 def _shares(pages: int, servers: int, theta: float) -> Numbers:
-    """Pages of each server, as near to Zipf's law as whole numbers are; small servers may have none."""
+    """Return the number of pages of each server by Zipf's law, rounded; small servers may have none."""
     if not 0 <= theta < math.inf:
         raise UsageError(f"theta must be a number >= 0, not {theta:g}")
     share = np.arange(1, servers + 1, dtype=np.float64) ** -theta
@@ -211,7 +212,7 @@ def _shares(pages: int, servers: int, theta: float) -> Numbers:
 
 
 def _draw_rates(chance: np.random.Generator, pages: int, exponent: float) -> Floats:
-    """Rates with a density that falls as rate^-exponent, by the inverse of its distribution."""
+    """Draw rates with a density that falls as rate^-exponent, by the inverse of its distribution."""
     at = chance.random(pages)
     if exponent == 1.0:
         return np.asarray(SLOWEST * np.power(FASTEST / SLOWEST, at), dtype=np.float64)

@@ -13,11 +13,11 @@ from teia.refresh.formulas import BLOCK, blocks
 from teia.refresh.model import Floats, Numbers, Rows
 
 Part = slice | Numbers
-"""Some places of a column."""
+"""A selection of the places of a column."""
 
 
 class Segments:
-    """Stretches of a column, one after the other: stretch `s` is `starts[s]` to `starts[s + 1]`."""
+    """Consecutive stretches of a column: stretch `s` is `starts[s]` to `starts[s + 1]`."""
 
     def __init__(self, starts: Numbers) -> None:
         self.starts = starts
@@ -30,29 +30,30 @@ class Segments:
 
     @cached_property
     def number(self) -> Rows:
-        """The stretch of each place."""
+        """Index of the stretch that each place belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
 
     def sums(self, column: Floats | Numbers) -> Floats:
-        """`np.add.reduceat` gives an empty stretch the value of its neighbour; here it has 0."""
+        """Return the sum of each stretch; 0 for an empty one, where `np.add.reduceat` gives its neighbour's value."""
         result = np.zeros(len(self))
         if len(self._filled):
             result[self._filled] = np.add.reduceat(column, self._begins)
         return result
 
     def spread(self, values: Floats) -> Floats:
-        """Give each place of a stretch the stretch's value."""
+        """Repeat each stretch's value for all its places."""
         return np.repeat(values, self.lengths)
 
     def runs(self, places: int) -> Iterator[tuple[int, int]]:
-        """Stretches one after the other that have about so many places together, or one that has more."""
+        """Yield runs of consecutive stretches with about `places` places; a larger stretch is a run of its own."""
         cuts = np.searchsorted(self.starts, np.arange(0, self.starts[-1], places))
         return ((first, last) for first, last in pairwise((*cuts.tolist(), len(self))) if first < last)
 
     def sums_of(self, made: Callable[[Part], Floats], wanted: NDArray[np.bool_] | None = None) -> Floats:
-        """Sums of a column that is never whole: `made` gives the values of some places; 0 for what is not wanted.
+        """Return sums of a column that is computed block by block: `made` gives the values of some places.
 
-        A column of ten million is fresh memory every time, which the system has to clear first: a third of the time.
+        Stretches that are not wanted have 0. A column of ten million is newly allocated memory every time, which the
+        system has to clear first: a third of the time.
         """
         result, column = np.zeros(len(self)), np.empty(0)
         for first, last in self.runs(BLOCK):
@@ -75,7 +76,7 @@ class Segments:
 
 
 class Whole(Segments):
-    """All places as one stretch. It is summed block by block: put together, it would be the column."""
+    """All places as one stretch, summed block by block, so that the whole column is never in memory."""
 
     def __init__(self, places: int) -> None:
         super().__init__(np.array([0, places]))

@@ -1,13 +1,12 @@
-"""The slot-price bound: staleness below which no polite policy comes, nearly tight, for small worlds.
+"""The slot-price bound: a nearly tight lower bound on the staleness of any polite policy, for small worlds.
 
 WP pretends that every page can be visited at its own best time; where a server has one visit for each page, all of them
 want the middle of the day. Here the horizon is cut into slots no longer than P, so that each holds at most one visit of
-the server, and every slot has a price. Each page picks its best visits at these prices (dynamic programming). What
-pages gain beyond what they pay, plus all prices, is at least what any polite schedule gains, whatever the prices are
-(Lagrange). They begin with what visits of a good timetable are worth; then each answer of the pages is a plane below
-the sum of gains and prices, and the next prices are where the planes so far are lowest, not too far from the best
-prices yet (cutting planes in a trust region). The lowest sum that is met on the way is the bound. The budget is left
-out, so it is a bound with any.
+the server, and every slot has a price. Each page picks its best visits at these prices (dynamic programming). The net
+gain of the pages plus all prices is at least the gain of any polite schedule, at any prices (Lagrange). The first
+prices are the values of the visits of a good timetable. Then each answer of the pages is a plane below the sum of gains
+and prices. The next prices are at the lowest point of the planes so far, within a trust region around the best prices
+(cutting planes). The lowest sum found is the bound. The budget is ignored, so the bound holds for any budget.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linprog
 
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
@@ -24,16 +22,16 @@ from teia.refresh.merge import merge
 from teia.refresh.model import Floats, Numbers, World
 
 MOST_SLOTS = 2000
-"""The time it takes grows with the square of a server's slots."""
+"""Largest number of slots of a server; the running time grows with its square."""
 
 KNOTS = 16
-"""Prices are a line between so many knots, closer together at both ends, where prices fall to nothing."""
+"""Number of knots between which prices are linear; closer together at both ends, where prices fall to nothing."""
 
 CHEAP = 0.2
-"""Prices begin at what this share of the visits nearby is not worth."""
+"""Quantile of the values of nearby visits at which prices begin."""
 
 CLOSE = 1e-7
-"""Prices are good enough when no other could lower the bound on freshness by more."""
+"""Prices are good enough when no other prices could lower the bound on freshness by more than this."""
 
 
 def slot_price(world: World, *, rounds: int = 40) -> float:
@@ -53,7 +51,7 @@ def slot_price(world: World, *, rounds: int = 40) -> float:
 
 
 def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
-    """For each server, when its visits are in an even timetable and what would be lost without each."""
+    """Return, for each server, the times of its visits in an even timetable and the loss without each visit."""
     table = merge(world, counts, "centred")
     order = np.lexsort((table.due_s, table.page))
     page, at = table.page[order], table.due_s[order]
@@ -72,12 +70,12 @@ def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
 
 @dataclass(slots=True)
 class _Server:
-    """Pages of one server that want slots.
+    """The pages of one server that want slots.
 
-    A visit may be anywhere in its slot. What a gap is worth is concave in its length, so it is at most its worth
-    between the middles of two slots plus its slope there times what it is longer. Over all gaps of a page, the place of
-    a visit in its slot then counts by the difference of the slopes before and after it. Both are compared with one
-    slope, that of the page's `usual` gap, so that each gap can be taken for itself; what this adds is of second order.
+    A visit may be anywhere in its slot. The value of a gap is concave in its length. So it is at most its value between
+    the middles of two slots, plus its slope there times the extra length. Over all gaps of a page, the place of a visit
+    in its slot then counts by the difference of the slopes before and after it. Both are compared with one slope, that
+    of the page's `usual` gap, so that each gap can be treated separately; the error of this is of second order.
     """
 
     first: Floats
@@ -114,7 +112,7 @@ class _Server:
         )
 
     def bound(self, rounds: int) -> float:
-        """Upper bound on what the pages of the server add to freshness."""
+        """Return an upper bound on the freshness that the pages of the server add."""
         lowest, best, reach = math.inf, self.knots, 0.3 * float(self.knots.mean())
         knots, planes = self.knots, []
         for _ in range(rounds):
@@ -122,6 +120,7 @@ class _Server:
             gained, wanted = self._answer(price)
             value, slope = gained + float(price.sum()), self.lines.T @ (1.0 - wanted)
             planes.append((slope, value - float(slope @ knots)))
+            # The trust region grows after an improvement and shrinks after a failure.
             if value < lowest:
                 reach *= 1.3 if math.isfinite(lowest) else 1.0
                 lowest, best = value, knots
@@ -133,7 +132,7 @@ class _Server:
         return lowest
 
     def _answer(self, price: Floats) -> tuple[float, Floats]:
-        """What pages gain in all when each picks its best visits at these prices, and how many want each slot."""
+        """Return the total gain if each page picks its best visits at these prices, and the demand for each slot."""
         slots, every = len(price), np.arange(len(self.never))
         best = self.first - price
         before = np.full(best.shape, -1, dtype=np.int64)
@@ -153,7 +152,7 @@ class _Server:
 
 
 def _lines(middle: Floats) -> Floats:
-    """What each knot counts in the price of each slot."""
+    """Return the weight of each knot in the price of each slot."""
     knots = min(KNOTS, len(middle))
     if knots == 1:
         return np.ones((len(middle), 1))
@@ -163,7 +162,7 @@ def _lines(middle: Floats) -> Floats:
 
 
 def _first_knots(lines: Floats, middle: Floats, at: Floats, worth: Floats) -> Floats:
-    """Prices on a parabola through what cheap visits are worth, as it is where pages change slowly."""
+    """Return first prices: a parabola through the values of cheap visits, the shape for slowly changing pages."""
     least = float(worth.max(initial=1e-12)) * 1e-3
     parts = [part for part in np.array_split(np.argsort(at, kind="stable"), KNOTS) if len(part)]
     if len(parts) < 3:
@@ -175,7 +174,9 @@ def _first_knots(lines: Floats, middle: Floats, at: Floats, worth: Floats) -> Fl
 
 
 def _lowest(planes: list[tuple[Floats, float]], best: Floats, reach: float) -> tuple[Floats, float]:
-    """Where, within reach of the best knots, the highest of all planes is lowest, and how low."""
+    """Return the knots, within reach of the best ones, at which the maximum of all planes is lowest, and its value."""
+    from scipy.optimize import linprog  # takes half a second; only this function needs it
+
     unit = max(float(best.mean()), 1e-300)
     slopes = np.array([slope for slope, _ in planes]) * unit
     found = linprog(
@@ -190,7 +191,7 @@ def _lowest(planes: list[tuple[Floats, float]], best: Floats, reach: float) -> t
 
 
 def _wanted(last: Numbers, before: Numbers) -> Floats:
-    """Visits in each slot, followed back from each page's last one (-1: none)."""
+    """Return the visits in each slot, traced back from each page's last one (-1: none)."""
     wanted = np.zeros(before.shape[1])
     rows = np.flatnonzero(last >= 0)
     at = last[rows]

@@ -1,8 +1,8 @@
-"""Find thresholds, one for each group of pages, at which the visits of the group are as many as it may have.
+"""A root finder for thresholds, one per group of pages, at which the group has exactly its allowed number of visits.
 
-Greedy allocation only ever compares what visits are worth. So its result is a threshold: whatever is worth at least so
-much is visited (docs/refresh.md). The visits of a group fall as its threshold rises, roughly as its root; `narrow`
-closes in on all groups at once, by false position on logarithms, and never looks at a single visit.
+Greedy allocation only compares the values of visits. So its result is a threshold: every visit worth at least that much
+is made (docs/refresh.md). The visits of a group fall as its threshold rises, roughly as its root. `narrow` closes in on
+all groups at once, by false position on logarithms, and never examines a single visit.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from teia.refresh.model import Floats
 Flags = NDArray[np.bool_]
 
 FARTHEST = 160.0
-"""How far from where it starts a threshold is looked for, as a logarithm; visits change by e^80 on the way."""
+"""Largest distance of a threshold from its initial value, as a logarithm; visits change by e^80 on the way."""
 
 CLOSED = 1e-13
-"""Thresholds whose logarithms are closer than this are the same."""
+"""Difference of logarithms below which two thresholds are the same."""
 
 MOST_ROUNDS = 200
 
 
 @dataclass(slots=True)
 class Bracket:
-    """Two thresholds (as logarithms) for each group: at `low` it has at least what it may have, at `high` at most that.
+    """Two thresholds per group, as logarithms: at `low` it has at least its target, at `high` at most.
 
-    Groups that never have enough, however low the threshold, end with `low` where the search gave up; those that always
-    have too much, with `high` there.
+    For a group that never reaches its target, `low` ends at the limit of the search; for one that always exceeds it,
+    `high` does.
     """
 
     low: Floats
@@ -47,9 +47,9 @@ def narrow(
     settled: Callable[[Bracket, int], Flags],
     relevant: Flags,
 ) -> Bracket:
-    """Close in on `target` until `settled` says of every relevant group, in each round, that it is close enough.
+    """Close in on `target` until `settled` accepts every relevant group.
 
-    `visits(log_thresholds, wanted)` gives the visits of each group; it may leave out those that are not wanted.
+    `visits(log_thresholds, wanted)` returns the visits of each group; it may leave out those that are not wanted.
     """
     search = _Search(target, start)
     wanted = relevant.copy()
@@ -58,12 +58,13 @@ def narrow(
         wanted &= ~(search.closed | (search.bracketed & settled(search.found, round_)))
         if not wanted.any():
             break
+        # Every fourth round bisects, because false position alone can be slow on a curved function.
         search.go_on(halve=round_ % 4 == 3)
     return search.found
 
 
 class _Search:
-    """Where each group's search is: the two ends, how far off each is, and where to look next (`at`)."""
+    """State of the search of each group: the two ends, the error of each, and the next threshold to try (`at`)."""
 
     def __init__(self, target: Floats, start: Floats) -> None:
         self.found = Bracket(np.full_like(start, -np.inf), np.full_like(start, np.inf), target.copy(), target.copy())
@@ -80,14 +81,14 @@ class _Search:
 
     @property
     def closed(self) -> Flags:
-        """Groups whose two ends are one."""
+        """True for groups whose two ends are equal."""
         low, high = self.found.low, self.found.high
         with np.errstate(invalid="ignore"):
             result: Flags = self.bracketed & (high - low <= CLOSED * np.maximum(1.0, np.abs(high)))
         return result
 
     def see(self, now: Floats, wanted: Flags) -> None:
-        """Take what was seen at `at` as the new end on its side; at the edge of the search, as both."""
+        """Use the visits at `at` as the new end on their side; at the edge of the search, as both ends."""
         found, at = self.found, self.at
         self._error = np.log((now + 0.5) / (self._target + 0.5))
         over, under = wanted & (now >= self._target), wanted & (now < self._target)
@@ -96,14 +97,17 @@ class _Search:
         too_low, too_high = under & (at <= self._floor), over & (at >= self._ceiling)
         found.low[too_low], found.many[too_low] = at[too_low], now[too_low]
         found.high[too_high], found.few[too_high] = at[too_high], now[too_high]
-        # An end that stays for a second time counts half, or it would stay for ever (the Illinois rule).
+        # The error of an end that stays for a second time is halved, or it would stay forever (the Illinois rule).
         self._high_stays = np.where(over, self._high_stays + 1, np.where(under, 0, self._high_stays))
         self._low_stays = np.where(under, self._low_stays + 1, np.where(over, 0, self._low_stays))
         self._error_high[over & (self._high_stays > 1)] /= 2
         self._error_low[under & (self._low_stays > 1)] /= 2
 
     def go_on(self, *, halve: bool) -> None:
-        """Look next where the line between the ends is 0, or now and then in the middle; without two ends, farther."""
+        """Choose the next threshold: the zero of the line between the ends, or their middle.
+
+        A group without two ends searches farther away.
+        """
         found = self.found
         with np.errstate(invalid="ignore", divide="ignore"):
             share = self._error_low / (self._error_low - self._error_high)

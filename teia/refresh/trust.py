@@ -1,10 +1,10 @@
-"""Whether a host's Last-Modified and ETag tell the truth, learnt from its answers.
+"""The reliability of a host's Last-Modified and ETag, learnt from its answers.
 
-Whenever a page is fetched again and comes with a body, two things can be compared: did the bytes change, and did the
-validator? A host whose validators move when nothing changed (clocks, one tag a machine behind a balancer) costs a
-body each time; one whose validators stand still while the body changes hides its changes behind 304s. Dates are used
-for change rates (rates.py) and tags for conditional requests only where both happen together in at least 95% of at
-least 20 comparisons. Old comparisons lose half their weight whenever there are 400, so that a host can mend its ways.
+Whenever a page is fetched again with a body, the crawler can compare two things: did the bytes change, and did the
+validator? A host whose validators move when nothing changed (clocks, one tag a machine behind a balancer) costs a body
+each time. A host whose validators stay the same while the body changes hides its changes behind 304s. Dates are used
+for change rates (rates.py) and tags for conditional requests only where both change together in at least 95% of at
+least 20 comparisons. Old comparisons lose half their weight whenever there are 400, so that a host can improve.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Validator:
 
     @property
     def hides_changes(self) -> bool:
-        """Whether a 304 of this host says nothing: changes under a validator that stands still are not rare."""
+        """True if a 304 of this host proves nothing: its bodies often change under an unchanged validator."""
         return self.compared >= NEEDED and self.silences > (1.0 - SHARE) * self.compared
 
 
 @dataclass(slots=True)
 class Trust:
-    """What is known of a host's validators."""
+    """The statistics of a host's validators."""
 
     dates: Validator = field(default_factory=Validator)
     tags: Validator = field(default_factory=Validator)
@@ -59,7 +59,7 @@ class Trust:
     def note(
         self, *, content_changed: bool, modified: tuple[str, str] = ("", ""), etag: tuple[str, str] = ("", "")
     ) -> None:
-        """Note an answer with a body: its validators before and now, as sent; empty where there was none."""
+        """Record an answer with a body: its previous and current validators, as sent; empty where there was none."""
         if all(modified):
             self.dates.note(content_changed=content_changed, moved=modified[0] != modified[1])
         if all(etag):
@@ -72,7 +72,7 @@ class Trust:
 
     @classmethod
     def decode(cls, record: bytes) -> Trust:
-        """Read what `encode` wrote; nothing is known from an empty record."""
+        """Read the output of `encode`; an empty record gives empty statistics."""
         if not record:
             return cls()
         numbers = _RECORD.unpack(record)

@@ -1,13 +1,13 @@
-"""Access logs of proxies and web servers: which pages people asked for, and how often.
+"""Access logs of proxies and web servers: the pages that users requested, and how often.
 
     squid      time elapsed client code/status bytes method URL user hierarchy/peer type    (Squid's native format)
     combined   client - user [time] "METHOD target HTTP/x" status bytes "referer" "agent"   (nginx, Apache)
     common     the same without the last two (Common Log Format)
 
-A server's own log names paths, not sites: whoever reads it says which site it is of, unless each line begins with
-`host:port` (Apache's vhost formats) or names a whole URL. Who asked is never looked at. Queries and credentials are cut
-off unless they are wanted: they may tell of a person. Only requests that were answered with a page or `not modified`
-count; lines that are none of a format are counted and passed over.
+A server's own log names paths, not sites: the caller names the site, unless each line begins with `host:port` (Apache's
+vhost formats) or names a whole URL. The client of a request is never read. Queries and credentials are cut off unless
+the caller wants them: they may identify a person. Only requests that were answered with a page or `not modified` count;
+lines that match no format are counted and skipped.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FORMATS: tuple[Format, ...] = ("squid", "combined", "common")
 
 MAX_LINE_BYTES = 16_384
 MAX_URLS = 1_000_000
-"""Different pages of which hits are counted; more are counted as one number."""
+"""Most distinct pages whose hits are counted; hits of further pages are one sum."""
 
 LOOKED_AT = 50
-"""Lines by which a format is recognised."""
+"""Number of lines by which a format is recognised."""
 
 _GZIP = b"\x1f\x8b"
 _SQUID = re.compile(rb"\s*\d{9,11}\.\d+ +-?\d+ +\S+ +[A-Z_]+/(\d{3}) +\d+ +([A-Z]+) +(\S+) ")
@@ -43,7 +43,7 @@ _ASKED = {b"GET", b"HEAD"}
 
 
 class Asked(NamedTuple):
-    """One line: what was asked for, by which host's name if it says, and with which status it was answered."""
+    """One line: the target requested, the host's name if the line has it, and the status of the answer."""
 
     target: str
     host: str
@@ -56,14 +56,14 @@ class Asked(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """What logs say: hits by canonical URL, and how many lines were what."""
+    """Contents of logs: hits by canonical URL, and numbers of lines by kind."""
 
     urls: Counter[str]
     lines: Counter[str]
 
 
 def parse_line(line: bytes, form: Format) -> Asked | None:
-    """One line of a log; None if it is none."""
+    """Parse one line of a log; None if it has another format."""
     if form == "squid":
         match = _SQUID.match(line)
         if match is None:
@@ -82,7 +82,7 @@ def parse_line(line: bytes, form: Format) -> Asked | None:
 
 
 def format_of(lines: Iterable[bytes]) -> Format | None:
-    """Which format most of some lines are of; None if hardly any is of one."""
+    """Return the format of most of some lines; None if fewer than half have one."""
     given = [line for line in lines if line.strip()]
     found = Counter[Format]()
     for line in given:
@@ -93,7 +93,7 @@ def format_of(lines: Iterable[bytes]) -> Format | None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A log opened, compressed or not. OSError where it cannot be read."""
+    """Open a log, compressed or not. OSError if it cannot be read."""
     with path.open("rb") as file:
         is_packed = file.read(2) == _GZIP
         file.seek(0)
@@ -105,7 +105,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
-    """The lines of a log, none longer than a bound; a torn end of a compressed one is counted."""
+    """Yield the lines of a log, cut to a bounded length; a torn end of a compressed log is counted."""
     is_rest = False
     try:
         while line := file.readline(MAX_LINE_BYTES):
@@ -118,7 +118,7 @@ def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
 
 
 def url_of(asked: Asked, site: str, *, queries: bool) -> str | None:
-    """The canonical URL of what was asked for; None where nobody knows its site, or it is no page's."""
+    """Return the canonical URL of a request; None if its site is unknown, or it is no page."""
     base = f"http://{asked.host}/" if asked.host else site
     if asked.host.endswith(":443"):
         base = f"https://{asked.host.removesuffix(':443')}/"
@@ -134,7 +134,7 @@ def url_of(asked: Asked, site: str, *, queries: bool) -> str | None:
 
 
 def count_hits(file: BinaryIO, form: Format, hits: Hits, site: str = "", *, queries: bool = False) -> None:
-    """Add a log to what is known of hits."""
+    """Add the requests of a log to the hits."""
     for line in lines_of(file, hits.lines):
         hits.lines["lines"] += 1
         asked = parse_line(line, form)

@@ -1,8 +1,8 @@
-"""What a signal is, and the inbox where signals wait until the crawl takes them up.
+"""Signals, and the inbox where they wait until the crawl takes them.
 
-The inbox is a database of its own beside a collection's cells. Whoever hears a signal puts it there (the crawler what a
-Squid announces, `teia serve` what is told over HTTP), in any process; the crawler's commit thread takes it out. It is
-bounded: of each kind so many wait, and what comes on top is dropped and counted. Counts are kept for good.
+The inbox is a database of its own beside a collection's cells. Any process that receives a signal puts it there: the
+crawler those of a Squid, `teia serve` those that arrive over HTTP. The crawler's commit thread takes them out. The
+inbox is bounded: signals of a kind beyond its limit are dropped and counted. Counts are kept for good.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROXY = "proxy"
-"""The kind of signal that a Squid's helper gives: somebody asks for this page now."""
+"""Kind of signal from a Squid's helper: a user requests this page now."""
 
 MOST = 100_000
-"""So many of a kind wait at a time."""
+"""Most waiting signals of a kind."""
 
 VERSION = 1
 PRAGMAS = ("PRAGMA busy_timeout = 5000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL")
@@ -36,9 +36,9 @@ CREATE TABLE counts (kind TEXT NOT NULL, what TEXT NOT NULL, number INTEGER NOT 
 
 
 class Announcement(NamedTuple):
-    """One signal of a page. `url` is canonical; `said_s` is when it changed, as it says, `seen_s` when we heard it.
+    """One signal about a page. `url` is canonical; `said_s` is the claimed time of the change, `seen_s` of its receipt.
 
-    `times` is how often it was given: what is said again while it waits is one announcement.
+    `times` counts repetitions: a signal that is received again while it waits is one announcement.
     """
 
     url: str
@@ -49,21 +49,21 @@ class Announcement(NamedTuple):
 
 
 class Inbox:
-    """Announcements that wait, and how many of each kind came to what. `db` was opened with this module's tables."""
+    """Waiting announcements, and counts of each kind by result. `db` was opened with this module's tables."""
 
     def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:
         self._db, self._most = db, most
 
     @property
     def db(self) -> sqlite3.Connection:
-        """For who keeps tables of its own beside these."""
+        """Connection for modules that keep tables of their own beside these."""
         return self._db
 
     def close(self) -> None:
         self._db.close()
 
     def put(self, announcements: Iterable[Announcement]) -> int:
-        """Let announcements wait; returns how many there was room for, repeats among them."""
+        """Queue announcements; return how many there was room for, repeats among them."""
         by_kind: defaultdict[str, list[Announcement]] = defaultdict(list)
         for each in announcements:
             by_kind[each.kind].append(each)
@@ -92,25 +92,25 @@ class Inbox:
         return kept
 
     def waiting(self, kind: str) -> int:
-        """How many of a kind wait."""
+        """Count the waiting signals of a kind."""
         return int(self._db.execute("SELECT count(*) FROM inbox WHERE kind = ?", (kind,)).fetchone()[0])
 
     def due(self, kind: str, before_s: float, limit: int) -> list[Announcement]:
-        """Those that were heard before a time, the oldest first; they wait until they are settled."""
+        """Return those received before a time, the oldest first; they wait until they are settled."""
         sql = """
             SELECT url, kind, said_s, seen_s, times FROM inbox WHERE kind = ? AND seen_s <= ? ORDER BY seen_s LIMIT ?
         """
         return [Announcement(*row) for row in self._db.execute(sql, (kind, before_s, limit))]
 
     def settle(self, kind: str, urls: Iterable[str]) -> None:
-        """Forget announcements that were dealt with."""
+        """Remove processed announcements."""
         with transaction(self._db):
             self._db.executemany("DELETE FROM inbox WHERE kind = ? AND url = ?", [(kind, url) for url in urls])
 
     # -- counts --------------------------------------------------------------------------------------------
 
     def count(self, kind: str, numbers: Mapping[str, int]) -> None:
-        """Add to what a kind of signal came to."""
+        """Add to the counts of a kind of signal."""
         with transaction(self._db):
             self._add(kind, numbers)
 
@@ -119,7 +119,7 @@ class Inbox:
         self._db.executemany(sql, [(kind, what, number) for what, number in numbers.items() if number])
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """All counts there ever were, by kind."""
+        """Return the lifetime counts, by kind."""
         return counts_of(self._db)
 
 
@@ -139,7 +139,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def counts_of(db: sqlite3.Connection) -> dict[str, dict[str, int]]:
-    """All counts of an inbox, by kind."""
+    """Return all counts of an inbox, by kind."""
     found: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for kind, what, number in db.execute("SELECT kind, what, number FROM counts ORDER BY kind, what"):
         found[kind][what] = number

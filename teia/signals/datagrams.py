@@ -1,8 +1,8 @@
-"""What the helper beside a Squid sends (squid_helper.py), and the socket where it is heard.
+"""Datagrams of the helper beside a Squid (squid_helper.py), and the socket that receives them.
 
-A datagram is bounded by the kernel, and how many wait by the socket's own queue; whoever sends more is told so and
-counts it. Whatever else arrives is counted as malformed: every user who may write to the socket may send. So only the
-counts that a helper has are taken, and so many URLs before others have their turn.
+The kernel bounds the size of a datagram, and the socket's queue their number; a sender beyond that gets an error and
+counts it. Every user who may write to the socket may send, so anything unexpected is counted as malformed. Only the
+counts that a helper has are accepted, and a limited number of URLs before other work has its turn.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from teia.errors import ConfigError
 
 MAX_DATAGRAM_BYTES = 65_536
 MAX_PATH_BYTES = 107
-"""What Linux has room for."""
+"""Longest path of a Unix socket on Linux."""
 
 DATAGRAMS_AT_ONCE = 64
-"""Read before others have their turn."""
+"""Number of datagrams read before other work has its turn."""
 
 URLS_AT_ONCE = 2_048
-"""The same in URLs: after so many nothing more is read; what one datagram has beyond is dropped and counted."""
+"""Number of URLs after which nothing more is read; further ones in the same datagram are dropped and counted."""
 
 COUNTS = frozenset({"seen", "malformed", "skipped", "private", "dropped"})
-"""What a helper counts; it may not say what became of announcements here."""
+"""Counts that a helper reports; the fate of announcements in this process is not among them."""
 
 _HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one datagram says: counts of the helper's since its last one, and URLs as users asked for them."""
+    """Contents of one datagram: the helper's counts since its last one, and URLs as users requested them."""
 
     counts: dict[str, int]
     urls: tuple[str, ...]
@@ -47,7 +47,7 @@ MALFORMED = Heard({"malformed": 1}, ())
 
 
 def decode(datagram: bytes) -> Heard:
-    """Read a datagram; one that is not ours counts as malformed, and so does each line that is no text."""
+    """Parse a datagram; a foreign one counts as malformed, and so does each line that is no text."""
     header, *lines = datagram.split(b"\n")
     match = _HEADER.fullmatch(header)
     if match is None:
@@ -64,19 +64,24 @@ def decode(datagram: bytes) -> Heard:
 
 
 class PathTaken(ConfigError):
-    """Another crawler listens there."""
+    """Error: another crawler listens there."""
 
 
 class Ear:
-    """A socket that hears announcements; whoever may reach its folder may announce."""
+    """A socket that receives announcements; the crawl's own user may send, and the group of its folder.
+
+    Its folder must be the crawl's own, so that a setting cannot put a socket in an arbitrary place.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        _check_folder(path)
         _make_way(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self._socket.bind(str(path))
-            path.chmod(0o622)
+            os.chown(path, -1, path.parent.stat().st_gid)
+            path.chmod(0o660)
             self._file = _file_at(path)
         except OSError as error:
             self._socket.close()
@@ -88,7 +93,7 @@ class Ear:
         return self._socket.fileno()
 
     def hear(self) -> Iterable[Heard]:
-        """Read what has arrived, some of it at a time."""
+        """Read received datagrams, a bounded number at a time."""
         urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):
             try:
@@ -101,25 +106,41 @@ class Ear:
                 return
 
     def close(self) -> None:
-        """Stop hearing. The file goes first: where nobody listens, another crawler may put its own at once."""
+        """Stop receiving. The file is removed first, so that another crawler can create its own at once."""
         with suppress(OSError):
             if _file_at(self.path) == self._file:
                 self.path.unlink()
         self._socket.close()
 
 
+def _check_folder(path: Path) -> None:
+    """Refuse a folder that another user owns, or that every user may write to."""
+    folder = path.parent
+    try:
+        found = folder.stat()
+    except OSError as error:
+        raise ConfigError(f"signals.socket: {path} cannot be made in that folder: {error.strerror}") from error
+    if not path.is_absolute() or not stat.S_ISDIR(found.st_mode):
+        raise ConfigError(f"signals.socket: {path} must be a whole path, in a folder")
+    if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
+        raise ConfigError(
+            f"signals.socket: {folder} must belong to the user who crawls, and not everybody may write there;"
+            " make a folder for it"
+        )
+
+
 def _file_at(path: Path) -> tuple[int, int]:
-    """Which file is at a path, whatever its name."""
+    """Return device and inode of the file at a path, to compare files independently of names."""
     found = path.lstat()
     return found.st_dev, found.st_ino
 
 
 def _make_way(path: Path) -> None:
-    """Remove a socket that a crawler left when it died; anything else at that place is not ours to remove."""
+    """Remove the socket of a dead crawler; any other file at that place is not ours to remove."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise ConfigError(f"signals.socket: {path} is too long for a socket; {MAX_PATH_BYTES} bytes are the most")
     try:
-        is_socket, left = stat.S_ISSOCK(path.stat().st_mode), _file_at(path)
+        is_socket, left = stat.S_ISSOCK(path.lstat().st_mode), _file_at(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -137,7 +158,7 @@ def _make_way(path: Path) -> None:
         else:
             raise _taken(path)
     with suppress(FileNotFoundError):
-        if _file_at(path) == left:  # and not that of who was quicker
+        if _file_at(path) == left:  # and not the socket of a crawler that was quicker
             path.unlink()
 
 

@@ -1,14 +1,15 @@
-"""IndexNow: a site tells that pages of its own changed, and proves that it is the site by a file that holds its key.
+"""IndexNow: a site announces changes of its own pages, and proves its identity by a file that holds its key.
 
     GET  /indexnow?url=URL&key=KEY[&keyLocation=URL]
     POST /indexnow  {"host": HOST, "key": KEY, "keyLocation": URL, "urlList": [URL, ...]}
 
-Anybody can send this in anybody's name. So nothing is done before the key was seen at `https://HOST/KEY.txt`, or where
-`keyLocation` says, on the same host; a key that lies in a folder speaks for that folder alone. The file is fetched by
-the crawler like any page of the collection: address guard, robots.txt, rests and all (crawl/pings.py). Until then what
-was said waits, of each host so much. A key that is not there is a forgery: what waits for it is dropped and counted,
-and for REFUSED_S nobody looks again. Of each host a few keys a day are looked for: who forges pings makes us ask a
-server for that many files and no more. A key that was proved once is looked for again in any case.
+Any client can send this in any site's name. So nothing is done before the crawler has seen the key at
+`https://HOST/KEY.txt`, or at `keyLocation` on the same host; a key in a folder is valid for that folder alone. The
+crawler fetches the file like any page of the collection: with address guard, robots.txt and politeness delays. Until
+then the announcements wait, a limited number for each host. A missing key is a forgery: the announcements that wait for
+it are dropped and counted, and the key is not fetched again for REFUSED_S. Only a few keys a day are fetched for each
+host, so forged pings cause no more than that many requests to a server. A key that was proved once is always fetched
+again.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from teia.signals.announce import transaction
 from teia.urls import canonicalize, resolve, split
 
 MAX_URLS = 10_000
-"""Of one message; what the protocol allows."""
+"""Most URLs of one message; the protocol's limit."""
 
 WAITING_PER_HOST = 1_000
 WAITING = 20_000
 KEYS = 10_000
 KEYS_PER_HOST = 16
-"""Keys that are remembered; of one host those that were not proved: they are looked for, or were refused of late."""
+"""Most stored keys in all (`KEYS`), and most unproved ones of one host: unchecked, or refused recently."""
 
 VERIFIED_S = 30 * 86_400.0
 REFUSED_S = 86_400.0
 PATIENCE_S = 7 * 86_400.0
-"""How long a key is good, how long a bad one is not looked at again, how long one waits to be looked at."""
+"""Validity of a proved key, of a refusal, and of a pending check, in seconds."""
 
 VERIFIED, ASKED, REFUSED = "verified", "asked", "refused"
 CROWDED = "crowded"
-"""What is said of a key that there is no room for; it is not remembered."""
+"""State of a key for which there is no room; it is not stored."""
 
 Place = tuple[str, str, str]
-"""Of a key: its host, itself, where it should lie."""
+"""Place of a key: its host, the key itself, its location."""
 
 FIRST: Place = ("", "", "")
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
@@ -61,9 +62,9 @@ DROP TABLE IF EXISTS signals_unproved;
 
 
 class Ping(NamedTuple):
-    """A message that makes sense: pages of one host, the key it is told with, and where that should lie.
+    """A valid message: pages of one host, its key, and the place where the key should lie.
 
-    `said_s` is when it came to another node; 0 if it comes now.
+    `said_s` is the time another node received it; 0 if it is received now.
     """
 
     host: str
@@ -75,7 +76,7 @@ class Ping(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A key of a host: `state` since when."""
+    """A key of a host, with its `state` and the time of that state."""
 
     host: str
     key: str
@@ -85,7 +86,7 @@ class Key(NamedTuple):
 
 
 def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "") -> Ping:
-    """Check a message; UsageError says what is wrong with it. URLs of other hosts and folders are left out, counted."""
+    """Check a message; UsageError names the error in it. URLs of other hosts and folders are left out and counted."""
     if not _KEY.fullmatch(key):
         raise UsageError("key: must be 8 to 128 letters, digits or hyphens")
     if not 1 <= len(urls) <= MAX_URLS:
@@ -105,18 +106,18 @@ def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "")
 
 
 def proves(key: str, digest: bytes) -> bool:
-    """Whether a file with this SHA-256 holds the key and nothing else but an end of line."""
+    """Tell whether a file with this SHA-256 holds the key and nothing else but an end of line."""
     return any(sha256(f"{key}{end}".encode()).digest() == digest for end in ("", "\n", "\r\n"))
 
 
 class Keys:
-    """Which keys are known, and what waits for one to be proved. `db` is that of the inbox (announce.py)."""
+    """Known keys, and the announcements that wait for a proof. `db` is that of the inbox (announce.py)."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def prepare(self) -> None:
-        """Make the tables, if they are not there."""
+        """Create the tables, if they are missing."""
         self._db.executescript(TABLES)
 
     @property
@@ -124,16 +125,16 @@ class Keys:
         return self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'signals_keys'").fetchone() is not None
 
     def state(self, ping: Ping, now_s: float) -> str:
-        """What is known of a message's key now; empty if nothing is, or it was too long ago."""
+        """Return the current state of a message's key; empty if it is unknown or expired."""
         sql = "SELECT state, since_s FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
         row = self._db.execute(sql, ping[:3]).fetchone()
         holds_s = {VERIFIED: VERIFIED_S, REFUSED: REFUSED_S, ASKED: PATIENCE_S}
         return "" if row is None or now_s > row[1] + holds_s[row[0]] else str(row[0])
 
     def wait(self, ping: Ping, now_s: float) -> int:
-        """Let a message wait until its key was looked at; returns how many of its URLs there was room for.
+        """Queue a message until its key is checked; return how many of its URLs there was room for.
 
-        Where there is no room for the key, nothing waits for it: its state stays empty.
+        If there is no room for the key, nothing is queued: its state stays empty.
         """
         with transaction(self._db):
             self._forget_old(now_s)
@@ -148,7 +149,7 @@ class Keys:
         return len(kept)
 
     def _ask(self, ping: Ping, now_s: float) -> bool:
-        """Remember that a key has to be looked at, if there is room for it."""
+        """Queue a key for a check, if there is room for it."""
         sql = "SELECT count(*), coalesce(sum(host = ? AND state <> ?), 0) FROM signals_keys"
         total, unproved = self._db.execute(sql, (ping.host, VERIFIED)).fetchone()
         sql = "SELECT 1 FROM signals_keys WHERE host = ? AND key = ? AND location = ?"
@@ -159,13 +160,13 @@ class Keys:
         return True
 
     def _forget_old(self, now_s: float) -> None:
-        """Make room. A proved key is remembered for longer than it is good, because its site will use it again."""
+        """Make room. A proved key is stored for longer than it is valid, because its site will use it again."""
         for state, kept_s in ((VERIFIED, 2 * VERIFIED_S), (REFUSED, REFUSED_S), (ASKED, PATIENCE_S)):
             self._db.execute("DELETE FROM signals_keys WHERE state = ? AND since_s < ?", (state, now_s - kept_s))
         self._db.execute("DELETE FROM signals_told WHERE said_s < ?", (now_s - PATIENCE_S,))
 
     def asked(self, limit: int, after: Place = FIRST) -> list[Key]:
-        """Keys that nobody has looked at yet, in the order of their places, from the one behind `after` on."""
+        """List keys that are not checked yet, ordered by place, from the one after `after` on."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys
             WHERE state = ? AND (host, key, location) > (?, ?, ?) ORDER BY host, key, location LIMIT ?
@@ -173,19 +174,19 @@ class Keys:
         return [Key(*row) for row in self._db.execute(sql, (ASKED, *after, limit))]
 
     def asked_at(self, host: str, location: str) -> list[Key]:
-        """Those of them that should lie at one place."""
+        """Return the unchecked keys that should lie at one place."""
         sql = """
             SELECT host, key, location, state, since_s FROM signals_keys WHERE state = ? AND host = ? AND location = ?
         """
         return [Key(*row) for row in self._db.execute(sql, (ASKED, host, location))]
 
     def waiting_for(self, key: Key) -> list[tuple[str, float]]:
-        """(URL, when it was said) of what waits for a key, the oldest first."""
+        """Return (URL, time received) of the announcements that wait for a key, the oldest first."""
         sql = "SELECT url, said_s FROM signals_told WHERE host = ? AND key = ? AND location = ? ORDER BY said_s, url"
         return self._db.execute(sql, key[:3]).fetchall()
 
     def forget(self, key: Key, urls: Iterable[str]) -> None:
-        """Remember these URLs of a key no more, nor the key, unless others came to wait for it meanwhile."""
+        """Delete these URLs of a key, and the key, unless others wait for it meanwhile."""
         at = key[:3]
         with transaction(self._db):
             sql = "DELETE FROM signals_told WHERE host = ? AND key = ? AND location = ? AND url = ?"
@@ -194,7 +195,7 @@ class Keys:
                 self._db.execute("DELETE FROM signals_keys WHERE host = ? AND key = ? AND location = ?", at)
 
     def settle(self, key: Key, *, is_proved: bool, now_s: float) -> list[tuple[str, float]]:
-        """A key was looked at; returns (URL, when it was said) of what waited for it."""
+        """Record the result of a key check; return (URL, time received) of the announcements that waited for it."""
         at = (key.host, key.key, key.location)
         with transaction(self._db):
             self._set(*at, VERIFIED if is_proved else REFUSED, now_s)

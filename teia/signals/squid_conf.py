@@ -1,15 +1,15 @@
 """Lines for squid.conf that attach the helper to a Squid: operators are given these, and the lab runs them (C7).
 
-    log        each request is told of when it was answered, and nobody waits. Squid runs its one log daemon for every
+    log        each request is announced after its answer, and no client waits. Squid runs its one log daemon for every
                `daemon:` log; the helper becomes Squid's own for those that are not ours. `asked` comes first, or a
-               connection on which nobody asks is a warning in `cache.log`
-    rewriter   each request is told of, and waits for the helper, for a second at most
-    acl        an ACL that never matches, asked for each page; Squid keeps the answer for `TTL_S`, and asks nobody
-               meanwhile. It stands in a `cache` line, because one that cannot be told (the helper died, answers
-               nonsense, has too much to do) leaves a request there as it is; in `http_access` nonsense refuses it
+               connection without a request causes a warning in `cache.log`
+    rewriter   each request is announced, and waits for the helper, for a second at most
+    acl        an ACL that never matches, evaluated for each page; Squid caches the answer for `TTL_S`, and does not
+               ask again meanwhile. It stands in a `cache` line, because there an ACL that fails (the helper died,
+               answers nonsense, is overloaded) leaves a request as it is; in `http_access` nonsense refuses it
 
-Rewriter and ACL are not started before they are needed (`startup=0`): Squid ends itself if a program that it must have
-at its start dies before its first answer. A log daemon it must always have.
+Rewriter and ACL are not started before they are needed (`startup=0`): Squid exits if a program that it must have at its
+start dies before its first answer. It must always have a log daemon.
 """
 
 from __future__ import annotations
@@ -26,20 +26,25 @@ PYTHON = "/usr/bin/python3 -IS"
 """Without site packages: the helper needs none, and starts sooner."""
 
 TTL_S = 600
-"""A page is told of once in so long."""
+"""Time in seconds for which Squid caches an answer: a page is announced once in that time."""
 
 GRACE = -100
-"""Squid may ask anew in the background while an answer is still good: in the last so many hundredths of its time, and
-shortly before the end if it is not told. It does so even if the queue is full; and where more than that waited for
-three minutes, because the helper hangs, Squid 5.7 ends itself, and has no setting against that here. So: not before
-twice the time."""
+"""Squid's `grace`: no background refresh before twice the cache time.
+
+Squid may ask anew in the background while an answer is still valid: in the last so many hundredths of its time, and
+shortly before the end by default. It does so even if the queue is full. If more than a full queue waits for three
+minutes, because the helper hangs, Squid 5.7 exits, and has no setting against that here.
+"""
 
 KEPT = 65_536
 """Answers that Squid keeps, of 256 bytes and more each."""
 
 AT_ONCE = 128
-"""Questions that may be under way, and as many that wait. Others are not asked, so a helper that hangs, for which
-Squid has no time-out here, can hold up requests for twice so many pages and no more."""
+"""Largest number of open queries to the helper, and of waiting ones.
+
+Squid sends no others, so a helper that hangs, for which Squid has no time-out here, can hold up requests for twice that
+many pages and no more.
+"""
 
 _ACLS = """\
 acl pages method GET
@@ -82,7 +87,7 @@ def lines(
     words: Sequence[str] = (),
     ttl_s: int = TTL_S,
 ) -> str:
-    """The lines for one way; `words` are the program's flags."""
+    """Return the lines for one way to attach the helper; `words` are the program's flags."""
     command = " ".join([PYTHON, program or PROGRAM, *words, socket])
     if way == "acl":
         # Without its query, which Squid cuts off behind the question mark in %ru; the other is the URL as it came.

@@ -1,25 +1,25 @@
 #!/usr/bin/python3 -IS
-"""What Squid runs beside itself so that the pages its users ask for are announced to teia (C7).
+"""Helper program that Squid runs, to announce the pages that its users request to teia (C7).
 
-    teia-announce-log unix:SOCKET           as its logfile_daemon; or with --log: what was answered, after it was
+    teia-announce-log unix:SOCKET           as its logfile_daemon; or with --log: requests, after their answers
     teia-announce-log FILE                  the same, for another log: becomes Squid's own log daemon
     teia-announce [--queries] SOCKET        as Squid's external_acl_type, url_rewrite_program or store_id_program
 
 A rewriter gets a line for each request, `[channel] URL client/name user method …`, and Squid waits for one line back;
-an ACL gets `[channel] URL -`, once for each page in the time that Squid keeps its answers. How these are attached:
-squid_conf.py. The answer is always "leave it as it is", or "no match", and goes out before anything else is done;
-nothing else is done here but to pass the line on to a second process, by a pipe that is never waited for. That one puts
-URLs together into datagrams for teia's socket. While nobody listens, or teia is slow, the oldest announcements are
-dropped and counted. So neither a user's request nor its answer depends on teia in any way. A log daemon answers
-nothing: nobody waits for it at all. It passes lines on in the same way, because Squid ends when its log daemon does:
-what could fail is in the second process. Squid has one program for all its `daemon:` logs, and runs it for each.
+an ACL gets `[channel] URL -`, once for each page in the time that Squid caches its answers. squid_conf.py attaches
+these. The answer is always "leave it as it is", or "no match", and is sent before anything else is done. The first
+process only passes the line on to a second process, by a pipe that never blocks. The second process collects URLs into
+datagrams for teia's socket. While teia does not listen, or is slow, the oldest announcements are dropped and counted.
+So neither a user's request nor its answer depends on teia in any way. A log daemon answers nothing, so Squid never
+waits for it. It passes lines on in the same way, because Squid exits when its log daemon does: everything that could
+fail is in the second process. Squid has one program for all its `daemon:` logs, and runs it for each.
 
-What leaves the second process is the URL and some counts: no client, no user, no time. A URL with a query or with
-credentials is not announced, because it may tell more of a person than of a page; `--queries` lets those with a query
-through.
+Only the URL and some counts leave the second process: no client, no user, no time. A URL with a query or with
+credentials is not announced, because it may reveal more about a person than about a page; `--queries` lets those with a
+query through.
 
-One file of the standard library alone, because Squid runs it as its own user, who need not be able to read teia.
-A datagram is a line `teia-announce 1` with counts since the last one, then a URL a line.
+This is one file that needs the standard library alone, because Squid runs it as its own user, who may be unable to read
+teia. A datagram is a line `teia-announce 1` with counts since the last one, then a URL a line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import fcntl
 import gc
 import os
 import re
-import select
+import selectors
 import signal
 import socket
 import stat
@@ -53,7 +53,7 @@ SEND_EVERY_S = 0.1
 """Announcements are gathered for so long: a datagram for each would wake teia a thousand times a second."""
 
 UNHEARD_S = 1.0
-"""After so long it is tried again where nobody listened."""
+"""Time in seconds until the next try where no process was listening."""
 
 PIPE_BYTES = 1 << 20
 GATHER_S = 0.05
@@ -63,7 +63,7 @@ WHOLE_BYTES = 4_096
 """A pipe takes so much as a whole or not at all."""
 
 DROPPED = b"\0"
-"""Begins a line by which the first process says how many lines it could not pass on."""
+"""First byte of a line in which the first process reports how many lines it dropped."""
 
 _DROPPED = re.compile(rb"\0[0-9]{1,18}")
 
@@ -79,7 +79,7 @@ LOG_DAEMONS = (
     "/usr/local/libexec/squid/log_file_daemon",
     "/usr/local/squid/libexec/log_file_daemon",
 )
-"""Where distributions have Squid's own."""
+"""Paths of Squid's own log daemon in several distributions."""
 
 _PAGE = re.compile(
     rb"https?://([^/?#\s\x00-\x1f\x7f]+)([^?#\s\x00-\x1f\x7f]*)(\?[^#\s\x00-\x1f\x7f]*)?(#.*)?", re.IGNORECASE
@@ -87,7 +87,7 @@ _PAGE = re.compile(
 
 
 class Lines:
-    """Whole lines out of what is read. Of one that is too long the beginning is kept: it has to be answered too."""
+    """Splits a stream into whole lines. Of a line that is too long the beginning is kept: it needs an answer too."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -99,7 +99,7 @@ class Lines:
 
 
 def answer(line: bytes) -> bytes:
-    """Squid's own answer: with the channel's number where the line has one (`concurrency=` above 0)."""
+    """Return Squid's own answer, with the channel's number where the line has one (`concurrency=` above 0)."""
     first = line[:32].split(b" ", 1)[0]
     return first + b" " + LEFT_ALONE if first.isdigit() else LEFT_ALONE
 
@@ -119,7 +119,7 @@ class Announcer:
         self._socket.close()
 
     def wait_s(self, now: float) -> float | None:
-        """How long there is nothing to do unless Squid says something; None: until then."""
+        """Return the time until the next send, unless Squid writes something; None: nothing waits."""
         return max(0.0, self._send_at - now) if self._waiting else None
 
     def lost(self, number: int) -> None:
@@ -128,7 +128,7 @@ class Announcer:
         self._counts["dropped"] += number
 
     def note(self, line: bytes, now: float) -> None:
-        """Take up the URL of a line, if it is one to be announced."""
+        """Queue the URL of a line, if it is to be announced."""
         self._counts["seen"] += 1
         words = line.rstrip(b"\r").split(b" ")
         if words[0].isdigit():
@@ -157,7 +157,7 @@ class Announcer:
         self._waiting.append(url)
 
     def send(self, now: float) -> None:
-        """Send what waits, if it is time; what does not go now stays."""
+        """Send the waiting announcements, if it is time; those that cannot be sent now stay."""
         while self._waiting and now >= self._send_at:
             taken, datagram = self._datagram()
             try:
@@ -188,7 +188,7 @@ class Announcer:
 
 
 class Announcing:
-    """The second process, as the first sees it: told of lines, never waited for, started again if it died."""
+    """The second process, as the first sees it: it gets lines, is never waited for, and is restarted if it died."""
 
     def __init__(self, path: str, *, queries: bool) -> None:
         self._path, self._queries = path, queries
@@ -197,7 +197,7 @@ class Announcing:
         self._not_before = 0.0
 
     def tell(self, lines: list[bytes]) -> None:
-        """Pass lines on, as far as there is room for them."""
+        """Pass lines to the second process, as far as there is room for them."""
         if self._pipe < 0 and not self.start():
             self._dropped += len(lines)
             return
@@ -208,7 +208,7 @@ class Announcing:
             self._dropped += 0 if self._put(told) else len(lines)
 
     def _tell_pieces(self, lines: list[bytes]) -> None:
-        """The same for more than a pipe takes at once, and with what was dropped before."""
+        """Like `tell`, for more than a pipe takes at once, and with the number of lines dropped before."""
         if self._dropped and self._put(DROPPED + b"%d\n" % self._dropped):
             self._dropped = 0
         for line in lines:
@@ -225,7 +225,7 @@ class Announcing:
         return True
 
     def start(self) -> bool:
-        """Start the second process; False where that cannot be, or was tried a moment ago."""
+        """Start the second process; False if that fails, or was tried a moment ago."""
         if time.monotonic() < self._not_before:
             return False
         self._not_before = time.monotonic() + UNHEARD_S
@@ -234,7 +234,7 @@ class Announcing:
             ours, self._pipe = os.pipe()
             os.set_blocking(self._pipe, False)
             is_second = os.fork() == 0
-        except OSError as error:  # no process, no pipe: to write into one that nobody reads would be to wait for ever
+        except OSError as error:  # no process, no pipe: a pipe without a reader must not be written to
             self.close()
             if ours >= 0:
                 os.close(ours)
@@ -255,7 +255,7 @@ class Announcing:
 
 
 def _second(announcer: Announcer, pipe: int) -> NoReturn:
-    """Live as the second process; Squid's own pipes are closed here, so that their end is noticed."""
+    """Run as the second process; Squid's own pipes are closed here, so that their end is noticed."""
     try:
         os.close(0)
         os.close(1)
@@ -270,9 +270,10 @@ def _second(announcer: Announcer, pipe: int) -> NoReturn:
 def announce(announcer: Announcer, into: int, *, gather_s: float = 0.0) -> None:
     """Announce the lines of a pipe until it is closed."""
     lines = Lines()
+    waiting = selectors.PollSelector()  # Squid has many descriptors open, and select() ends at 1,023
+    waiting.register(into, selectors.EVENT_READ)
     while True:
-        ready, _, _ = select.select([into], [], [], announcer.wait_s(time.monotonic()))
-        if ready:
+        if waiting.select(announcer.wait_s(time.monotonic())):
             if gather_s:
                 time.sleep(gather_s)
             data = os.read(into, PIPE_BYTES)
@@ -299,7 +300,7 @@ def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
 
 
 def pass_on(announcing: Announcing, into: int = 0) -> None:
-    """Pass on the lines of a log until Squid closes the pipe; its other lines are orders to who writes a file."""
+    """Forward the lines of a log until Squid closes the pipe; its other lines are commands for a writer of files."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
         logged = [line[1:] for line in lines.take(data) if line[:1] == b"L"]
@@ -319,7 +320,7 @@ def _complain(what: str) -> None:
 
 
 def _is_socket(path: str) -> bool | None:
-    """Whether there is a socket; None: there is nothing, or it cannot be looked at."""
+    """Tell whether a path is a socket; None: there is nothing, or it cannot be read."""
     try:
         return stat.S_ISSOCK(os.stat(path).st_mode)  # noqa: PTH116  # the helper starts sooner without pathlib
     except OSError:
@@ -327,15 +328,15 @@ def _is_socket(path: str) -> bool | None:
 
 
 def is_file_log(path: str) -> bool:
-    """Whether a log daemon's path is that of a log which Squid writes otherwise.
+    """Tell whether a log daemon's path is that of a log which Squid writes by its own daemon.
 
-    A socket that is not there because the crawl does not run is known by `unix:` or by its name.
+    The socket of a crawl that does not run is missing; it is recognised by `unix:` or by its name.
     """
     return not path.startswith(IS_SOCKET) and not path.endswith(".sock") and not _is_socket(path)
 
 
 def write_log(path: str, into: int = 0) -> None:
-    """Become Squid's own log daemon; without one, read until Squid ends, which would end at once if nobody read."""
+    """Become Squid's own log daemon; without one, read until Squid ends, because an unread pipe would end Squid."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as Squid starts its programs, and Python does not
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     for daemon in LOG_DAEMONS:
@@ -347,7 +348,7 @@ def write_log(path: str, into: int = 0) -> None:
 
 
 def main(words: list[str], name: str = "") -> int:
-    """Run as Squid's program; returns the exit status. A log daemon is given no flags, and is known by its name."""
+    """Run as Squid's program; return the exit status. A log daemon gets no flags, and is recognised by its name."""
     flags = {word for word in words if word.startswith("--")}
     paths = [word for word in words if word not in flags]
     if len(paths) != 1 or paths[0].startswith("-") or flags - {"--queries", "--log"}:
@@ -361,7 +362,7 @@ def main(words: list[str], name: str = "") -> int:
     if _is_socket(path) is False:
         _complain(f"{path} is no socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the second process
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for
         gc.disable()
         announcing = Announcing(path, queries="--queries" in flags)
         announcing.start()

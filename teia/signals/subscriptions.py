@@ -1,15 +1,15 @@
-"""Subscriptions: a page or a search that is watched for somebody, and what they are told of it.
+"""Subscriptions: a page or a search is watched, and its subscriber is notified of changes.
 
-    subscription   what is watched, and where it is told: a webhook (URL, secret), a feed (the key in its address)
-    notice         one message: kept for the feed, and on its way to the webhook until that took it
+    subscription   the watched page or search, and its channel: a webhook (URL, secret), a feed (the key in its address)
+    notice         one message: kept for the feed, and pending for the webhook until its receiver accepted it
 
-A notice and how far its subscription has been looked at are one transaction: after a death nothing was forgotten, and
-nothing is told again that was. A notice leaves for its webhook after that, and is taken off when an answer said that it
-arrived; whoever dies in between tells it once more, under the same id. The messages of one subscription go one after
-the other. While its receiver fails, each try is twice as far from the last; after TRIES one message is given up, and
-after PATIENCE_S each that waits, which is kept and shown.
+A notice and the progress of its subscription are one transaction: after a death nothing is forgotten, and nothing is
+noticed twice. A notice is sent to its webhook after that, and is removed when an answer confirmed its arrival. A
+process that dies in between sends it once more, under the same id. The messages of one subscription are sent one after
+the other. While its receiver fails, each wait is twice as long as the last. After TRIES one message is given up, and
+after PATIENCE_S each that waits; given-up messages are kept and shown.
 
-Everything is bounded. Of a subscription so many notices wait, and the oldest make room; so many are kept for the feed.
+Everything is bounded. Each subscription has a limit of waiting notices, and the oldest make room; the feed has another.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from teia.signals.announce import transaction
 PAGE, SEARCH = "page", "search"
 
 MOST, MOST_SEARCHES = 1_000, 100
-"""Subscriptions of a collection; searches cost more."""
+"""Most subscriptions of a collection, and of these searches, which cost more."""
 
 WAITING = 1_000
 KEPT = 100
 TOLD = 10_000
-"""Of one subscription: notices that wait for its webhook, notices in its feed, results that it was told of."""
+"""Limits of one subscription: notices that wait for its webhook, notices in its feed, results already announced."""
 
 TRIES = 12
 PATIENCE_S = 3 * 86_400.0
@@ -60,15 +60,15 @@ CREATE INDEX notices_waiting ON notices (subscription, number) WHERE is_waiting;
 """
 
 DELIVERED, GIVEN_UP, DROPPED = "delivered", "given up", "dropped"
-"""What became of a notice that does not wait any more; empty where there was no webhook."""
+"""Final states of a notice; empty where there was no webhook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Something that is watched. `what` is a URL or a query; `webhook` is empty where there is a feed alone.
+    """A watched page or search. `what` is a URL or a query; `webhook` is empty where there is a feed alone.
 
-    `seen_s` is the last visit that was looked at, of a page. `failures` in a row, the last with this `outcome`, keep
-    its webhook from being tried before `again_s`. The last three count notices.
+    `seen_s` is the last checked visit of a page. `failures` in a row, the last with this `outcome`, keep its webhook
+    from being tried before `again_s`. The last three count notices.
     """
 
     id: str
@@ -98,7 +98,7 @@ _COLUMNS = (
 
 
 class Notice(NamedTuple):
-    """One message to tell; `state` is what became of it, and empty while it waits or where there is no webhook."""
+    """One message; `state` is its final state, empty while it waits or where there is no webhook."""
 
     number: int
     id: str
@@ -114,7 +114,7 @@ _NOTICE = "number, id, subscription, time_s, message, is_waiting, tries, state"
 
 
 def wait_s(failures: int) -> float:
-    """How long a receiver is left alone after so many failures in a row."""
+    """Return the wait in seconds before a receiver is tried again after so many failures in a row."""
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(failures - 1, 20)) if failures else 0.0
 
 
@@ -127,10 +127,10 @@ class Subscriptions:
     def close(self) -> None:
         self.db.close()
 
-    # -- what is watched -----------------------------------------------------------------------------------
+    # -- subscriptions -------------------------------------------------------------------------------------
 
     def add(self, made: Subscription, positions: Mapping[int, int]) -> None:
-        """Begin to watch something; of a search, changes after these positions. UsageError where there are too many."""
+        """Add a subscription; for a search, from these positions on. UsageError if there are too many."""
         with transaction(self.db):
             total, searches = self.db.execute(
                 "SELECT count(*), coalesce(sum(kind = ?), 0) FROM subscriptions", (SEARCH,)
@@ -153,7 +153,7 @@ class Subscriptions:
         return bool(found)
 
     def all(self) -> list[Subscription]:
-        """All of them, oldest first."""
+        """Return all subscriptions, oldest first."""
         rows = self.db.execute(f"SELECT {_COLUMNS} FROM subscriptions ORDER BY made_s, id")  # noqa: S608  # our own
         return [Subscription(*row) for row in rows]
 
@@ -161,21 +161,21 @@ class Subscriptions:
         return self._one("id", identity)
 
     def with_feed(self, key: str) -> Subscription | None:
-        """The subscription whose feed has this key in its address."""
+        """Return the subscription whose feed has this key in its address."""
         return self._one("feed", key) if key else None
 
     def _one(self, column: str, value: str) -> Subscription | None:
         row = self.db.execute(f"SELECT {_COLUMNS} FROM subscriptions WHERE {column} = ?", (value,)).fetchone()  # noqa: S608
         return None if row is None else Subscription(*row)
 
-    # -- how far it was looked at; inside a transaction with what was found ---------------------------------
+    # -- progress; inside a transaction with the notices ----------------------------------------------------
 
     def seen(self, identity: str, seen_s: float) -> None:
-        """Note the last visit of a page that was looked at."""
+        """Record the last checked visit of a page."""
         self.db.execute("UPDATE subscriptions SET seen_s = ? WHERE id = ?", (seen_s, identity))
 
     def positions(self, identity: str) -> dict[int, int]:
-        """By cell: the last change that was looked at for a search."""
+        """Return by cell the last change that was checked for a search."""
         return dict(self.db.execute("SELECT cell, change FROM positions WHERE subscription = ?", (identity,)))
 
     def look_on(self, identity: str, positions: Mapping[int, int]) -> None:
@@ -183,13 +183,13 @@ class Subscriptions:
         self.db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
 
     def told_of(self, identity: str, keys: Iterable[int]) -> dict[int, float]:
-        """By key: which version of a result somebody was told of last, by when it changed."""
+        """Return by key the version of each result in the last notification, as the time of its change."""
         sql = "SELECT changed_s FROM told WHERE subscription = ? AND key = ?"
         found = {key: self.db.execute(sql, (identity, key)).fetchone() for key in keys}
         return {key: row[0] for key, row in found.items() if row is not None}
 
     def note_told(self, identity: str, versions: Mapping[int, float]) -> None:
-        """Remember versions of results; the oldest make room."""
+        """Store the announced versions of results; the oldest make room."""
         rows = [(identity, key, changed_s) for key, changed_s in versions.items()]
         self.db.executemany("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", rows)
         sql = """
@@ -199,7 +199,7 @@ class Subscriptions:
         self.db.execute(sql, (identity, TOLD))
 
     def tell(self, subscription: Subscription, identity: str, time_s: float, message: bytes) -> bool:
-        """Let a notice wait to be told; False if it was told before. Inside a transaction."""
+        """Queue a notice; return False if it was queued before. Inside a transaction."""
         sql = "INSERT OR IGNORE INTO notices (id, subscription, time_s, message, is_waiting) VALUES (?, ?, ?, ?, ?)"
         row = (identity, subscription.id, time_s, message, bool(subscription.webhook))
         if not self.db.execute(sql, row).rowcount:
@@ -219,20 +219,20 @@ class Subscriptions:
         self.db.execute(sql, (subscription.id, KEPT))
         return True
 
-    # -- what is told --------------------------------------------------------------------------------------
+    # -- notices -------------------------------------------------------------------------------------------
 
     def notices(self, identity: str, limit: int = KEPT) -> list[Notice]:
-        """The last notices of a subscription, newest first."""
+        """Return the last notices of a subscription, newest first."""
         sql = f"SELECT {_NOTICE} FROM notices WHERE subscription = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
         return [Notice(*row) for row in self.db.execute(sql, (identity, limit))]
 
     def waiting(self, identity: str) -> int:
-        """How many notices wait for a webhook."""
+        """Count the notices that wait for a webhook."""
         sql = "SELECT count(*) FROM notices WHERE subscription = ? AND is_waiting"
         return int(self.db.execute(sql, (identity,)).fetchone()[0])
 
     def due(self, now_s: float) -> list[tuple[Subscription, Notice]]:
-        """The next notice of every subscription whose webhook may be tried now."""
+        """Return the next notice of every subscription whose webhook may be tried now."""
         sql = f"""
             SELECT {_NOTICE} FROM notices WHERE number IN (
                 SELECT (SELECT min(number) FROM notices AS n WHERE n.subscription = s.id AND n.is_waiting)
@@ -243,7 +243,7 @@ class Subscriptions:
         return [(of, each) for each in found if (of := self.get(each.subscription)) is not None]
 
     def arrived(self, notice: Notice) -> None:
-        """A webhook took a notice."""
+        """Record that a webhook accepted a notice."""
         with transaction(self.db):
             self._settle(notice, DELIVERED)
             sql = """
@@ -253,7 +253,7 @@ class Subscriptions:
             self.db.execute(sql, (notice.subscription,))
 
     def failed(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
-        """A webhook did not take a notice; it asks to be left alone for `least_s`."""
+        """Record that a webhook did not accept a notice; its receiver asks for a pause of `least_s`."""
         with transaction(self.db):
             of = self.get(notice.subscription)
             if of is None:
@@ -269,7 +269,7 @@ class Subscriptions:
             self._give_up_old(of.webhook, now_s - PATIENCE_S)
 
     def _give_up_old(self, webhook: str, before_s: float) -> None:
-        """Give up whatever has waited too long for a receiver, also what it was never asked to take."""
+        """Give up all notices that have waited too long for a receiver, including those that were never sent."""
         old = "FROM notices AS n WHERE n.subscription = s.id AND n.is_waiting AND n.time_s < ?2"
         count = f"UPDATE subscriptions AS s SET given_up = given_up + (SELECT count(*) {old}) WHERE s.webhook = ?1"  # noqa: S608
         self.db.execute(count, (webhook, before_s))

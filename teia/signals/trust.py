@@ -1,19 +1,19 @@
-"""How far what a site says of its own pages is believed, learnt from what visits found.
+"""Trust in a site's claims about its own pages, learnt from the results of visits.
 
-A sitemap's `lastmod`, a feed's dates, a ping: each says that a page changed. A *voice* is one kind of these of one
-host, and every visit of a page that it speaks of is a test of it:
+A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *voice* is one kind of these claims by
+one host, and every visit of a page with a claim is a test of it:
 
-    precision   of visits that it asked for, how many found a change. That alone flatters whoever calls everything new:
-                so many of these pages had changed anyway, by their rates. So what counts is its `weight`: of the visits
-                that would have found nothing, by the page's own rate, how many found a change after all
-    recall      of changes that visits found, how many it told of. A change found before the site could tell is judged
-                when it is next listened to
+    precision   the share of visits caused by it that found a change. Alone this flatters a site that calls everything
+                new: many of these pages had changed anyway, by their rates. So the figure used is its `weight`: of the
+                visits that would have found nothing, by the page's own rate, the share that found a change after all
+    recall      the share of changes found by visits that it announced. A change found before the site could announce
+                it is judged at the next reading of the source
 
 Both are Beta posteriors that begin with Beta(1, 1): one success, one failure, nothing known. Where `weight` is w, a
 page that the voice calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
-page that it says nothing of changes unnoticed at the rate (1 - r) times its own. So a liar loses its voice: w and with
-it all that follows goes to 0 as fast as its claims are tested. Old tests lose half their weight whenever there are
-MOST, so that a host can mend its ways.
+page that it does not mention changes unnoticed at the rate (1 - r) times its own. So a liar loses its voice: w, and
+with it all effects of its claims, goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever
+there are MOST, so that a host can recover trust.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from math import sqrt
 from struct import Struct
 
 MOST = 400
-"""Tests after which all count half."""
+"""Number of tests after which all count half."""
 
 DAY_S = 86_400
 CLOCK_ERROR_S = 120.0
-"""How far a site's clock may be ahead of ours before a date in the future is not believed."""
+"""Seconds that a site's clock may be ahead of ours before a date in the future is rejected."""
 
 CAREFUL = 2.0
-"""By so many standard deviations what is thought of a share may be too high."""
+"""Number of standard deviations by which an estimated share is lowered to a careful bound."""
 
 TRUSTED = 0.8
-"""From which weight on a voice's silence says that a page was as it was."""
+"""Weight from which on a voice's silence means that a page has not changed."""
 
 HARDLY_HEARD = 0.1
-"""Below this weight, nobody asks what a voice says; a part of it is tested still."""
+"""Weight below which a voice's claims cause no visits; a part of them is tested still."""
 
 _FORMAT = 1
 _RECORD = Struct("<B5f3I")
 
 
 class Kind(IntEnum):
-    """Who says that a page changed. The numbers are kept on disk."""
+    """Source of a claim that a page changed. The numbers are stored on disk."""
 
     SITEMAP = 1
     FEED = 2
@@ -58,7 +58,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """What is known of a share."""
+    """Beta posterior of a share."""
 
     successes: float
     failures: float
@@ -74,17 +74,17 @@ class Beta:
 
     @property
     def at_least(self) -> float:
-        """What the share is at least, carefully."""
+        """Careful lower bound of the share."""
         return max(0.0, self.mean - CAREFUL * self.deviation)
 
 
 @dataclass(slots=True)
 class Voice:
-    """One kind of signal of one host: `heeded` visits came because it spoke, `changed` of them found a change.
+    """One kind of signal of one host: `heeded` visits followed it, `changed` of them found a change.
 
     `expected` of them would have found none by their pages' rates. `announced` and `missed` are changes that visits
-    found. What was not believed at all is counted: `future` dates, `broken` ones, and `foreign` pages, of which another
-    site is to speak.
+    found. Rejected claims are counted: `future` dates, `broken` ones, and `foreign` pages, which belong to another
+    site.
     """
 
     heeded: float = 0.0
@@ -97,7 +97,7 @@ class Voice:
     foreign: int = 0
 
     def note_visit(self, *, changed: bool, unchanged_probability: float) -> None:
-        """A page that it called changed was visited; by its rate it would have been as it was so probably."""
+        """Record a visit of a page that it called changed; its rate gives the probability of no change."""
         if self.heeded >= MOST:
             self.heeded, self.changed, self.expected = self.heeded / 2, self.changed / 2, self.expected / 2
         self.heeded += 1.0
@@ -105,7 +105,7 @@ class Voice:
         self.expected += min(max(unchanged_probability, 0.0), 1.0)
 
     def note_change(self, *, announced: bool) -> None:
-        """A page that it speaks of had changed; did it say so?"""
+        """Record a change of a page that it covers, announced or not."""
         if self.announced + self.missed >= MOST:
             self.announced, self.missed = self.announced / 2, self.missed / 2
         self.announced += announced
@@ -121,23 +121,23 @@ class Voice:
 
     @property
     def believed(self) -> Beta:
-        """Of visits that would have found nothing, how many found a change because it was told of."""
+        """Of visits that would have found nothing, the share that found a change because it was announced."""
         in_vain = self.heeded - self.changed
         return Beta(1.0 + max(0.0, self.expected - in_vain), 1.0 + in_vain)
 
     @property
     def weight(self) -> float:
-        """How much its word is worth: from 0, nothing, to 1."""
+        """Value of its claims: from 0, nothing, to 1."""
         return self.believed.mean
 
     @property
     def sure_weight(self) -> float:
-        """What its word is worth at least. Nobody is heeded before it is: visits test it all the same."""
+        """Lower bound of the weight. A voice has no effect before this is positive; visits test it all the same."""
         return 0.0 if self.is_hardly_heard else self.believed.at_least
 
     @property
     def sure_recall(self) -> float:
-        """The share of changes that it tells of at least: what it does not tell of nobody looks for."""
+        """Lower bound of the share of changes that it announces; 0 while it has no sure weight."""
         return self.recall.at_least if self.sure_weight > 0 else 0.0
 
     @property
@@ -153,7 +153,7 @@ class Voice:
 
     @classmethod
     def decode(cls, record: bytes) -> Voice:
-        """Read what `encode` wrote; nothing is known from an empty record. ValueError for anything else."""
+        """Decode a record of `encode`; an empty one means nothing is known. ValueError for anything else."""
         if not record:
             return cls()
         if len(record) != _RECORD.size or record[0] != _FORMAT:
@@ -162,15 +162,15 @@ class Voice:
 
 
 def is_future(said_s: float, now_s: float) -> bool:
-    """Whether a date is not believed because it has not come yet."""
+    """Tell whether a date is rejected because it lies in the future."""
     return said_s > now_s + CLOCK_ERROR_S
 
 
 def is_news(said_s: float, heard_s: float, visited_s: float) -> bool:
-    """Whether a page changed since it was visited, by what is said of it; `heard_s` is what was said at that visit.
+    """Tell whether a claim means a change since the last visit; `heard_s` is the claimed date at that visit.
 
-    A date without a time of day stands for any moment of its day. Only if it is another one than before it is news, or
-    a page would be visited all day long.
+    A date without a time of day stands for any moment of its day. It is news only if it differs from the date before,
+    or a page would be visited all day long.
     """
     until_s = said_s + DAY_S if said_s % DAY_S == 0 else said_s
     return said_s > heard_s and until_s > visited_s

@@ -1,9 +1,9 @@
-"""Webhooks: what is posted to somebody's address, and how they know that it is from us.
+"""Webhooks: messages to a subscriber's address, and the signature that proves their origin.
 
 The headers are those of the Standard Webhooks convention, which libraries of many languages can check:
 
-    webhook-id          the notice; the same when it comes again, so that who has it can pass it over
-    webhook-timestamp   when it was sent, in Unix seconds; an old one may be somebody who repeats what they overheard
+    webhook-id          the notice; the same in a repetition, so that the receiver can skip a duplicate
+    webhook-timestamp   time of sending, in Unix seconds; an old one may be a replay by an eavesdropper
     webhook-signature   v1,BASE64 of HMAC-SHA-256 over `id.timestamp.body`, with the secret of the subscription
 
 A secret is `whsec_` and the BASE64 of 24 to 64 bytes. It is shown once, and is in no log and no message.
@@ -24,7 +24,7 @@ SECRET_BYTES = 32
 MEDIA_TYPE = "application/json"
 
 GONE = 410
-"""By this a receiver says that it wants to hear no more of this; tries again would be in vain."""
+"""Status by which a receiver declines all further messages; retries would be in vain."""
 
 
 def new_secret() -> str:
@@ -32,14 +32,14 @@ def new_secret() -> str:
 
 
 def signature(secret: str, identity: str, sent_s: int, body: bytes) -> str:
-    """The value of `webhook-signature`."""
+    """Return the value of `webhook-signature`."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = b"%b.%d.%b" % (identity.encode(), sent_s, body)
     return "v1," + base64.b64encode(hmac.new(key, signed, sha256).digest()).decode()
 
 
 def headers(secret: str, identity: str, sent_s: int, body: bytes) -> tuple[tuple[str, str], ...]:
-    """What a message is sent with."""
+    """Return the headers of a message."""
     return (
         ("webhook-id", identity),
         ("webhook-timestamp", str(sent_s)),
@@ -48,5 +48,5 @@ def headers(secret: str, identity: str, sent_s: int, body: bytes) -> tuple[tuple
 
 
 def message(kind: str, time: str, data: Mapping[str, Any]) -> bytes:
-    """The body of a message: its type (`page.changed`, `search.results`), when it was noticed, and what is told."""
+    """Return the body of a message: its type (`page.changed`, `search.results`), the time of the notice, its data."""
     return json.dumps({"type": kind, "timestamp": time, "data": data}, allow_nan=False).encode()

@@ -1,17 +1,17 @@
-"""WebSub (W3C Recommendation): hubs that tell us when a feed has changed, if we ask them to.
+"""WebSub (W3C Recommendation): hubs notify us when a feed has changed, if we subscribe.
 
-A feed names its hub and its own address (`rel="hub"`, `rel="self"`). We ask the hub (POST, `hub.mode=subscribe`), it
-asks back at our callback whether that was us (GET with `hub.challenge`), and from then on, for the length of a lease,
-it posts what is new, signed with a secret that we gave it.
+A feed names its hub and its own address (`rel="hub"`, `rel="self"`). We send the hub a request (POST,
+`hub.mode=subscribe`). The hub verifies it at our callback (GET with `hub.challenge`). From then on, for the length of a
+lease, it posts changes, signed with a secret that we gave it.
 
-    wanted    to be asked for, or asked again at `again_s`
-    asked     the hub was asked, and may ask back for ANSWER_S
-    active    it asked back; asked for again before the lease ends
-    refused   it said no, or too many tries failed; asked once more after a week, then forgotten
+    wanted    to be requested, or requested again at `again_s`
+    asked     the request was sent, and the hub may verify it for ANSWER_S
+    active    the hub verified it; requested again before the lease ends
+    refused   the hub refused, or too many tries failed; requested once more after a week, then forgotten
 
-Anybody can send anything to a callback. So only what was asked for is confirmed, once it was asked and not later; a
-push without the right signature is a forgery, which is ignored and counted. A push says that the feed changed and,
-where it brings entries, which pages; it is believed as far as such pushes of the site proved true (trust.py).
+Any client can send anything to a callback. So only a pending request is confirmed, within its time; a push without the
+right signature is a forgery, which is ignored and counted. A push says that the feed changed and, where it brings
+entries, which pages. Its weight is learnt from the earlier pushes of the site (trust.py).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ MOST, MOST_OF_A_HOST = 10_000, 1_000
 
 LEASE_S = 10 * 86_400
 SHORTEST_LEASE_S, LONGEST_LEASE_S = 300.0, 30 * 86_400.0
-"""What we ask for, and what of a hub's own wish is heeded."""
+"""Lease that we request (`LEASE_S`), and bounds of the lease that a hub may choose instead, in seconds."""
 
 RENEWED = 0.8
-"""Of a lease; then it is asked for again."""
+"""Share of a lease after which it is renewed."""
 
 ANSWER_S = 600.0
 TRIES = 8
@@ -49,7 +49,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 60.0, 86_400.0
 REFUSED_S = 7 * 86_400.0
 
 NEVER_S = -1.0
-"""When a hub was asked that has not been, or has asked back since."""
+"""Request time of a hub that was not requested, or has verified the request since."""
 
 MAX_PUSH_BYTES = 512 << 10
 MAX_CHALLENGE_CHARS = 2_000
@@ -71,7 +71,7 @@ _COLUMNS = "feed, topic, hub, mode, state, key, callback, secret, asked_s, until
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A feed that a hub speaks for. `feed` is its URL as we know it, `topic` what it calls itself."""
+    """A feed with a hub. `feed` is its URL as we know it, `topic` its own name for itself."""
 
     feed: str
     topic: str
@@ -92,12 +92,12 @@ class Topic:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was asked for as often as it may be; of one that was refused, once more after a week."""
+        """True if its tries are used up; a refused one gets one more after a week."""
         return self.tries > TRIES or (self.tries == TRIES and self.state != REFUSED)
 
 
 def base_of(text: str) -> str:
-    """The public address of the web interface, as `signals.websub` has it; empty where there is none."""
+    """Return the public address of the web interface from `signals.websub`; empty where there is none."""
     if not text:
         return ""
     url = canonicalize(text, ())
@@ -107,7 +107,7 @@ def base_of(text: str) -> str:
 
 
 def is_signed(secret: str, header: str, body: bytes) -> bool:
-    """Whether a push has the signature of whoever knows the secret (`X-Hub-Signature`)."""
+    """Tell whether a push is signed with the secret (`X-Hub-Signature`)."""
     match = _SIGNATURE.fullmatch(header.strip())
     if match is None:
         return False
@@ -116,7 +116,7 @@ def is_signed(secret: str, header: str, body: bytes) -> bool:
 
 
 def question(topic: Topic) -> bytes:
-    """What a hub is asked, as a form."""
+    """Return the form of a request to a hub."""
     asked = {"hub.callback": topic.callback, "hub.mode": topic.mode, "hub.topic": topic.topic}
     if topic.mode == SUBSCRIBE:
         asked |= {"hub.lease_seconds": str(LEASE_S), "hub.secret": topic.secret}
@@ -138,7 +138,7 @@ class Hubs:
         self.db.close()
 
     def found(self, feed: str, topic: str, hub: str, base: str, now_s: float) -> None:
-        """A feed named its hub. One that is known stays as it is, unless its hub, its name or our address changed."""
+        """Record that a feed named its hub. A known one stays, unless its hub, its name or our address changed."""
         with transaction(self.db):
             known = self._one("feed", feed)
             same = known is not None and (known.topic, known.hub, known.mode) == (topic, hub, SUBSCRIBE)
@@ -152,7 +152,7 @@ class Hubs:
             self.db.execute(f"INSERT OR REPLACE INTO hubs ({_COLUMNS}) VALUES ({marks})", row)  # noqa: S608
 
     def unwant_all(self, now_s: float) -> None:
-        """Nobody wants to be told any more: hubs that tell us are asked to stop, the others are forgotten."""
+        """End all subscriptions: active hubs get an unsubscribe request, the others are forgotten."""
         if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
             return
         with transaction(self.db):
@@ -165,7 +165,7 @@ class Hubs:
         return int(self.db.execute("SELECT count(*) FROM hubs").fetchone()[0])
 
     def _number_of(self, feed: str) -> int:
-        """How many there are of the same host."""
+        """Count the feeds of the same host."""
         at = feed[: feed.index("/", 8)]
         sql = "SELECT count(*) FROM hubs WHERE feed >= ? AND feed < ?"
         return int(self.db.execute(sql, (f"{at}/", f"{at}0")).fetchone()[0])  # "0" comes after "/"
@@ -175,17 +175,17 @@ class Hubs:
         return [Topic(*row) for row in rows]
 
     def with_key(self, key: str) -> Topic | None:
-        """The feed whose callback has this key."""
+        """Return the feed whose callback has this key."""
         return self._one("key", key) if key else None
 
     def _one(self, column: str, value: str) -> Topic | None:
         row = self.db.execute(f"SELECT {_COLUMNS} FROM hubs WHERE {column} = ?", (value,)).fetchone()  # noqa: S608
         return None if row is None else Topic(*row)
 
-    # -- asking --------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------
 
     def due(self, now_s: float, limit: int) -> list[Topic]:
-        """What is due first of each host of hubs: one with many feeds keeps no other from being asked."""
+        """Return the first due request for each hub host, so that a hub with many feeds does not block others."""
         sql = f"""
             SELECT {_COLUMNS}, min(again_s) AS first_s FROM hubs WHERE again_s <= ?
             GROUP BY host_of(hub) ORDER BY first_s LIMIT ?
@@ -193,17 +193,17 @@ class Hubs:
         return [Topic(*row[:-1]) for row in self.db.execute(sql, (now_s, limit))]
 
     def ask(self, topic: Topic, now_s: float) -> None:
-        """Note that a hub is about to be asked: it may ask back before it answers. Silence counts as a failure."""
+        """Record that a hub is about to be requested: it may verify before it answers. Silence counts as a failure."""
         is_kept = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
         state, again_s = topic.state if is_kept else ASKED, now_s + max(ANSWER_S, _wait_s(topic.tries))
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
         self.db.execute(sql, (state, again_s, "no answer", now_s, topic.feed))
 
     def refused(self, topic: Topic, outcome: str, now_s: float) -> None:
-        """A hub could not be asked, or said no."""
+        """Record that a hub could not be reached, or refused."""
         known = self._one("feed", topic.feed)
         if known is None or known.key != topic.key or known.asked_s == NEVER_S:
-            return  # it has asked back since: whatever it answers, it was understood
+            return  # it has verified the request since: it understood it, regardless of its answer
         if known.tries > TRIES or (known.mode == UNSUBSCRIBE and known.tries >= TRIES):
             self._forget(known)  # it ends by itself, with its lease; a feed that is read again begins anew
         elif known.tries >= TRIES:
@@ -211,10 +211,10 @@ class Hubs:
         else:
             self._set(known, known.state, now_s + _wait_s(known.tries), outcome)
 
-    # -- being asked back ----------------------------------------------------------------------------------
+    # -- verification --------------------------------------------------------------------------------------
 
     def confirm(self, topic: Topic, mode: str, name: str, lease_s: float, now_s: float) -> bool:
-        """A hub asks whether we asked for this; False if we did not, or too long ago."""
+        """Handle a hub's verification; return False if we did not make this request, or too long ago."""
         is_ours = name == topic.topic and mode == topic.mode and topic.asked_s != NEVER_S
         if not is_ours or now_s > topic.asked_s + ANSWER_S:
             return False
@@ -227,7 +227,7 @@ class Hubs:
         return True
 
     def deny(self, topic: Topic, name: str, why: str, now_s: float) -> bool:
-        """A hub says that it will not, or no longer, tell us."""
+        """Handle a hub's refusal to notify us, or its end."""
         if name != topic.topic:
             return False
         self._set(topic, REFUSED, now_s + REFUSED_S, f"denied: {why}")
@@ -236,9 +236,9 @@ class Hubs:
         return True
 
     def is_heard(self, topic: Topic, now_s: float) -> bool:
-        """Whether a push of a hub is expected: it asked back, and the lease is not over for long.
+        """Tell whether a push of a hub is expected: the subscription was verified, and its lease has not long ended.
 
-        One that cannot be renewed holds until it ends.
+        One that cannot be renewed is valid until its lease ends.
         """
         return topic.mode == SUBSCRIBE and topic.until_s > 0 and now_s <= topic.until_s + ANSWER_S
 

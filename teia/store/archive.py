@@ -2,12 +2,13 @@
 
     archive/teia-<collection>-<cell>-<yyyymmddhhmmss>-<serial>.warc.gz     the last one is open, the others are closed
 
-A `Position` is a file and an offset in it. What counts is the position the frontier has committed: opened with it, the
-writer cuts what lies behind it (a torn tail, or records whose commit never came), removes files begun after it, and
-touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and that is said.
+A `Position` is a file and an offset in it. The position that the frontier has committed counts: opened with it, the
+writer cuts everything behind it (a torn tail, or records whose commit never came), removes files begun after it, and
+touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and an error says
+so.
 
 Between two syncs everything is one group: it lies in one file, and either all of it is on the disk when
-`flush_and_sync` returns, or an error is raised and none of it is. After an error the writer stands at the last synced
+`flush_and_sync` returns, or an error is raised and none of it is. After an error the writer is at the last synced
 position, and the caller may append the same records again.
 """
 
@@ -29,7 +30,7 @@ from teia.errors import CorruptFile, StoreError
 from teia.store.warc import Members, warcinfo_member
 
 ASIDE = ".aside"
-"""Added to the name of a file that nobody has committed but that is too much to lose."""
+"""Suffix of an uncommitted file that holds too much to delete."""
 
 WRITE_BYTES = 1 << 20
 """Records wait in memory until there are so many bytes of them, or until the sync."""
@@ -47,7 +48,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where one record lies."""
+    """Place of one record."""
 
     file: str
     offset: int
@@ -55,15 +56,15 @@ class Stored:
 
 
 def serial_of(name: str) -> int | None:
-    """Return the serial number in a file name that a writer of ours gave; None for other people's files."""
+    """Return the serial number in a file name of our writers; None for foreign files."""
     match = _OURS.fullmatch(name)
     return int(match["serial"]) if match else None
 
 
 def place_of(folder: Path, file: str) -> Path:
-    """Where a file lies that a cell names: in its own archive folder, or in that of the cell whose number it bears.
+    """Return the path of a file that a cell names: in its own archive folder, or in that of the cell in its name.
 
-    A cell that was split off another names files of that one; they stay where they are.
+    A cell that was split off another names files of that one; they stay in place.
     """
     here, match = folder / file, _OURS.fullmatch(file)
     if match is None or here.exists():
@@ -92,17 +93,17 @@ def committed_files(folder: Path, end: Position | None) -> list[tuple[Path, int 
 
 
 def index_path(warc: Path) -> Path:
-    """Return where the CDXJ of a WARC file lies: beside it, once the file is closed."""
+    """Return the path of the CDXJ of a WARC file: beside it, once the file is closed."""
     return warc.with_name(warc.name.removesuffix(".gz").removesuffix(".warc") + ".cdxj")
 
 
 class ArchiveWriter:
-    """Appends records to a cell's archive. One at a time per folder: the keeper's.
+    """Appends records to a cell's archive. One at a time per folder: that of the cell's owner.
 
     `start` is the committed position; None means that nothing was ever committed here, and then files that are here
     anyway (a first group that never committed, or a lost frontier database) are set aside, never deleted. With
-    `past_damage` a committed file that is too short or gone is left as it is and a new file is begun after it.
-    `about` goes into the warcinfo record of every file: the version of the software, the operator, the user agent.
+    `past_damage` a committed file that is too short or gone is left as it is and a new file is begun after it. `about`
+    goes into the warcinfo record of every file: the version of the software, the operator, the user agent.
     """
 
     def __init__(
@@ -147,7 +148,8 @@ class ArchiveWriter:
         elif not past_damage:
             raise CorruptFile(
                 self._folder / start.file,
-                f"shorter than the {start.offset} bytes that were committed, or gone; restore it from a copy",
+                f"shorter than the {start.offset} bytes that were committed, or gone; restore it from a copy, or let"
+                " `teia audit archive --repair` go on without what is lost: its pages are fetched again",
             )
         self._begin_file()
 
@@ -156,7 +158,7 @@ class ArchiveWriter:
         return path.is_file() and path.stat().st_size >= start.offset
 
     def _is_brought(self, start: Position) -> bool:
-        """Whether the committed file is a copy of another node's (teia/cluster/shipping.py), which is read-only."""
+        """Tell whether the committed file is a copy of another node's (ship_archive.py), which is read-only."""
         return not (self._folder / start.file).stat().st_mode & 0o200
 
     def _set_aside(self) -> None:
@@ -208,7 +210,7 @@ class ArchiveWriter:
 
     @property
     def position(self) -> Position:
-        """The last synced position: what the frontier may commit."""
+        """The last synced position, which the frontier may commit."""
         return Position(self._path.name, self._synced)
 
     def append(self, members: Members) -> tuple[Stored, ...]:
@@ -276,7 +278,7 @@ class ArchiveWriter:
             self._descriptor = -1
 
     def close(self) -> None:
-        """Close the file. What was appended since the last sync was never promised, and is cut."""
+        """Close the file. Records appended since the last sync were never promised, and are cut."""
         if self._descriptor >= 0:
             self._give_up_group()
             self._close_file()

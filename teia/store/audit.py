@@ -1,9 +1,9 @@
-"""Is the archive what it should be? `teia audit archive`.
+"""Integrity audit of the archive: `teia audit archive`.
 
-Nothing of the writing side is believed: members are inflated (CRC checked), fastwarc parses each, its digests are
+Nothing of the writing side is trusted: members are inflated (CRC checked), fastwarc parses each, its digests are
 computed anew (not by fastwarc, which knows fewer spellings of them than the web archives hold), and every CDXJ file is
-compared with what its WARC file says. The one thing taken from the writer is the fixed gzip header of our own files,
-whose ten bytes no checksum covers.
+compared with its WARC file. The one thing taken from the writer is the fixed gzip header of our own files, whose ten
+bytes no checksum covers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from teia.store.reader import Member, Record, record_of, split_head, walk_file
 from teia.store.warc import GZIP_HEADER
 
 MAX_DETAILS = 1_000
-"""All violations are counted, so many are told."""
+"""Most violations reported in words; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found: records checked, rules broken, and one line for each of the first of those."""
+    """Result of an audit: records checked, rules broken, and one line for each of the first of those."""
 
     checked: int
     violations: int
@@ -106,7 +106,7 @@ def _digest_complaints(record: Record) -> list[str]:
 
 
 def matches(named: str | None, data: bytes) -> bool:
-    """Whether data has the digest a record names, in any encoding of RFC 4648; nothing named, nothing wrong."""
+    """Tell whether data has the digest a record names, in any encoding of RFC 4648; without a digest it matches."""
     algorithm, _, value = (named or "").partition(":")
     try:
         digest = hashlib.new(algorithm.lower().replace("-", ""), data, usedforsecurity=False).digest()

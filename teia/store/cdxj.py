@@ -76,7 +76,7 @@ def _lines(warc: Path) -> Iterator[bytes]:
 
 
 def _pass_over(_damage: Damage) -> None:
-    """Go on at the next record."""
+    """Continue at the next record."""
 
 
 def write_index(warc: Path) -> Path:

@@ -1,14 +1,14 @@
-"""One row per fetch: what reports, the politeness audit and `teia sql` read.
+"""One row per fetch, for reports, the politeness audit and `teia sql`.
 
     log/fetches-<serial>.parquet     zstd, the columns of store/parquet.py; written once, never changed
 
-A fetch's row is committed with its page, in the frontier's own database. When enough rows are there they are rolled
-out: written to the Parquet file with the next serial number, and then, in one transaction, deleted there and the
-number raised. A crash between the two leaves a file whose number does not count yet; readers pass over it and the next
-roll-out writes it again. So a row is seen exactly once at any instant (`LogPart.next_serial`).
+A fetch's row is committed with its page, in the frontier's own database. When there are enough rows they are rolled
+out: written to the Parquet file with the next serial number, and then, in one transaction, deleted there and the number
+raised. A crash between the two leaves a file whose number does not count yet; readers skip it and the next roll-out
+writes it again. So a row is seen exactly once at any instant (`LogPart.next_serial`).
 
-Times are UTC to the microsecond. `rest_s` is the rest that courtesy demanded between the server's last answer and this
-request, `rested_s` what it got by the clock that never jumps; both are null for a host's first request.
+Times are UTC to the microsecond. `rest_s` is the politeness delay required between the server's last answer and this
+request, `rested_s` the actual delay by the monotonic clock; both are null for a host's first request.
 """
 
 from __future__ import annotations
@@ -80,17 +80,17 @@ class Rows:
 
 
 class Log(Protocol):
-    """Something that answers SQL over `fetches`: all of the log (sql.py), or what is in no file yet (pending.py)."""
+    """Interface for SQL over `fetches`: all of the log (sql.py), or the rows that are in no file yet (pending.py)."""
 
     def query(self, sql: str, max_rows: int = ...) -> Rows:
         """Answer one SELECT."""
 
     def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+        """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
 
 
 def plain(value: Any) -> Any:
-    """A value of an answer as JSON holds it: times in ISO 8601 and UTC, bytes as hex, no infinities."""
+    """Convert a value of an answer for JSON: times in ISO 8601 and UTC, bytes as hex, no infinities."""
     if isinstance(value, datetime):
         return iso_utc((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
     if isinstance(value, date | time):

@@ -96,7 +96,7 @@ def write_parquet(folder: Path, rows: Iterable[Sequence[Any]], serial: int) -> P
 
 
 def is_readable(path: Path) -> bool:
-    """Whether a file's footer can be read and is of our version: what can be known without reading it all."""
+    """Tell whether a file's footer can be read and is of our version: the check possible without reading it all."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):

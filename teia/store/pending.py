@@ -1,8 +1,8 @@
-"""The rows of the fetch log that are in no file yet, for the questions a crawl asks when it ends.
+"""Rows of the fetch log that are in no file yet, for the queries at the end of a crawl.
 
 DuckDB and Arrow take a third of a second to load, which is more than a small crawl needs for all its commits. SQLite is
-there already. It answers the SQL that both understand: times as `epoch(started)`, CAST, windows, `least`, `greatest`.
-Only the columns that such questions are about are there.
+loaded already. It answers the SQL that both understand: times as `epoch(started)`, CAST, windows, `least`, `greatest`.
+Only the columns that such queries need are present.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = ("started", "ended", "url", "host", "site", "kind", "address", "run", 
 
 
 class PendingLog:
-    """What `FetchLog` answers, of the pending rows alone; times are seconds."""
+    """Stand-in for `FetchLog` over the pending rows alone; times are seconds."""
 
     def __init__(self, parts: Sequence[LogPart]) -> None:
         self._db = sqlite3.connect(":memory:")
@@ -35,13 +35,19 @@ class PendingLog:
 
     def query(self, sql: str, max_rows: int = 10_000) -> Rows:
         """Answer one SELECT of ours."""
-        with closing(self._db.execute(sql)) as cursor:
-            rows = cursor.fetchmany(max_rows + 1)
-            columns = tuple(each[0] for each in cursor.description)
+        try:
+            with closing(self._db.execute(sql)) as cursor:
+                rows = cursor.fetchmany(max_rows + 1)
+                columns = tuple(each[0] for each in cursor.description)
+        except sqlite3.OperationalError as error:
+            # The functions above fail only where a Ctrl-C comes inside one, and SQLite drops what they raised.
+            if "user-defined function raised" in str(error):
+                raise KeyboardInterrupt from error
+            raise
         return Rows(columns, rows[:max_rows], len(rows) > max_rows)
 
     def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+        """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
         self._db.execute(f"DROP TABLE IF EXISTS {name}")
         self._db.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
         self._db.execute(f"CREATE INDEX {name}_index ON {name} ({columns[0]})")
@@ -60,7 +66,7 @@ class PendingLog:
 
 
 def _least(*values: Any) -> Any:
-    """DuckDB's: what is NULL does not count."""
+    """Emulate DuckDB's `least`, which ignores NULL."""
     return min((value for value in values if value is not None), default=None)
 
 

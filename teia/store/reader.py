@@ -1,22 +1,24 @@
-"""A cell's WARC files read back, record by record.
+"""Reader of a cell's WARC files, record by record.
 
-Members are found by decompressing one after the other (isal), each is handed whole to fastwarc, and a member must be
-exactly one record. So memory is bounded by the largest record, a file that is a single gzip member is noticed, and a
-damaged member costs only itself: reading goes on at the next place that decompresses to a WARC record.
+Members are found by decompressing one after the other (isal), the header of each is handed to fastwarc, and a member
+must be exactly one record. So memory is bounded by the largest record, a file that is a single gzip member is noticed,
+and a damaged member costs only itself: reading continues at the next place that decompresses to a WARC record.
 
-Files of other people are read the same way, uncompressed ones (`.warc`) by fastwarc's own iterator. ARC files are not
-read: fastwarc does not, and nothing of ours writes them.
+Foreign files are read the same way, the uncompressed ones (`.warc`) record by record. For any content, no more than one
+record of MAX_RECORD_BYTES with a header of MAX_HEADER_BYTES is in memory. ARC files are not read: fastwarc does not,
+and nothing of ours writes them.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+from fastwarc.warc import WarcRecord, WarcRecordType
 from isal import igzip_lib
 
 from teia.clock import from_iso
@@ -27,16 +29,22 @@ from teia.store.archive import Position, committed_files, place_of
 MAX_RECORD_BYTES = 64 << 20
 """A record larger than this, decompressed, is reported and passed over; ours are kept below it by the fetch limits."""
 
+MAX_HEADER_BYTES = 1 << 20
+MAX_HEADER_LINES = 2_000
+"""A WARC header with more than this is reported and its record passed over: each line takes far more in memory."""
+
 _PIECE = 16 << 10
 _BUFFER = 256 << 10
 """Most members fit in a piece; the buffer spares reading again what lies behind the end of one."""
 
 _MAGIC = b"\x1f\x8b\x08"
+_BLANK_LINE = b"\r\n\r\n"
+_CONTENT_LENGTH = re.compile(rb"\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One gzip member: where it lies and what it holds, or why it cannot be read (`damage` is not empty)."""
+    """One gzip member: its place and its content, or why it cannot be read (`damage` is not empty)."""
 
     offset: int
     length: int
@@ -71,8 +79,8 @@ class Record:
 class StoredAnswer:
     """An HTTP answer out of the archive.
 
-    `payload` is the body, decompressed where it was asked for and possible (`is_decoded`). For a revisit it is empty,
-    and `refers_to` is the URL and time of the response that has it. `truncated` says why part is missing.
+    `payload` is the body, decompressed where requested and possible (`is_decoded`). For a revisit it is empty, and
+    `refers_to` is the URL and time of the response that has it. `truncated` says why part is missing.
     """
 
     url: str
@@ -88,7 +96,7 @@ class StoredAnswer:
 
 
 class ArchiveReader:
-    """Reads what a writer has committed. `end`, the committed position, keeps readers off what is being appended."""
+    """Reads committed records. `end`, the committed position, keeps readers off records that are being appended."""
 
     def __init__(self, folder: Path, end: Position | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
         self._folder, self._end, self._max_record_bytes = folder, end, max_record_bytes
@@ -152,7 +160,10 @@ def walk_file(
 
 
 def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) -> Iterator[Member]:
-    """Yield the gzip members between two offsets. After a damaged one, go on where a WARC record begins again."""
+    """Yield the gzip members between two offsets. After a damaged one, go on where a WARC record begins again.
+
+    None is kept here while the caller has it: a caller that drops one has its memory back.
+    """
     offset = start
     while end is None or offset < end:
         member = _one_member(stream, offset, end, max_bytes)
@@ -163,8 +174,10 @@ def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) 
             yield Member(offset, next_offset - offset, damage=member.damage)
             offset = next_offset
         else:
-            yield member
             offset += member.length
+            held = [member]
+            del member
+            yield held.pop()
 
 
 def _one_member(stream: BinaryIO, offset: int, end: int | None, max_bytes: int) -> Member | None:
@@ -223,27 +236,62 @@ def _is_record(raw: bytes) -> bool:
 
 def _read_plain(stream: BinaryIO, max_bytes: int) -> Iterator[Member]:
     """Yield the records of an uncompressed file like members. Damage ends it: nothing marks where the next begins."""
-    offset = 0
-    try:
-        for record in ArchiveIterator(stream, parse_http=False):
-            offset = record.stream_pos
-            header = _header_bytes(record)
-            if record.content_length > max_bytes:
-                yield Member(offset, 0, damage=f"more than {max_bytes} bytes")
-                continue
-            block = record.reader.read(max_bytes)
-            yield Member(offset, len(header) + len(block), header + block + b"\r\n\r\n")
-    except OSError as error:
-        yield Member(offset, 0, damage=f"not a WARC record: {error}")
+    size = stream.seek(0, io.SEEK_END)
+    offset = _after_line_ends(stream, 0)
+    while header := _plain_header(stream, offset):
+        promised = _CONTENT_LENGTH.search(header)
+        if not header.startswith(b"WARC/") or not header.endswith(_BLANK_LINE) or promised is None:
+            yield Member(offset, 0, damage="not a WARC record")
+            return
+        block_bytes = int(promised[1])
+        block_at = offset + len(header)
+        if block_at + block_bytes > size:
+            yield Member(offset, 0, damage="the file ends within a record")
+            return
+        if block_bytes > max_bytes:
+            yield Member(offset, 0, damage=f"more than {max_bytes} bytes")
+        else:
+            stream.seek(block_at)
+            block = stream.read(block_bytes)
+            held = [Member(offset, len(header) + block_bytes, b"".join((header, block, _BLANK_LINE)))]
+            del block
+            yield held.pop()
+        offset = _after_line_ends(stream, block_at + block_bytes)
 
 
-def _header_bytes(record: WarcRecord) -> bytes:
-    out = io.BytesIO()
-    record.headers.write(out)
-    return out.getvalue()
+def _plain_header(stream: BinaryIO, offset: int) -> bytes:
+    """Return the header at a place, with its blank line; the bytes there if no header ends, empty at the file's end."""
+    for at_most in (_PIECE, MAX_HEADER_BYTES):
+        stream.seek(offset)
+        beginning = stream.read(at_most)
+        ends = beginning.find(_BLANK_LINE)
+        if ends >= 0 or len(beginning) < at_most:
+            break
+    return beginning[: ends + len(_BLANK_LINE)] if ends >= 0 else beginning
+
+
+def _after_line_ends(stream: BinaryIO, offset: int) -> int:
+    """Return where the next line begins that is not empty."""
+    stream.seek(offset)
+    while piece := stream.read(_PIECE):
+        rest = piece.lstrip(b"\r\n")
+        offset += len(piece) - len(rest)
+        if rest:
+            break
+    return offset
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
+
+
+def header_of(member: Member) -> bytes:
+    """Return the WARC header of a member, with its blank line; ValueError if it is missing or too long."""
+    ends = member.data.find(_BLANK_LINE, 0, MAX_HEADER_BYTES)
+    if ends < 0:
+        raise ValueError(f"no header that ends within {MAX_HEADER_BYTES} bytes")
+    if member.data.count(b"\n", 0, ends) > MAX_HEADER_LINES:
+        raise ValueError(f"a header of more than {MAX_HEADER_LINES} lines")
+    return member.data[: ends + len(_BLANK_LINE)]
 
 
 def record_of(path: Path, member: Member) -> Record:
@@ -251,17 +299,17 @@ def record_of(path: Path, member: Member) -> Record:
     if member.damage:
         raise CorruptFile(path, f"offset {member.offset}: {member.damage}")
     try:
-        parsed = WarcRecord.from_bytes(member.data)
+        header = header_of(member)
+        parsed = WarcRecord.from_bytes(header)
         headers = {name.lower(): value for name, value in parsed.headers.to_tuples()}
-        block_at = member.data.index(b"\r\n\r\n") + 4
+        block_at = len(header)
         block_bytes = int(headers["content-length"])
         time_s = from_iso(headers["warc-date"])
     except (OSError, ValueError, KeyError) as error:
         raise CorruptFile(path, f"offset {member.offset}: not a WARC record: {error}") from error
-    rest = member.data[block_at + block_bytes :]
     if block_bytes < 0 or block_at + block_bytes > len(member.data):
         raise CorruptFile(path, f"offset {member.offset}: the record is shorter than it says")
-    if rest.strip(b"\r\n"):
+    if member.data[block_at + block_bytes :].strip(b"\r\n"):
         raise CorruptFile(path, f"offset {member.offset}: more than one record in a gzip member")
     block = member.data[block_at : block_at + block_bytes]
     kind = headers.get("warc-type", "")
@@ -296,12 +344,13 @@ def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_
     )
 
 
-def split_head(block: bytes) -> tuple[bytes, bytes]:
-    """Return the head of an HTTP message, blank line included, and what follows it."""
+def split_head(block: bytes, max_body_bytes: int | None = None) -> tuple[bytes, bytes]:
+    """Return the head of an HTTP message, blank line included, and what follows it, or as much of it as is wanted."""
     for blank_line in (b"\r\n\r\n", b"\n\n"):
         at = block.find(blank_line)
         if at >= 0:
-            return block[: at + len(blank_line)], block[at + len(blank_line) :]
+            body_at = at + len(blank_line)
+            return block[:body_at], block[body_at : None if max_body_bytes is None else body_at + max_body_bytes]
     return block, b""
 
 

@@ -34,10 +34,10 @@ RESERVED_NAMES = frozenset({"format", "lock", "control", "ledger", "tmp"})
 """Names of our own files in the root, and what could be taken for one."""
 
 EDIT_TRIES, EDIT_PAUSE_S = 200, 0.05
-"""How long one process waits for another that changes the same configuration: ten seconds."""
+"""Wait of one process for another that changes the same configuration: ten seconds in all."""
 
 LOOK_AGAIN_S = 0.05
-"""A lock may be taken for an instant by somebody who only asks for its holder."""
+"""Wait before a second try: a process that only looks up the holder takes the lock for an instant."""
 
 STARTS_FILE = "starts.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
@@ -92,12 +92,12 @@ class CollectionFolder:
 
     @property
     def ranks(self) -> Path:
-        """PageRank of its pages and of what they lead to; may be missing."""
+        """PageRank of its pages and of the URLs they link to; may be missing."""
         return self.path / "ranks.bin"
 
     @property
     def audits(self) -> Path:
-        """What the last audits found; may be missing."""
+        """Folder of the last audits' results; may be missing."""
         return self.path / "audits"
 
     @property
@@ -107,12 +107,12 @@ class CollectionFolder:
 
     @property
     def subscriptions(self) -> Path:
-        """Pages and searches that are watched for somebody, with their secrets; may be missing."""
+        """Database of subscriptions, with their secrets; may be missing."""
         return self.path / "subscriptions.sqlite"
 
     @property
     def hubs(self) -> Path:
-        """Hubs that tell of changed feeds (WebSub), with their secrets; may be missing."""
+        """Hubs that announce changed feeds (WebSub), with their secrets; may be missing."""
         return self.path / "hubs.sqlite"
 
     @property
@@ -122,7 +122,7 @@ class CollectionFolder:
 
     @contextmanager
     def editing(self) -> Iterator[None]:
-        """Hold the right to read, change and write teia.toml; whoever else wants to waits, for a while."""
+        """Hold the lock to read, change and write teia.toml; other processes wait for a while."""
         with disk_errors(self.path, "opened"):
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -139,7 +139,7 @@ class CollectionFolder:
             os.close(descriptor)
 
     def write_config(self, text: str) -> None:
-        """Replace teia.toml; whoever reads it meanwhile sees the old one or the new one."""
+        """Replace teia.toml atomically; a concurrent reader sees the old one or the new one."""
         write_atomically(self.config, text.encode())
 
     def create_cells(self, count: int) -> tuple[CellFolder, ...]:
@@ -168,7 +168,7 @@ class CollectionFolder:
         return self._written_starts() or cell_starts(max(1, len(self.cells())))
 
     def _written_starts(self) -> tuple[int, ...]:
-        """What was written down of where cells begin; nothing where none was ever split."""
+        """Return the stored first slots of the cells; empty if no cell was ever split."""
         path = self.path / "cells" / STARTS_FILE
         try:
             return tuple(json.loads(path.read_bytes()))
@@ -178,7 +178,7 @@ class CollectionFolder:
             raise CorruptFile(path, f"it does not say where cells begin ({error})") from error
 
     def write_starts(self, starts: Sequence[int]) -> None:
-        """Say where cells begin, once their folders are there; a cell that is not named is none yet."""
+        """Store the first slots of the cells, once their folders exist; a cell that is not named does not exist yet."""
         if tuple(starts) != self._written_starts():
             write_atomically(self.path / "cells" / STARTS_FILE, json.dumps(list(starts)).encode())
 
@@ -228,7 +228,7 @@ class Root:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """The process that holds the folder for writing; None if nobody does, 0 if it cannot be told."""
+        """Return the process that holds the folder for writing; None if none does, 0 if it cannot be told."""
         path = self.path / "lock"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

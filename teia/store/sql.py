@@ -15,19 +15,20 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
-from pyarrow import table as arrow_table
+import pyarrow as pa
 
 from teia.errors import QueryError
 from teia.store.fetchlog import LogPart, Rows, log_files
 from teia.store.parquet import is_readable, table_of
 
 MAX_SQL_CHARS = 64 << 10
+BATCH_ROWS = 1_024
 
 
 class FetchLog:
-    """The fetch log of one or several cells, as it stood when this was opened.
+    """The fetch log of one or several cells, as of its opening.
 
-    `damaged` are files whose footer cannot be read; they are left out, the rest answers.
+    `damaged` are files whose footer cannot be read; they are left out of answers.
     """
 
     def __init__(
@@ -61,14 +62,23 @@ class FetchLog:
             self._connection.execute(statement)
 
     def query(self, sql: str, max_rows: int = 10_000, timeout_s: float = 30.0) -> Rows:
-        """Answer one SELECT; QueryError says in a line why not."""
+        """Answer one SELECT; QueryError explains a failure in a line."""
+        return rows_of(*self.table(sql, max_rows, timeout_s))
+
+    def table(
+        self, sql: str, max_rows: int = 10_000, timeout_s: float = 30.0, max_bytes: int | None = None
+    ) -> tuple[Any, bool]:
+        """Answer one SELECT as a table of Arrow, and say whether there are more rows than so many.
+
+        An answer of more than `max_bytes` is refused while it comes; only its first rows were in memory then.
+        """
         self._check(sql)
         alarm = threading.Timer(timeout_s, self._connection.interrupt)
         alarm.daemon = True
         alarm.start()
         try:
-            relation = self._connection.sql(sql)
-            table = relation.limit(max_rows + 1).to_arrow_table()
+            reader = self._connection.sql(sql).limit(max_rows + 1).to_arrow_reader(BATCH_ROWS)
+            found = _read(reader, max_bytes)
         except duckdb.InterruptException:
             raise QueryError(
                 f"the query took longer than {timeout_s:g} s; narrow it, e.g. with WHERE host = …"
@@ -77,14 +87,12 @@ class FetchLog:
             raise QueryError(_first_line(error)) from error
         finally:
             alarm.cancel()
-        columns = [column.to_pylist() for column in table.columns]
-        rows = list(zip(*columns, strict=True))[:max_rows]
-        return Rows(tuple(table.column_names), rows, table.num_rows > max_rows)
+        return found.slice(0, max_rows), found.num_rows > max_rows
 
     def put(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Have a table beside `fetches`, looked up by its first column; another of that name is replaced."""
+        """Add a table beside `fetches`, looked up by its first column; another of that name is replaced."""
         by_column = zip(*rows, strict=True) if rows else ((),) * len(columns)
-        self._connection.register(name, arrow_table(dict(zip(columns, map(list, by_column), strict=True))))
+        self._connection.register(name, pa.table(dict(zip(columns, map(list, by_column), strict=True))))
 
     def _check(self, sql: str) -> None:
         if len(sql) > MAX_SQL_CHARS:
@@ -106,6 +114,26 @@ class FetchLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def rows_of(table: Any, cut: bool) -> Rows:
+    """Return a table of Arrow as rows."""
+    columns = [column.to_pylist() for column in table.columns]
+    return Rows(tuple(table.column_names), list(zip(*columns, strict=True)), cut)
+
+
+def _read(reader: Any, max_bytes: int | None) -> Any:
+    batches, size = [], 0
+    for batch in reader:
+        size += batch.nbytes
+        if max_bytes is not None and size > max_bytes:
+            raise QueryError(too_long(max_bytes))
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def too_long(max_bytes: int) -> str:
+    return f"the answer is longer than {max_bytes >> 20} MiB; name fewer columns, or narrow it with LIMIT"
 
 
 def _quoted(text: str) -> str:

@@ -1,9 +1,9 @@
 """The sort key of a URL in web archive indexes: Sort-friendly URI Reordering Transform.
 
-`http://www.example.com/A?b` becomes `com,example)/a?b`: host labels reversed so that a domain's pages stand together,
-and everything that usually does not make another page taken away: scheme, `www`, default port, user, fragment, letter
-case, a last slash, session ids, the order of parameters. It is the form the Wayback Machine and pywb look up, so it
-follows their rules and not those of our own canonical form; two URLs with one key are told apart by the `url` field.
+`http://www.example.com/A?b` becomes `com,example)/a?b`: host labels are reversed so that a domain's pages sort
+together, and parts that usually do not make another page are removed: scheme, `www`, default port, user, fragment,
+letter case, a last slash, session ids, the order of parameters. The Wayback Machine and pywb look up this form, so it
+follows their rules and not those of our own canonical form; the `url` field distinguishes two URLs with one key.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _port(parts: ada_url.URL) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Undo escapes until none is left, then escape once: one spelling, whatever was escaped how often."""
+    """Undo escapes until none is left, then escape once: one spelling for any number of escapings."""
     octets = text.encode()
     for _ in range(MAX_UNESCAPES):
         undone = unquote_to_bytes(octets)

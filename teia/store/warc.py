@@ -1,20 +1,19 @@
 """An answer as WARC 1.1 records, each a gzip member of its own.
 
-Pure functions: they run in the parse children, and the same answer gives the same bytes, record ids included.
-Headers are written by hand and compressed by isal, a third of the cost of a library (docs/decisions/0008-archive.md).
+Pure functions: they run in the parse children, and the same answer gives the same bytes, record ids included. Headers
+are written by hand and compressed by isal, a third of the cost of a library (docs/decisions/0008-archive.md).
 
-What a page leaves in the archive, in this order:
+Records of a page in the archive, in this order:
 
     request     the request as sent, with the values of credentials blotted out
     response    the final head and the body without its chunks, still compressed as it came; or
     revisit     the head alone, when the body is one we have (identical digest, or 304)
-    metadata    what we know about it, one `name: value` a line
+    metadata    our data about it, one `name: value` a line
 
 The head is stored so that every reader finds the payload: interim (1xx) answers dropped, bare LF made CR LF, `http/`
 made `HTTP/`, folded lines joined, lines without a colon dropped, `Transfer-Encoding` renamed. Content-Length stays as
-received, even when the body was cut: readers go by the record's own length, and WARC-Truncated says why. Nothing that
-came from outside can end a header line: controls in URLs are percent-encoded, elsewhere they become blanks (RFC 9110,
-5.5).
+received, even when the body was cut: readers use the record's own length, and WARC-Truncated says why. No input can end
+a header line: controls in URLs are percent-encoded, elsewhere they become blanks (RFC 9110, 5.5).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from teia.records import Fetched
 
 COMPRESSION_LEVEL = 1
 GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
-"""How every member of ours begins: no name, no time. The CRC does not cover these bytes, so the audit compares them."""
+"""First bytes of our gzip members: no name, no time. The CRC does not cover these bytes, so the audit compares them."""
 
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -46,7 +45,7 @@ _FIELDS = "application/warc-fields"
 _NO_PAYLOAD = "sha256:" + hashlib.sha256().hexdigest()
 
 Fields: TypeAlias = Mapping[str, str | tuple[str, ...]]
-"""What a record of `name: value` lines says; a tuple is a name that stands on several lines."""
+"""Contents of a record of `name: value` lines; a tuple is a name that stands on several lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Members:
 
     @property
     def answer(self) -> int | None:
-        """Which of them is the response or revisit."""
+        """Index of the response or revisit among the records; None if there is none."""
         return next((n for n, kind in enumerate(self.kinds) if kind in {"response", "revisit"}), None)
 
 
@@ -86,7 +85,7 @@ class Head:
     interim: int
 
 
-# ---- what may stand in a header -------------------------------------------------------------------------------------
+# ---- valid header text ----------------------------------------------------------------------------------------------
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 _CONTROL_OCTETS = bytes((*range(0x20), 0x7F))
@@ -237,9 +236,9 @@ def page_members(
     """Return the records of one answer.
 
     `dechunked` is the body without its chunks, as received otherwise. A revisit is written only if it is true: the
-    answer is a 304, or its payload has the digest of `revisit_of`. Without a readable head there is no answer to
-    store, and only request and metadata are written. The metadata record is left out when there is nothing to say.
-    `sha256` is that of `dechunked` where somebody knows it already.
+    answer is a 304, or its payload has the digest of `revisit_of`. Without a readable head there is no answer to store,
+    and only request and metadata are written. The metadata record is left out when there is nothing to say. `sha256` is
+    that of `dechunked` where the caller knows it already.
     """
     url, date = header_url(fetched.url), iso_utc(fetched.started_s)
     head = final_head(fetched.head)

@@ -1,4 +1,4 @@
-"""The application: every route behind its gate, the shield around all of them."""
+"""The FastAPI application: all routes with their authorisation, behind the security headers."""
 
 from __future__ import annotations
 
@@ -7,73 +7,66 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from teia import __version__
-from teia.web import events, problems
-from teia.web.headline import headline_of
-from teia.web.pages import (
-    adding,
-    api,
+from teia.web.access.roles import Role
+from teia.web.pages.collection import (
+    add_urls,
     bulk,
-    cluster,
     collections,
-    copy,
     data,
-    diff,
-    editing,
-    feeds,
+    edit,
     freshness,
-    frontier,
-    hostlist,
-    hosts,
-    hubs,
-    lab,
-    lab_forms,
-    metrics,
+    host,
     monitor,
-    page,
-    pings,
-    raw,
+    queue,
     reports,
-    search,
-    settings,
-    signing_in,
     watches,
 )
-from teia.web.rendering import HERE, Renderer
-from teia.web.roles import Role
-from teia.web.shield import Shield
-from teia.web.site import Site
-from teia.web.twins import API, Gate, Pages
+from teia.web.pages.collection import (
+    hosts as collection_hosts,
+)
+from teia.web.pages.finding import capture, diff, feeds, page, raw, search
+from teia.web.pages.inbound import indexnow, websub
+from teia.web.pages.lab import run_forms, runs
+from teia.web.pages.machine import api, cluster, metrics
+from teia.web.pages.people import people, sign_in
+from teia.web.server import errors, events
+from teia.web.server.headers import HEALTH, Shield
+from teia.web.server.headline import headline_of
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, Gate, Pages
+from teia.web.server.templates import HERE, Renderer
 
 MODULES = (
     search,
     api,
     page,
     collections,
-    editing,  # before the monitor: /c/new is no collection
+    edit,  # before the monitor, whose /c/{collection} would match /c/new
     monitor,
-    hostlist,
-    hosts,
-    frontier,
+    collection_hosts,
+    host,
+    queue,
     bulk,
-    adding,
+    add_urls,
     freshness,
     data,
-    settings,
-    signing_in,
-    copy,
+    people,
+    sign_in,
+    capture,
     raw,
     diff,
     feeds,
-    pings,
-    hubs,
+    indexnow,
+    websub,
     watches,
     reports,
     cluster,
-    lab,
-    lab_forms,
+    runs,
+    run_forms,
     metrics,
     events,
 )
@@ -81,7 +74,7 @@ LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
-    """Put the application together; it answers to these host names only."""
+    """Build the application; it answers only requests for these host names."""
 
     @asynccontextmanager
     async def while_open(app: FastAPI) -> AsyncIterator[None]:
@@ -101,23 +94,27 @@ def make_app(site: Site, names: Collection[str] = LOOPBACK_NAMES) -> FastAPI:
     app.state.site = site
     app.state.hub = events.Hub()
     renderer = Renderer(site.clock, lambda request: headline_of(request.app.state.site))
-    problems.install(app, renderer)
+    errors.install(app, renderer)
     pages = Pages(renderer)
     for module in MODULES:
         module.add_to(pages)
-    pages.add("GET", "/health", Role.PUBLIC, health, include_in_schema=False)
+    pages.gates.append(Gate("GET", HEALTH, Role.PUBLIC, None))
+    app.add_api_route(HEALTH, health, methods=["GET"], include_in_schema=False)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=HERE / "static"), "static")
     app.state.gates = tuple(pages.gates)
     return app
 
 
-def health() -> dict[str, str]:
-    """Say that we are here."""
-    return {"status": "ok", "version": __version__}
+async def health() -> JSONResponse:
+    """Report that the server is alive.
+
+    This is a coroutine and needs no worker thread, so it answers even while all threads are busy.
+    """
+    return JSONResponse({"status": "ok", "version": __version__})
 
 
 def gates_of(app: FastAPI) -> tuple[Gate, ...]:
-    """All routes of an application with the roles they need."""
+    """Return all routes of an application with the roles they need."""
     found: tuple[Gate, ...] = app.state.gates
     return found

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 BODY_BYTES = 1 << 20
-"""Of a request: the longest thing a person sends is a list of seeds."""
+"""Size of a request body: the longest one is a list of seeds."""
 BODY_S = 20.0
-"""To send it in."""
+"""Time to send a request body."""
 TARGET_BYTES = 16 << 10
 SEARCH_TARGET_BYTES = 256 << 10
 QUERY_CHARS = 2_000
-"""Of an address; and of that of a search, for people paste whole texts. A page repeats so much of a query in its links,
-and no more: a longer one is cut there."""
+"""Size of a request target, and of a search's target, because users paste whole texts.
+
+A page repeats at most `QUERY_CHARS` of a query in its links; a longer query is cut there.
+"""
 CONNECTIONS = 500
+WAITING = 250
+WAITING_PER_ADDRESS = 100
+HEADER_S = 10.0
+"""Limits of connections.
+
+`CONNECTIONS` is the total. `WAITING` of them may be idle: without a request, or with a complete response that the
+client does not read; `WAITING_PER_ADDRESS` is the same per client address. After `HEADER_S` an incomplete request, or a
+complete response of which the client reads nothing, is cut off.
+"""
+STALLED_S = 60.0
+"""Like `HEADER_S` for a response that is still being produced: a download that stalls this long is cut off."""
+UNDER_WAY_PER_ADDRESS = 240
+"""Simultaneous requests of one address, live pages included."""
 
 REQUESTS_AT_ONCE = 120
 REQUESTS_PER_S = 30.0
-"""Of one address: a bucket of so many, filled at this rate."""
+"""Token bucket per address: its size and its refill rate."""
 ADDRESSES = 10_000
-"""Whose buckets are remembered."""
+"""Number of addresses whose buckets are remembered."""
 
 SIGN_INS_AT_ONCE = 8
 SIGN_INS_PER_S = 1 / 60
-"""Attempts to sign in: of one address, and of all addresses for one name."""
+"""Token buckets of sign-in attempts: per address, and per user name over all addresses."""
 
 PASSWORD_CHARS = (10, 1_000)
 NAME_CHARS = 64
@@ -35,37 +50,52 @@ AUDIT_ROWS = 100_000
 STREAMS_PER_SESSION = 4
 STREAMS = 200
 EVENT_S = 1.0
-"""Between two events of a live page, at least."""
+"""Least time between two events of a live page."""
 
 TOPIC_CHARS = 10_000
-"""Of what a live page is about: a filter of URLs, each of whose characters may be written as twelve."""
+"""Length of a live page's topic: a URL filter whose characters may each take up to twelve when escaped."""
 
 RAW_S = 600.0
-"""How long the address of a copy's frame is good for."""
+"""Lifetime of the signed address of a capture's frame."""
 
 RAW_AT_ONCE = 800
 RAW_PER_S = 60.0
-"""Requests for records of the archive: a copy has its pictures and style sheets."""
+"""Token bucket of requests for archive records: a capture loads its images and style sheets."""
+
+COPIES_AT_ONCE = 2
+COPIES_WAITING = 20
+COPY_WAIT_S = 5.0
+"""Captures parsed at the same time, each taking up to some 150 MB; requests that may wait, and how long."""
+COPY_STREAMS = 48
+COPY_STREAM_S = 120.0
+"""Captures being sent at the same time, each as long as a record, and the longest time for one."""
+
+TRY_S = 3.0
+"""Time for testing URLs against rules; the URLs left after it are reported as not tried."""
 
 SQL_S = 5.0
 SQL_ROWS = 10_000
+SQL_ANSWER_BYTES = 16 << 20
+SQL_MEMORY_BYTES = 512 << 20
 SQL_AT_ONCE = 2
-"""A question in SQL: how long it may take, how many rows it may have, how many are answered at a time."""
+"""Limits of an SQL query: time, rows and bytes of the result, memory of its process, simultaneous queries."""
 
 EXPORT_S = 900.0
 EXPORT_GRACE_S = 60.0
 EXPORTS_AT_ONCE = 2
-"""All URLs that wait: how long they may take to be taken along, after how much more somebody who does not read the end
-is cut off, and how many people may do so at a time."""
+"""Limits of an export of all waiting URLs.
+
+The export itself, the further time before a client that does not read the end is cut off, and simultaneous exports.
+"""
 
 AUDIT_S = 12 * 3600.0
-"""An audit that somebody asked for: terabytes are read in that time."""
+"""Time for a requested audit, enough to read terabytes."""
 
 LAB_S = 3_600.0
 LAB_MEMORY_BYTES = 4 << 30
 LAB_QUEUE = 8
-"""A run of the lab: how long it may take, how much memory it may have, how many may wait."""
+"""Limits of a lab run: time, memory, and waiting runs."""
 LAB_KEPT = 100
 LAB_KEPT_S = 180 * 86_400.0
 LAB_REPORT_BYTES = 8 << 20
-"""Of runs that have ended: how many are kept and for how long, and how large a file of theirs may be."""
+"""Limits of stored lab runs: their number, their age, and the size of each file."""

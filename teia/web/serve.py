@@ -1,7 +1,7 @@
 """`teia serve`: the application on a socket.
 
-Loopback only, unless told otherwise; and never on another address before somebody has an account, because until then
-the first person who comes may make one.
+It listens on loopback only, unless told otherwise. It never listens on another address before the first account exists,
+because until then the first visitor may create one.
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ from typing import Any
 import uvicorn
 
 from teia.clock import Clock
-from teia.crawl.courier_keeper import CourierKeeper
-from teia.crawl.removing import remove_trash
+from teia.collections.remove import remove_trash
 from teia.errors import TeiaError, UsageError
+from teia.indexer.mend_idle import IndexKeeper
+from teia.notify.keep_process import CourierKeeper
 from teia.store.root import Root
 from teia.web import limits
-from teia.web.accounts import Accounts
+from teia.web.access.accounts import Accounts
+from teia.web.access.roles import Role
 from teia.web.app import LOOPBACK_NAMES, make_app
-from teia.web.pages import collections
-from teia.web.roles import Role
-from teia.web.site import Site
-from teia.web.supervisor import Supervisor
+from teia.web.background.crawler import Supervisor
+from teia.web.pages.collection import collections
+from teia.web.server.connections import WatchedConnection
+from teia.web.server.installation import Site
 
-READING: Any = {"http": "h11", "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
-"""How requests are read. The other parser takes no address of more than 64 KiB, and has no limit for all headers."""
+READING: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
+"""Options of the HTTP parser.
+
+It is h11: uvicorn's other parser takes no address of more than 64 KiB, and has no limit for all headers together.
+"""
 
 SCRIPTS = "scripts"
-"""The user that tokens for scripts belong to."""
+"""Name of the user that owns the tokens for scripts."""
 
 
 def serve(
@@ -49,9 +54,9 @@ def serve(
     *,
     crawls: bool = True,
 ) -> signal.Signals | None:
-    """Serve a root until the process is told to end, and return by which signal; `say` is told where.
+    """Serve a root until a signal ends the process, and return that signal; report the address with `say`.
 
-    With `crawls` it looks after a crawler, too: what is started or due is crawled.
+    With `crawls` it also supervises a crawler, which crawls started collections and scheduled runs.
     """
     accounts = Accounts(root.path / "web.sqlite", clock)
     bound = _bound(host, port)
@@ -87,32 +92,38 @@ def serve(
         **READING,
     )
     courier = CourierKeeper(root, clock) if crawls else None
-    if supervisor is not None and courier is not None:
+    indexes = IndexKeeper(root, clock) if crawls else None
+    if supervisor is not None and courier is not None and indexes is not None:
         remove_trash(root)
         supervisor.start()
         courier.start()
+        indexes.start()
     Thread(target=warm, args=(site,), name="warm", daemon=True).start()
-    return _answer(_Server(config), bound, courier)
+    return _answer(_Server(config), bound, courier, indexes)
 
 
-def _answer(server: _Server, bound: socket.socket, courier: CourierKeeper | None) -> signal.Signals | None:
+def _answer(
+    server: _Server, bound: socket.socket, courier: CourierKeeper | None, indexes: IndexKeeper | None
+) -> signal.Signals | None:
     try:
         server.run(sockets=[bound])
     finally:
         if courier is not None:
-            courier.stop(is_hurried=True)  # what waits is told by the next one
+            courier.stop(is_hurried=True)  # the next server delivers the waiting notifications
+        if indexes is not None:
+            indexes.stop()
     return server.ended_by
 
 
 def warm(site: Site) -> None:
-    """Open what the first visitor would wait for, and go on with what was left undone; beside the requests."""
+    """Open what the first request needs, and resume pending bulk actions, in a background thread."""
     for look in (site.hands.look, site.warm, lambda: collections.collections(site)):
         with suppress(TeiaError):
             look()
 
 
 class _Server(uvicorn.Server):
-    """One that ends by a signal without passing it on: who called us has folders to remove."""
+    """Server that ends by a signal without raising it again, because the caller has folders to remove."""
 
     ended_by: signal.Signals | None = None
 
@@ -126,7 +137,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def _end(self, number: int, _: object) -> None:
-        self.force_exit = self.should_exit  # the second time, at once
+        self.force_exit = self.should_exit  # a second signal ends it at once
         self.should_exit = True
         self.ended_by = self.ended_by or signal.Signals(number)
 
@@ -136,12 +147,12 @@ def write_token(accounts: Accounts, path: Path) -> None:
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     if any(token.name == SCRIPTS for token in accounts.tokens()):
-        accounts.remove_token(SCRIPTS, SCRIPTS)  # the one of the last start
+        accounts.remove_token(SCRIPTS, SCRIPTS)  # the token of the last start
     path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
 
 
 def free_port(wanted: int) -> int:
-    """A port of this machine: the wanted one, or any if that is taken."""
+    """Return the wanted port of this machine if it is free, else 0, which means any."""
     try:
         _bound("127.0.0.1", wanted).close()
     except UsageError:

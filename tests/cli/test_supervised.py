@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from teia.cli.audit import app
+from teia.cli.data.audit import app
 
 COMMAND = [sys.executable, "-m", "teia", "lab", "simulate", "--pages", "60", "--servers", "3", "--policy", "edf,index"]
 COMMAND += ["--politeness-s", "5", "--json", "--supervised"]
@@ -63,7 +63,7 @@ def test_with_its_group_when_it_leads_one() -> None:
 @pytest.mark.parametrize("kind", ["archive", "politeness", "index"])
 def test_an_audit_ends_with_it_too(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    monkeypatch.setattr("teia.cli.audit.end_with_input", lambda: begun.append(kind))
+    monkeypatch.setattr("teia.cli.data.audit.end_with_input", lambda: begun.append(kind))
     for more in ([], ["--supervised"]):
         CliRunner().invoke(app, [kind, "--data", str(tmp_path), *more])
     assert begun == [kind]

@@ -15,10 +15,10 @@ from datetime import datetime
 
 import msgspec
 
-from teia.cluster.journal import Record, stream_of
-from teia.cluster.publishing import unpacked
-from teia.cluster.wire import Wire
-from teia.lab.requestlog import Entry
+from teia.cluster.cells.log import Record, stream_of
+from teia.cluster.cells.publish import unpacked
+from teia.cluster.nats.wire import Wire
+from teia.lab.server.requestlog import Entry
 from teia.store.fetchlog import FetchRow
 from teia.urls import cell_of, site_of, slot_of, split
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.joining import join
-from teia.cluster.journal import make_stream
-from teia.cluster.servers import NatsServers
-from teia.cluster.session import Pace, Session
-from teia.cluster.wire import Wire, connect
+from teia.cluster.cells.log import make_stream
+from teia.cluster.members.join import join
+from teia.cluster.members.session import Pace, Session
+from teia.cluster.nats.servers import NatsServers
+from teia.cluster.nats.wire import Wire, connect
 from tests.conftest import missing
 
 PACE = Pace(silence_s=2.0, beat_s=0.25, margin_s=0.5)

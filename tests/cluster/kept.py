@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from teia.cluster.copies import Copies
-from teia.cluster.journal import CellLog
-from teia.cluster.objects import FileObjects, Objects
-from teia.cluster.publishing import LogJournal
-from teia.cluster.snapshots import Snapshots
-from teia.cluster.thread import LoopThread
-from teia.frontier.cell import Found, FrontierCell
-from teia.frontier.journal import CLUSTER
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.log import CellLog
+from teia.cluster.cells.publish import LogJournal
+from teia.cluster.cells.snapshots import Snapshots
+from teia.cluster.nats.objects import FileObjects, Objects
+from teia.cluster.nats.thread import LoopThread
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.journal import CLUSTER
 from teia.store.root import CellFolder
 from teia.urls import key_of
 

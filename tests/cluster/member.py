@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.cluster.joining import join
-from teia.cluster.journal import CellLost
-from teia.cluster.keeper import Keeper
-from teia.cluster.session import Pace
-from teia.cluster.wire import connect
+from teia.cluster.cells.log import CellLost
+from teia.cluster.cells.owner import Keeper
+from teia.cluster.members.join import join
+from teia.cluster.members.session import Pace
+from teia.cluster.nats.wire import connect
 
 CELLS = 4
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from teia.crawl.reading import known_urls
-from teia.frontier.journal import applied_seq
+from teia.frontier.cell.journal import applied_seq
 from teia.store.root import open_root
+from teia.transfer.read_all import known_urls
 from tests.conftest import ROOT
 from tests.system.labs import Lab, crawl
 

@@ -13,8 +13,8 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from itertools import pairwise
 
-from teia.cluster.thread import LoopThread
-from teia.cluster.wire import NoAnswer, Wire, connect
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import NoAnswer, Wire, connect
 
 from .conftest import ANSWER_S, Nats
 

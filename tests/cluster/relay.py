@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from teia.cluster.servers import NatsServers, Place
+from teia.cluster.nats.servers import NatsServers, Place
 
 CHUNK = 65_536
 ADDRESS = "127.78.0.9"

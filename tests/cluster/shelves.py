@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.cluster.answering import Answerer
-from teia.cluster.scattering import ClusterSearch
-from teia.cluster.searchwire import Kept
-from teia.cluster.thread import LoopThread
-from teia.cluster.wire import connect
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import connect
+from teia.cluster.search.answer import Answerer
+from teia.cluster.search.ask_nodes import ClusterSearch
+from teia.cluster.search.messages import Kept
 from teia.config import Config, to_toml
 from teia.errors import IndexFailure
-from teia.frontier.cell import FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.index.entry import Entry
-from teia.search.results import Results
+from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from tests.index.pages import indexed
 

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from teia.clock import VirtualClock
-from teia.cluster.chord import Circle, Point
-from teia.cluster.chord_fingers import Fingers
-from teia.cluster.chord_node import SUCCESSORS, Beside, Distributor, Question, Stabilizer, Unreachable
+from teia.cluster.circle.circle import Circle, Point
+from teia.cluster.circle.fingers import Fingers
+from teia.cluster.circle.protocol import SUCCESSORS, Beside, Distributor, Question, Stabilizer, Unreachable
 
 TIMEOUT_S = 1.0
 EVERY_S = 5.0

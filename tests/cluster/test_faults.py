@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.cluster.crawling import AHEAD
-from teia.cluster.servers import NatsServers
-from teia.cluster.session import PROOFS, Pace
-from teia.cluster.telling import cluster_of
-from teia.cluster.view import ClusterView
-from teia.crawl.engine import GRACE_S
-from teia.lab.witness import early_requests
+from teia.cluster.crawl.crawl import AHEAD
+from teia.cluster.members.session import PROOFS, Pace
+from teia.cluster.nats.servers import NatsServers
+from teia.cluster.views.node_file import cluster_of
+from teia.cluster.views.view import ClusterView
+from teia.crawler.loop import GRACE_S
+from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 from teia.urls import cell_starts
 from tests.system.labs import Lab, running_lab

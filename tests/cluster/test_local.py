@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.servers import free_places, make_key
+from teia.cluster.nats.servers import free_places, make_key
 from tests.conftest import ROOT
 from tests.system.labs import running_lab
 
 from .conftest import Nats
+from .nats.test_servers import is_there
 from .nodes import SETTINGS
 from .test_node import SPEC, wait_until
-from .test_servers import is_there
 
 
 def teia(*words: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.witness import early_requests
+from teia.lab.server.witness import early_requests
 from tests.system.labs import Lab, running_lab
 
 from .conftest import Nats

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.lab.requestlog import Entry
-from teia.lab.witness import early_requests
+from teia.lab.server.requestlog import Entry
+from teia.lab.server.witness import early_requests
 from tests.system.labs import running_lab
 
 from .conftest import Nats

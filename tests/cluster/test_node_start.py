@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.cluster.nats.wire import NoAnswer
 from teia.cluster.node import Node, Place
-from teia.cluster.overrides import Overrides
-from teia.cluster.wire import NoAnswer
+from teia.cluster.placing.cell_owners import Overrides
 from teia.config import Config
 from teia.errors import ConfigError
-from teia.parse.spawn import ZygoteProcess
+from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import open_root
 
 from .conftest import Nats

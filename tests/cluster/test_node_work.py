@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.cluster.limiting import STORED
-from teia.frontier.schema import LANE_REFRESH
+from teia.cluster.crawl.limits import STORED
+from teia.frontier.cell.schema import LANE_REFRESH
 from teia.store.root import open_root
 from tests.system.labs import running_lab
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.crawl.announced import counts_in
-from teia.crawl.pings import receive
-from teia.lab.requestlog import Entry, read_log
-from teia.lab.serve import LabServer
-from teia.lab.squid import OUTGOING, squid_process
+from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.indexnow import receive
+from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.serve import LabServer
+from teia.lab.server.squid import OUTGOING, squid_process
 from teia.signals.indexnow import read_ping
 from teia.store.root import open_root
-from tests.crawl.test_collector import CACHEABLE, ask, needs_squid
-from tests.crawl.webs import Answer, ScriptedWeb, html, robots, text_of
+from tests.crawler.test_proxy_collector import CACHEABLE, ask, needs_squid
+from tests.crawler.webs import Answer, ScriptedWeb, html, robots, text_of
 
 from .conftest import Nats
 from .nodes import CELLS, Cluster

@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from teia.parse.encoding import DEFAULT, declared
-from teia.parse.references import chosen_at_density_1, parse_refresh, parse_srcset
+from teia.parse.html.references import chosen_at_density_1, parse_refresh, parse_srcset
+from teia.parse.text.encoding import DEFAULT, declared
 
 SHOWN_PX = 1_000.0
 CONTRADICTORY_SRCSETS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from teia.parse.encoding import encoding_of
 from teia.parse.mime import parse_media_type
+from teia.parse.text.encoding import encoding_of
 
 
 def cases(conformance: Path, file: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import from_iso
-from teia.parse.parsing import ParseResult, parse_document
+from teia.parse.parse import ParseResult, parse_document
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

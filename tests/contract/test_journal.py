@@ -10,15 +10,15 @@ from typing import Protocol
 
 import pytest
 
-from teia.cluster.cells import catch_up
-from teia.cluster.journal import CellLog, CellLost
-from teia.cluster.publishing import LogJournal
-from teia.cluster.thread import LoopThread
-from teia.cluster.wire import Wire
+from teia.cluster.cells.log import CellLog, CellLost
+from teia.cluster.cells.open_cells import catch_up
+from teia.cluster.cells.publish import LogJournal
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import Wire
 from teia.errors import StoreError
-from teia.frontier import mail
-from teia.frontier.cell import Found, FrontierCell
-from teia.frontier.journal import RecordingConnection
+from teia.frontier.cell import mail
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.journal import RecordingConnection
 from teia.store.root import CellFolder
 from teia.urls import key_of
 from tests.cluster.conftest import Nats, run_servers
@@ -202,7 +202,7 @@ def test_a_file_that_fell_behind_its_log_takes_nothing_until_it_has_caught_up(
     cell = clustered.open(0)
     with monkeypatch.context() as patch:
         if fails_at == "note_seq":
-            patch.setattr("teia.frontier.journal.note_seq", full)
+            patch.setattr("teia.frontier.cell.journal.note_seq", full)
         else:
             execute = RecordingConnection.execute
             patch.setattr(

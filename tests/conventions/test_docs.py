@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -91,6 +92,40 @@ def test_every_setting_with_a_unit_in_its_name_says_it() -> None:
         if unit is not None and each.metadata["unit"] != unit:
             wrong.append(key)
     assert not wrong
+
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def _figures() -> Iterator[tuple[str, str]]:
+    """Every number of the README's table of figures, with what it is about."""
+    table = text_of("README.md").partition("\n## Measured\n")[2].partition("\n## ")[0]
+    for line in table.splitlines():
+        if line.startswith("| ") and not line.startswith("| what "):
+            what, figure, _ = (cell.strip() for cell in line.strip("| ").split(" | "))
+            yield from ((number.rstrip(","), what) for number in NUMBER.findall(re.sub(r"\]\([^)]*\)", "", figure)))
+
+
+def test_every_figure_of_the_readme_is_one_of_the_page_of_figures() -> None:
+    """Seen: the README showed the best figures ever measured, and docs/measured.md what was measured last."""
+    measured = {number.rstrip(",") for number in NUMBER.findall(text_of("docs/measured.md"))}
+    figures = list(_figures())
+    assert len(figures) > 20
+    assert not [(number, what) for number, what in figures if number not in measured]
+
+
+def test_figures_that_are_saved_are_those_that_are_told() -> None:
+    """The rows beside other crawlers and of politeness, as the bench last saved them."""
+    told = text_of("docs/measured.md")
+    for row in json.loads(text_of("bench/results/crawl.json"))["rows"]:
+        pages_per_s, ms, mb = (row[key] + 1e-9 for key in ("pages_per_s", "cpu_ms_per_page", "peak_rss_mb"))
+        numbers = f"{pages_per_s:,.0f} | {ms:.2f} | {mb:.0f}"
+        assert f"| {numbers} | {row['disk_bytes_per_page']:,} |" in told
+    for row in json.loads(text_of("bench/results/politeness.json")).values():
+        early = f"{row['early_by_host']} of {row['requests']:,}"
+        assert f"| {row['requests_per_s']:,.0f} | {100 * row['of_possible']:.1f}% | {early} |" in told
+    slowest, fastest = json.loads(text_of("bench/results/lab_serve.json"))["spread"]
+    assert f"{slowest:,} to {fastest:,} answers/s" in told
 
 
 def test_every_dependency_has_its_sentence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from teia import __version__
 
 from .tree import ROOT
+
+MAX_MODULES = 25
 
 
 @pytest.mark.parametrize("script", ["scripts/teia", "scripts/test", "scripts/check", ".ci/run"])
@@ -38,6 +41,27 @@ def test_package_and_metadata_have_one_version() -> None:
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert metadata["version"] == __version__
     assert metadata["license"] == "Apache-2.0"
+
+
+def test_every_folder_is_mapped_completely() -> None:
+    """A newcomer reads a folder's `__init__` first: it names every module of the folder."""
+    missing = []
+    for path in (ROOT / "teia").rglob("*.py"):
+        readme = path.parent / "__init__.py"
+        if path.name not in {"__init__.py", "__main__.py"} and path.parent != ROOT / "teia":
+            said = readme.read_text(encoding="utf-8") if readme.exists() else ""
+            if not re.search(rf"\b{path.stem}\b", said):
+                missing.append(str(path.relative_to(ROOT)))
+    assert not missing, f"their folder's __init__ does not name them: {missing}"
+
+
+def test_no_folder_holds_more_than_can_be_looked_over() -> None:
+    full = {}
+    for readme in (ROOT / "teia").rglob("__init__.py"):
+        number = len(list(readme.parent.glob("*.py"))) - 1
+        if number > MAX_MODULES:
+            full[str(readme.parent.relative_to(ROOT))] = number
+    assert not full, f"more than {MAX_MODULES} modules: {full}"
 
 
 def test_every_folder_says_what_it_is() -> None:

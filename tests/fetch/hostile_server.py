@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -21,11 +22,12 @@ INSIDE = "127.66.0.1"
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it arrived; connections are numbered from 1, over all addresses."""
+    """One request as it arrived, and when; connections are numbered from 1, over all addresses."""
 
     connection: int
     address: str
     head: bytes
+    at_s: float = 0.0
 
     @property
     def target(self) -> str:
@@ -94,6 +96,7 @@ class HostileServer:
         self._open: set[socket.socket] = set()
         self.log: list[Seen] = []
         self.connections = 0
+        self.hung_up = 0
         self._listeners = list(_listeners(addresses))
         self.port: int = self._listeners[0].getsockname()[1]
         for listener in self._listeners:
@@ -142,7 +145,7 @@ class HostileServer:
                 self._open.add(connection)
             address = connection.getsockname()[0]
             for head in _request_heads(connection):
-                seen = Seen(number, address, head)
+                seen = Seen(number, address, head, time.monotonic())
                 self.log.append(seen)
                 path = seen.target.partition("?")[0]
                 if not self._behaviours.get(path, sends(page(b"unknown", status=b"404 Not Found"), True))(
@@ -152,6 +155,7 @@ class HostileServer:
         with self._lock:
             self._open.discard(connection)
         connection.close()
+        self.hung_up += 1
 
 
 def _listeners(addresses: Sequence[str]) -> Iterator[socket.socket]:

@@ -44,6 +44,7 @@ BY_STOP = [
     (Stop.NO_SOCKET, "system", ""),
     (Stop.UNPINNED, "system", ""),
     (Stop.STALE_PEER, "system", ""),
+    (Stop.HUNG_UP, "system", ""),
     (Stop.REPEAT, "connect", ""),
     (Stop.HEADER_LINE, "bad_answer", ""),
     (Stop.HEADER_COUNT, "bad_answer", ""),

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from teia.fetch.places import Places
+import socket
+
+import pytest
+
+from teia.fetch import places as module
+from teia.fetch.places import FORGO_S, KeptSockets, Places
 
 
 def test_round_robin_keeps_a_fixed_set() -> None:
@@ -20,3 +25,42 @@ def test_place_is_free_again_when_its_server_rests_long() -> None:
 
 def test_no_budget_keeps_nothing() -> None:
     assert not Places(0, idle_s=60).admit("a", 0)
+
+
+def test_server_that_closes_without_a_word_loses_its_place_for_a_while() -> None:
+    places = Places(1, idle_s=60)
+    assert places.admit("a", 0)
+    places.forgo("a", 1)
+    assert places.admit("b", 2)  # the place is another's
+    assert not places.admit("a", FORGO_S)
+    assert places.admit("a", FORGO_S + 100)
+    assert Places(1, idle_s=60).admit("a", 0)
+
+
+def test_servers_that_close_without_a_word_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_FORGONE", 2)
+    places = Places(9, idle_s=60)
+    for origin in "abc":
+        places.forgo(origin, 0)
+    assert [places.admit(origin, 1) for origin in "abc"] == [True, False, False]
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_kept_socket_that_the_other_end_closed_is_noticed(resets: bool) -> None:
+    kept = KeptSockets()
+    with socket.create_server(("127.77.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        theirs, local = listener.accept()
+        kept.note(local, ours.fileno())
+        assert not kept.has_hung_up(local)
+        if resets:
+            ours.sendall(b"not read, so that closing resets")
+        theirs.close()
+        assert kept.has_hung_up(local)
+        assert not kept.has_hung_up(("127.77.0.1", 1))
+
+
+def test_descriptor_that_comes_again_replaces_its_note() -> None:
+    kept = KeptSockets()
+    for port in range(1000):
+        kept.note(("127.77.0.1", port), 7 + port % 2)
+    assert len(kept) == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from teia.config import CourtesySettings
-from teia.frontier.politeness import Politeness
-from teia.frontier.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
 
 keys = itertools.count(1)
 

@@ -10,8 +10,8 @@ import pytest
 
 from teia.index.elsewhere import NO_WORD, Extent, differ, total
 from teia.index.union import UnionReader
-from teia.search.compile import every_page
-from teia.search.words import words_of
+from teia.search.query.words import words_of
+from teia.search.rank.tantivy_query import every_page
 
 from .pages import indexed, page
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from resiliparse.parse.html import HTMLTree
 
-from teia.lab.exchange import Answer, Request
-from teia.lab.faults import Kind
-from teia.lab.spec import WorldSpec
-from teia.lab.urlspace import UrlSpace
-from teia.lab.world import World
+from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.urlspace import UrlSpace
+from teia.lab.world.world import World
 from teia.urls import resolve, split
 
 EPOCH_S = 1_700_000_000.0

@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lab.prose import LANGUAGES
+from teia.lab.text.prose import LANGUAGES
 from teia.lib.topic import MAX_WORDS, TOPIC, TopicModel, learn, stems
-from teia.parse.text import normalised
+from teia.parse.text.normal import normalised
 
 STARS = [
     "the telescope shows a galaxy with many stars and a dark nebula near it",

@@ -6,8 +6,9 @@ import os
 import resource
 import signal
 import time
+from pathlib import Path
 
-from teia.parse.parsing import parse_document
+from teia.parse.parse import parse_document
 
 
 def obey(payload: bytes) -> bytes:
@@ -20,6 +21,8 @@ def obey(payload: bytes) -> bytes:
             pass
     if payload == b"hang":
         time.sleep(600)
+    if payload == b"nap":
+        time.sleep(1)
     if payload == b"memory":
         return bytes(2**31)
     if payload == b"raise":
@@ -30,6 +33,8 @@ def obey(payload: bytes) -> bytes:
         # Touched bit by bit, as a library would; the limit is on address space, so this fails before the end.
         hoard = [bytes(2**20) for _ in range(1024)]
         return str(len(hoard)).encode()
+    if payload.startswith(b"unless ") and Path(payload[7:].decode()).exists():
+        os.kill(os.getpid(), signal.SIGKILL)
     return payload[::-1]
 
 

@@ -2,7 +2,7 @@
 
 What a browser sees is known by construction: between links stand pieces that the HTML standard lets no link disappear
 in, and a page that is cut has the links whose tags were whole. Cases whose outcome is less obvious are listed one by
-one in test_links.py.
+one in parse/html/test_links.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.parse.parsing import parse_document
-from teia.parse.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.parse import parse_document
 
-from .test_links import BROKEN
-from .test_pool import ask, pool_of
+from .children.test_pool import ask, pool_of
+from .html.test_links import BROKEN
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html%b\r\n\r\n"
 PARSE = f"{__package__}.jobs:parse"

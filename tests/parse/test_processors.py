@@ -8,7 +8,7 @@ import pytest
 
 from teia.errors import ConfigError
 from teia.parse.document import Document, Findings
-from teia.parse.parsing import ParseResult, parse_document
+from teia.parse.parse import ParseResult, parse_document
 from teia.parse.processors import BUILT_IN, Processors, with_users
 from teia.records import Link
 

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.parse import scan
-from teia.parse.bounds import is_modest
 from teia.parse.document import Document, Findings, Options
 from teia.parse.headers import parse_head
-from teia.parse.html import read_html
-from teia.parse.text import normalised
-from teia.parse.tree import TreeExtract
+from teia.parse.html.bounds import is_modest
+from teia.parse.html.processor import read_html
+from teia.parse.html.tree import TreeExtract
+from teia.parse.text.normal import normalised
 from tests.conftest import UNDER_CI
 from tests.lab.worlds import ask, url_of, varied_world
 from tests.timing import within

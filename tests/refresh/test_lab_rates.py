@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from teia.lab.change import POISSON
-from teia.lab.faults import Kind
-from teia.lab.world import World
-from teia.parse.parsing import parse_document
+from teia.lab.world.change import POISSON
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
+from teia.parse.parse import parse_document
 from teia.refresh import priors, rates
 from teia.refresh.history import DAY_S, History, Seen, compare, in_columns
 from teia.refresh.mask import HostMask, PageMask, judge, sketch_of

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teia.lab.faults import Kind
-from teia.lab.urlspace import UrlSpace
-from teia.lab.world import World
-from teia.parse.parsing import parse_document
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.urlspace import UrlSpace
+from teia.lab.world.world import World
+from teia.parse.parse import parse_document
 from teia.refresh.mask import (
     MAX_BLOCKS,
     MAX_NAMES,

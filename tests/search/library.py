@@ -11,9 +11,9 @@ from teia.clock import VirtualClock
 from teia.index.entry import Entry
 from teia.index.reader import CellReader
 from teia.index.union import UnionReader
-from teia.search.results import Results
-from teia.search.searching import Options, Searcher
-from teia.search.shards import LocalShard
+from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.shards import LocalShard
+from teia.search.show.results import Results
 from tests.index.pages import VISITED_S, indexed
 
 NOW_S = float(VISITED_S + 86_400)

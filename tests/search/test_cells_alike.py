@@ -9,9 +9,9 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.index.entry import Entry
-from teia.lab.prose import Library
-from teia.lab.words import TOPICS
-from teia.search.searching import Options, Searcher
+from teia.lab.text.prose import Library
+from teia.lab.text.words import TOPICS
+from teia.search.serve.searcher import Options, Searcher
 from tests.index.pages import page
 
 from .library import NOW_S, as_one, as_shards, cells_of
@@ -89,7 +89,7 @@ def test_there_was_something_to_compare(answers: dict[str, list[list[str]]]) -> 
 
 def test_the_rarity_of_words_is_what_makes_shards_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it the measure would notice: a word that is everywhere in its cell counts for little there."""
-    from teia.search import compile as compiling
+    from teia.search.rank import tantivy_query as compiling
 
     cells = written()
     queries = asked(cells)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from teia.search.describe import describe
-from teia.search.notes import About
-from teia.search.parser import parse
-from teia.search.query import (
+from teia.search.query.canonical_text import render
+from teia.search.query.describe import describe
+from teia.search.query.notes import About
+from teia.search.query.parser import parse
+from teia.search.query.tree import (
     MAX_CANDIDATES,
     MAX_CONDITIONS,
     MAX_DEPTH,
@@ -24,8 +25,7 @@ from teia.search.query import (
     is_plain,
     leaves,
 )
-from teia.search.render import render
-from teia.search.words import is_indexed
+from teia.search.query.words import is_indexed
 from tests.timing import within
 
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from teia.clock import WallClock
 from teia.index.entry import Entry
-from teia.search.searching import Options, Searcher
+from teia.search.serve.searcher import Options, Searcher
 from tests.index.pages import page
 
 from .library import as_one, as_shards, cells_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from teia.search.query import Clauses, Node, Phrase, Prefix, Word
+from teia.search.query.tree import Clauses, Node, Phrase, Prefix, Word
 
 FRAGMENTS = [
     "a", "b", "café", "İ", "Σ", "ß", "e-mail", "12:30", "gato/cachorro", "de", "what", "x" * 40, "हिन्दी", "a\u0301",

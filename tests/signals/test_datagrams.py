@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -124,3 +125,30 @@ def test_what_is_no_socket_is_left_alone(path: Path) -> None:
 def test_a_place_that_cannot_be_is_told_in_a_line(path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=r"signals\.socket"):
         Ear(path.parent / name)
+
+
+def test_a_socket_is_for_its_user_and_the_group_of_its_folder(tmp_path: Path) -> None:
+    ear = Ear(tmp_path / "ear")
+    assert stat.S_IMODE((tmp_path / "ear").stat().st_mode) == 0o660
+    ear.close()
+
+
+def test_a_socket_is_made_in_a_folder_of_our_own_alone(tmp_path: Path) -> None:
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    for path in (everybodys / "ear", tmp_path / "nowhere" / "ear", Path("ear")):
+        with pytest.raises(ConfigError, match=r"signals\.socket: "):
+            Ear(path)
+    assert list(everybodys.iterdir()) == []
+
+
+def test_nothing_but_a_socket_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    ear = Ear(tmp_path / "ear")
+    (tmp_path / "link").symlink_to(tmp_path / "ear")
+    for name in ("file", "link"):
+        with pytest.raises(ConfigError, match="something else than a socket"):
+            Ear(tmp_path / name)
+    ear.close()
+    assert (tmp_path / "file").read_text() == "kept"

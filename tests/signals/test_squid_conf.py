@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import pytest
 
-from teia.cli.signals_squid import squid_helper as command
+from teia.cli.signals.squid import squid_helper as command
 from teia.errors import MissingComponent, UsageError
-from teia.lab.squid import Squid, program, squid_process
+from teia.lab.server.squid import Squid, program, squid_process
 from teia.signals.datagrams import Ear
 from teia.signals.squid_conf import AT_ONCE, DEFAULT, GRACE, PROGRAM, PYTHON, TTL_S, WAYS, Way, lines
 from tests.conftest import missing

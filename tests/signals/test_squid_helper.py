@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teia.errors import MissingComponent
-from teia.lab.squid import program, squid_process
+from teia.lab.server.squid import program, squid_process
 from teia.signals import squid_helper
 from teia.signals.datagrams import Ear, Heard, decode
 from teia.signals.squid_helper import MAX_LINE_BYTES, MAX_WAITING, Announcer, Announcing, Lines, answer, is_file_log

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from teia.lab.process import lab_process
-from teia.lab.requestlog import Entry, read_log
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import Entry, read_log
 
 IMPATIENT = {"TEIA_COURTESY_RETRY_WAIT_S": "0.5", "TEIA_LIMITS_SLOW_S": "2"}
 """Settings for webs with errors: failed URLs are tried again soon, so that a test need not wait."""
@@ -91,11 +91,17 @@ def crawl(
 
 
 @contextmanager
-def crawling(lab: Lab, data: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+def crawling(
+    lab: Lab, data: Path, *flags: str, environ: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A crawl in a process group of its own, ended with the block whatever happens; `said` tells what it said."""
     with data.with_name("said.txt").open("wb") as errors:
         process = subprocess.Popen(
-            crawl_command(lab, data, *flags), stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+            crawl_command(lab, data, *flags),
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            env={**os.environ, **(environ or {})},
         )
     try:
         yield process

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from teia.crawl.reading import audit_archives, known_urls
-from teia.lab.witness import early_requests
+from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
+from teia.transfer.read_all import audit_archives, known_urls
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab
 from .test_control import eventually, teia

@@ -58,11 +58,15 @@ def test_pause_resume_status_and_stop(tmp_path: Path) -> None:
         time.sleep(1.5)
         assert lab.requests() == seen
         eventually(lambda: status(data)["state"] == "paused", "status says so")
+        eventually(lambda: status(data)["indexed"] > 0, "a page that was fetched can be found")
         assert teia("resume", "--data", str(data)).returncode == 0
         eventually(lambda: lab.requests() > seen, "it goes on")
         assert teia("stop", "--data", str(data)).returncode == 0
         assert process.wait(10) == 0
-    assert status(data)["state"] == "stopped"
+    stopped = status(data)
+    assert stopped["state"] == "stopped"
+    assert stopped["index_behind"] == 0, "a crawl that is stopped indexes what it has"
+    assert stopped["indexed"] > 0
 
 
 def test_commands_without_a_running_crawl_say_so(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from teia.crawl.reading import audit_archives, known_urls
 from teia.fetch.robots import parse_robots
-from teia.lab.requestlog import Entry
-from teia.lab.witness import early_requests
+from teia.lab.server.requestlog import Entry
+from teia.lab.server.witness import early_requests
 from teia.store.reader import ArchiveReader
 from teia.store.root import open_root
+from teia.transfer.links_audit import audit_links
+from teia.transfer.read_all import audit_archives, known_urls
 
 from .labs import IMPATIENT, crawl, running_lab
 
@@ -138,20 +139,18 @@ def test_archive_is_whole(crawled: Crawled) -> None:
 
 def test_every_link_count_is_exact(crawled: Crawled) -> None:
     """Every page that was read counts once for each page it links to, itself left out."""
-    expected: dict[str, int] = {}
+    expected = dict.fromkeys(crawled.known, 0)
     for url, each in crawled.known.items():
         line = crawled.truth.get(url)
-        if each["outcome"] != "200" or line is None:
+        if line is None or each["outcome"] != "200":
             continue
         for link in line["links"]:
-            if link not in line["nofollow"] and link != url:
-                expected[link] = expected.get(link, 0) + 1
-    wrong = {
-        url: (crawled.known[url]["in_links"], number)
-        for url, number in expected.items()
-        if url in crawled.known and crawled.known[url]["in_links"] < number
-    }
+            if link not in line["nofollow"] and link != url and link in expected:
+                expected[link] += 1
+    found = {url: each["in_links"] for url, each in crawled.known.items() if url in crawled.truth}
+    wrong = {url: (number, expected[url]) for url, number in found.items() if number != expected[url]}
     assert wrong == {}
+    assert audit_links(open_root(crawled.data), "main").violations == 0
 
 
 def test_same_command_again_finds_nothing_to_do(crawled: Crawled) -> None:

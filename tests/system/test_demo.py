@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from teia.crawl.reading import audit_archives
 from teia.store.root import open_root
+from teia.transfer.read_all import audit_archives
 
 
 @pytest.mark.timeout(180)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from teia.lab.requestlog import Entry
-from teia.lab.witness import early_requests
+from teia.lab.server.requestlog import Entry
+from teia.lab.server.witness import early_requests
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 

@@ -17,11 +17,11 @@ from typing import BinaryIO
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]  # it ships no types
 
-from teia.crawl.reading import committed_archive, fetch_log, known_urls
-from teia.lab.witness import early_requests
+from teia.lab.server.witness import early_requests
 from teia.store.archive import committed_files
 from teia.store.audit import audit_archive
 from teia.store.root import open_root
+from teia.transfer.read_all import committed_archive, fetch_log, known_urls
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 
@@ -168,9 +168,10 @@ def undisturbed_beside(lab: Lab, folder: Path, spec: str) -> Iterator[Callable[[
 
 
 def assert_whole(data: Path) -> None:
-    """Both tools over all of it once more, as a person would call them."""
+    """The tools over all of it once more, as a person would call them; no link was counted twice or lost."""
     files = [str(path) for path in sorted(data.glob("main/cells/*/archive/*.warc.gz"))]
-    for words in (["warcio.cli", "check", *files], ["teia", "audit", "archive", "--data", str(data)]):
+    audits = (["teia", "audit", kind, "--data", str(data)] for kind in ("archive", "links"))
+    for words in (["warcio.cli", "check", *files], *audits):
         done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from teia.lab.witness import early_requests
+from teia.lab.server.witness import early_requests
 
 from .labs import Lab, crawl, crawling, kill_group, running_lab, said
 

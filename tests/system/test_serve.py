@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teia.lab.witness import early_requests
+from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 
 from .labs import Lab, kill_group, running_lab

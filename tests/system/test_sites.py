@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from teia.crawl.reading import audit_archives, known_urls
-from teia.crawl.reports.hosts import hosts
-from teia.crawl.reports.source import looking
-from teia.lab.requestlog import Entry
-from teia.lab.spec import WorldSpec
-from teia.lab.witness import early_requests
-from teia.lab.world import World
+from teia.lab.server.requestlog import Entry
+from teia.lab.server.witness import early_requests
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import open_root
+from teia.transfer.read_all import audit_archives, known_urls
 from teia.urls import split
+from teia.views.reports.hosts import hosts
+from teia.views.reports.source import looking
 
 from .labs import IMPATIENT, Lab, crawl, crawling, kill_group, running_lab
 

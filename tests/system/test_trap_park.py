@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from teia.lab.park import Trap, trap_at
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.trap_park import Trap, trap_at
+from teia.lab.world.world import World
 from tests.system.labs import crawl, running_lab
 
 pytestmark = pytest.mark.slow

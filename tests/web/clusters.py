@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from teia.cluster.chord import Circle
-from teia.cluster.chord_placing import keepers
-from teia.cluster.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
+from teia.cluster.circle.circle import Circle
+from teia.cluster.circle.host_cell import keepers
+from teia.cluster.views.view import CellView, ClusterView, ExchangeView, MoveView, NodeView
 from teia.urls import SLOTS, cell_starts
 
 TIME, SEEN = "2026-11-15T12:00:09.000000Z", "2026-11-15T12:00:00.000000Z"

@@ -16,14 +16,14 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
 from teia.clock import WallClock
-from teia.crawl.indexing import Following
+from teia.indexer.process import Following
 from teia.store.root import open_root
-from teia.web.accounts import Accounts
+from teia.web.access.accounts import Accounts
+from teia.web.access.roles import Role
 from teia.web.app import make_app
-from teia.web.events import Hub
-from teia.web.roles import Role
-from teia.web.site import Site
-from tests.crawl.webs import ScriptedWeb, crawl_web, html
+from teia.web.server.events import Hub
+from teia.web.server.installation import Site
+from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
 BASE = "http://127.0.0.1:8700"
 PASSWORD = "uma senha comprida"  # of nobody

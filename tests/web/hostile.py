@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 from teia.clock import WallClock
-from teia.crawl.control import Control
-from teia.crawl.indexing import Following
-from teia.crawl.lookup import Lookup
-from teia.lab.exchange import Answer
+from teia.collections.inbox import Control
+from teia.indexer.process import Following
+from teia.lab.world.exchange import Answer
 from teia.store.root import open_root
-from tests.crawl.webs import Page, ScriptedWeb, crawl_web, html
+from teia.views.lookup import Lookup
+from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html
 
 HOST, LIVE = "evil.test", "live.test"
 XSS = "<img src=x onerror=\"document.title='broken in'\"><script>document.title='broken in'</script>"

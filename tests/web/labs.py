@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.planning import plan_file
+from teia.lab.plan import plan_file
 from teia.lab.simulate.command import Asked, compare, crawlers_of
 from teia.refresh.scenario import draw_world
-from teia.web.laboratory.asking import MADE, PlanFields, Question, SimulateFields, simulate_question
-from teia.web.laboratory.findings import digest_of, finding_of
-from teia.web.laboratory.runs import KeptRuns, LabRun
-from teia.web.laboratory.scenarios import SCENARIO, TIMETABLE, plan_question
+from teia.web.background.lab.findings import digest_of, finding_of
+from teia.web.background.lab.forms import MADE, PlanFields, Question, SimulateFields, simulate_question
+from teia.web.background.lab.runs import KeptRuns, LabRun
+from teia.web.background.lab.scenarios import SCENARIO, TIMETABLE, plan_question
 
 from .conftest import Web
 

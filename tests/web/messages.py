@@ -17,7 +17,7 @@ from babel.messages.pofile import read_po, write_po
 
 WEB = Path(__file__).resolve().parents[2] / "teia" / "web"
 LOCALES = ("pt_BR",)
-METHODS = [("templates/**.html", "jinja2"), ("pages/**.py", "python"), ("*.py", "python")]
+METHODS = [("templates/**.html", "jinja2"), ("**.py", "python")]
 OPTIONS = {"templates/**.html": {"trimmed": "true", "encoding": "utf-8", "silent": "false"}}
 
 

@@ -19,10 +19,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.store.root import open_root
-from teia.web.accounts import Accounts
+from teia.web.access.accounts import Accounts
+from teia.web.access.roles import Role
 from teia.web.app import make_app
-from teia.web.roles import Role
-from teia.web.site import Site
+from teia.web.server.installation import Site
 from tests.conftest import missing
 
 from .conftest import PASSWORD, QUICK, Web

@@ -9,7 +9,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.generation.modes import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
-from teia.web.roles import Role
+from teia.web.access.roles import Role
 
 from .conftest import Web
 

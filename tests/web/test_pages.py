@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from teia.crawl.control import Command, Control
-from teia.web.roles import Role
+from teia.collections.inbox import Command, Control
+from teia.web.access.roles import Role
 
 from .conftest import Web
 

@@ -2,11 +2,11 @@
 
     cell-0, cell-1 …   an index each, with its link file
     ranks.bin          PageRank over all of them
-    semantics/         the model of latent semantics, where one was asked for
-    collection.json    what it was made from and what that cost; written last, so a folder without it is made anew
+    semantics/         the model of latent semantics, where one was requested
+    collection.json    its parameters and cost; written last, so a folder without it is made anew
 
-Pages are put, committed and merged by the product's code, five thousand to a commit, so the segments are such as a long
-crawl leaves behind. Only the way there is shorter: entries come from the corpus and not from a crawler.
+Pages are put, committed and merged by the product's code, five thousand to a commit, so the segments are like those of
+a long crawl. Only the input differs: entries come from the corpus and not from a crawler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 import msgspec
 
 from teia.clock import Clock
-from teia.crawl.indexing import COMMIT_PAGES
 from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
 from teia.graph.linkfile import LinkFile
@@ -32,9 +31,10 @@ from teia.index.cell import CellIndex
 from teia.index.entry import Entry
 from teia.index.schema import SCHEMA_VERSION
 from teia.index.union import UnionReader
+from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
-from teia.search.semantic import Models, save
-from teia.search.training import MIN_PAGES, train
+from teia.search.rank.semantic import Models, save
+from teia.search.rank.train_semantic import MIN_PAGES, train
 
 VERSION = 1
 DESCRIPTION = "collection.json"
@@ -44,10 +44,10 @@ Say = Callable[[str], None]
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What a collection was made from, and what that cost.
+    """The parameters of a collection, and the cost of making it.
 
-    `seconds` is the time on the wall of everything, `corpus_s` the part of it that went into inventing pages. While a
-    page is invented others are indexed, so the two do not subtract to the time of the indexer.
+    `seconds` is the wall time of everything, `corpus_s` the part of it that went into generating pages. While a page is
+    generated others are indexed, so their difference is not the time of the indexer.
     """
 
     version: int
@@ -71,7 +71,7 @@ class Made(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection that is complete."""
+    """A complete collection."""
 
     folder: Path
     made: Made
@@ -86,7 +86,7 @@ class Collection:
         return Models(self.folder / "semantics")
 
     def files(self) -> list[Path]:
-        """Every file that a search may read."""
+        """Return every file that a search may read."""
         return [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
 
 
@@ -97,7 +97,7 @@ def cell_folder(folder: Path, number: int) -> Path:
 def collection(
     folder: Path, pages: int, seed: int, clock: Clock, *, cells: int = 4, semantics: bool = False, say: Say = print
 ) -> Collection:
-    """The collection in a folder, made where there is none, or one of other pages or of another version."""
+    """Return the collection in a folder; make it if it is missing or has other parameters or another version."""
     made = _described(folder)
     wanted = (VERSION, SCHEMA_VERSION, pages, seed, cells)
     if made is None or (made.version, made.schema, made.pages, made.seed, made.cells) != wanted:
@@ -113,7 +113,7 @@ def collection(
 
 
 def opened(folder: Path) -> Collection:
-    """The collection that is in a folder."""
+    """Return the collection in a folder; StoreError if there is none."""
     made = _described(folder)
     if made is None:
         raise StoreError(f"{folder}: there is no complete collection of lab text here")
@@ -196,7 +196,7 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
 
 
 def _trained(found: Collection, clock: Clock) -> float:
-    """Train the model of meaning and keep it; returns how long it took."""
+    """Train and save the semantic model; return the seconds it took."""
     began = clock.ticks_s()
     with closing(found.reader()) as reader:
         model = train(reader.all_entries, seed=found.made.seed, min_pages=min(MIN_PAGES, found.made.pages))

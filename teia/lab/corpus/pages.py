@@ -1,11 +1,11 @@
-"""The pages of a collection: those of a lab world, longer, and with words as they are spread in real text.
+"""The pages of a collection: those of a lab world, longer, and with a realistic distribution of words.
 
 Hosts, URLs, titles, languages, dates and links are a world's (`World`), and so are some paragraphs. The others are made
-of words by their rank (vocabulary.py). A page has a subject, one of the few that its host writes about: words that come
-back on it and are rare elsewhere. Without that words would be spread over pages as if by rain, which real ones are not.
+of words by their rank (vocabulary.py). A page has a subject, one of the few that its host writes about: words that
+recur on it and are rare elsewhere. Without subjects, words would be spread over pages at random, unlike real text.
 
-Everything about a page follows from the seed, its host and its number there, so a mirror shows the same page, pages can
-be made in any order, and a page need not be kept to be asked for again.
+Everything about a page follows from the seed, its host and its number there. So a mirror shows the same page, pages can
+be made in any order, and a page need not be stored to be requested again.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from numpy.typing import NDArray
 from teia.index.anchors import MAX_TEXTS
 from teia.index.entry import Anchor, Entry
 from teia.lab.corpus.vocabulary import SIZE, Vocabulary, ranks, vocabulary
-from teia.lab.faults import Kind
-from teia.lab.pages import FIRST_YEAR, YEARS, PageWriter
-from teia.lab.spec import WorldSpec
-from teia.lab.urlspace import UrlSpace
-from teia.lab.world import World
+from teia.lab.world.pages import FIRST_YEAR, YEARS, PageWriter
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.urlspace import UrlSpace
+from teia.lab.world.world import World
 from teia.lib.simhash import simhash
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 PAGES_PER_HOST = 50
-"""About T8's: 676,261 documents on 14,068 servers."""
+"""Number of pages per host, about T8's: 676,261 documents on 14,068 servers."""
 
 MEDIAN_WORDS, SPREAD, MAX_WORDS = 220, 0.9, 10_000
-"""Lengths are log-normal. With the lab's paragraphs that is a mean of 3.4 kB, as F11's pages have: 2,053 MB of text for
-609,212 of them."""
+"""Parameters of the log-normal lengths.
+
+With the lab's paragraphs that is a mean of 3.4 kB, as F11's pages have: 2,053 MB of text for 609,212 of them.
+"""
 
 SUBJECTS, SUBJECT_WORDS, SUBJECTS_OF_HOST = 4_000, 40, 3
 SUBJECT_SHARE = 0.15
-"""Of words that are of the page's subject."""
+"""Share of words that belong to the page's subject."""
 
 SENTENCE_WORDS = (7, 18)
 PARAGRAPH_SENTENCES = 5
@@ -51,7 +53,7 @@ COPRIME = 2_654_435_761
 
 @dataclass(frozen=True, slots=True)
 class Indexable:
-    """A page as the index takes it: the entry, the words on links to it, and the cell it belongs to."""
+    """A page as the index takes it: the entry, the anchor texts of links to it, and the cell it belongs to."""
 
     entry: Entry
     anchors: tuple[str, ...]
@@ -59,7 +61,7 @@ class Indexable:
 
 
 class Corpus:
-    """A collection of so many pages, made as they are asked for."""
+    """A collection of `pages` pages, generated on request."""
 
     def __init__(self, pages: int, seed: int, *, cells: int = 1, words: int = SIZE) -> None:
         self.pages, self.seed, self.cells = pages, seed, cells
@@ -73,12 +75,12 @@ class Corpus:
         self._subjects = _subjects(seed, words)
 
     def indexables(self, first: int = 0, last: int | None = None) -> Iterator[Indexable]:
-        """Pages in the order of their numbers, in which the hosts take turns as they do in a crawl."""
+        """Yield pages in the order of their numbers, in which the hosts take turns as they do in a crawl."""
         for number in range(first, self.pages if last is None else last):
             yield self.indexable(number)
 
     def indexable(self, number: int) -> Indexable:
-        """Make one page."""
+        """Generate one page."""
         space, slot = self._place(number)
         random = np.random.default_rng((self.seed, space.content, slot))
         entry = self._entry(space, slot, VISITED_S + number, random)
@@ -86,7 +88,8 @@ class Corpus:
         return Indexable(entry, named, self._cells_of_hosts[space.host.index])
 
     def _place(self, number: int) -> tuple[UrlSpace, int]:
-        """Which page of which host has a number: neighbours by number are not neighbours in the world."""
+        """Return the host and slot of a page number; neighbours by number are not neighbours in the world."""
+        # A permutation of all numbers, because COPRIME is a prime that does not divide the number of pages.
         place = number * COPRIME % self.pages
         host = int(np.searchsorted(self._first_pages, place, "right")) - 1
         return self._world.spaces[host], place - int(self._first_pages[host])
@@ -95,7 +98,7 @@ class Corpus:
     def _cells_of_hosts(self) -> list[int]:
         return [cell_of(slot_of(site_of(host.name)), self._starts) for host in self._world.hosts]
 
-    # -- what a page says ----------------------------------------------------------------------------------
+    # -- the content of a page -----------------------------------------------------------------------------
 
     def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> Entry:
         path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
@@ -126,7 +129,7 @@ class Corpus:
         return self._world.roots[host].decode() + path
 
     def _subject(self, space: UrlSpace, random: np.random.Generator) -> NDArray[np.int64]:
-        """The ranks of the words of one of the subjects that a host writes about."""
+        """Return the ranks of the words of one of the subjects that a host writes about."""
         which = (space.host.salt + int(random.integers(SUBJECTS_OF_HOST))) % SUBJECTS
         words: NDArray[np.int64] = self._subjects[which]
         return words
@@ -152,10 +155,10 @@ class Corpus:
         words = self.vocabularies[space.host.language].words
         return " ".join(words[rank] for rank in subject[random.integers(0, SUBJECT_WORDS, 3)].tolist()).capitalize()
 
-    # -- where it leads, and who leads to it ---------------------------------------------------------------
+    # -- links from and to a page --------------------------------------------------------------------------
 
     def _links(self, space: UrlSpace, slot: int) -> Iterator[Anchor]:
-        """The links of a page, each target once, with the titles of the pages they lead to."""
+        """Yield the links of a page, each target once, with the titles of the target pages."""
         links = self._world.graph.of_page(space, slot, self._world.graph.draws(space, slot))
         seen = {slot}
         for target in (*links.children, *links.inside):
@@ -170,9 +173,9 @@ class Corpus:
         return Anchor(key_of(self._url(name, path)), name, title)
 
     def _voices(self, space: UrlSpace, slot: int, random: np.random.Generator) -> int:
-        """How many hosts link to a page, its own included; they all call it by its title.
+        """Draw the number of hosts that link to a page, its own included; all use its title as the anchor text.
 
-        It is drawn from what the world's power law expects, instead of looking at all other pages.
+        It is drawn from the expectation of the world's power law, instead of examining all other pages.
         """
         power = self._world.spec.links.power
         share = _power_share(space.host.index, len(self._world.hosts), power) * _power_share(slot, space.size, power)
@@ -180,7 +183,7 @@ class Corpus:
 
 
 def _subjects(seed: int, words: int) -> NDArray[np.int64]:
-    """The ranks of the words of every subject: words of all sorts of frequency that tell something."""
+    """Draw the ranks of the words of every subject: informative words of all frequencies."""
     random = np.random.default_rng((seed, SUBJECTS))
     least = min(100, words // 2)
     found = np.exp(random.uniform(np.log(least), np.log(words), (SUBJECTS, SUBJECT_WORDS)))
@@ -188,12 +191,12 @@ def _subjects(seed: int, words: int) -> NDArray[np.int64]:
 
 
 def _power_share(at: int, size: int, power: float) -> float:
-    """How probable `int(size * u ** power)` is to be `at`, for u in [0, 1)."""
+    """Return the probability that `int(size * u ** power)` is `at`, for u uniform in [0, 1)."""
     return float(((at + 1) / size) ** (1 / power) - (at / size) ** (1 / power))
 
 
 def _paragraphs(words: Sequence[str], random: np.random.Generator) -> Iterator[str]:
-    """Words as sentences, sentences as paragraphs."""
+    """Join words into sentences and sentences into paragraphs."""
     low, high = SENTENCE_WORDS
     lengths = random.integers(low, high, len(words) // low + 1).tolist()
     sentences: list[str] = []
@@ -209,7 +212,7 @@ def _paragraphs(words: Sequence[str], random: np.random.Generator) -> Iterator[s
 
 
 def _date_s(random: np.random.Generator) -> int:
-    """When a page says it was written, if it does."""
+    """Draw the date that a page states; 0 if it states none."""
     if random.random() < UNDATED:
         return 0
     first, last = (calendar.timegm((year, 1, 1, 0, 0, 0)) for year in (FIRST_YEAR, FIRST_YEAR + YEARS))

@@ -1,9 +1,9 @@
-"""What is asked of a collection: queries of every kind, drawn from its words by how frequent they are.
+"""Queries of every kind for a collection, drawn from its words by frequency.
 
-F11's table 26 has four kinds of queries and two of each (`PUBLISHED`, word for word). To say how long a kind takes more
-are needed, so each is drawn many times, half of them in each language, with words that many, some and few pages have.
-The words of a query stand on one page, as those that people put together do. Then come kinds that the paper's search
-did not have: filters, prefixes, slips of the pen, pasted text, the last results.
+F11's table 26 has four kinds of queries and two of each (`PUBLISHED`, word for word). Measuring the time of a kind
+takes more queries. So each kind is drawn many times, half in each language, with words that many, some and few pages
+have. The words of a query occur on one page, as in real queries. Further kinds are those that the paper's search did
+not have: filters, prefixes, typing errors, pasted text, the last results.
 
 The same corpus and seed give the same questions.
 """
@@ -19,20 +19,20 @@ import numpy as np
 from teia.index.entry import Entry
 from teia.lab.corpus.pages import Corpus
 from teia.lab.corpus.vocabulary import HIGH, LOW, MEDIUM
-from teia.search.query import RESULT_WINDOW
+from teia.search.query.tree import RESULT_WINDOW
 
 BANDS = {"high": HIGH, "medium": MEDIUM, "low": LOW}
-"""By how frequent words are: their ranks."""
+"""Rank ranges of words by frequency."""
 
 EXAMPLES = 400
-"""Pages that words and texts are taken from."""
+"""Number of pages that words and texts are taken from."""
 
 PASTED_WORDS = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One query. `words` says how frequent its words are; `shows` is the first result that is wanted, from 0."""
+    """One query. `words` describes the frequency of its words; `shows` is the index of the first wanted result."""
 
     kind: str
     words: str
@@ -43,7 +43,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A query of F11's table 26, with the seconds that it took there, and took when it was repeated."""
+    """A query of F11's table 26, with the seconds that it took there at first and when repeated."""
 
     kind: str
     text: str
@@ -65,13 +65,13 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How questions of a kind look. `a`, `b` and `c` are words of one page, `far` one of another."""
+    """Template of the questions of a kind. `a`, `b` and `c` are words of one page, `far` one of another."""
 
     kind: str
     text: str
     bands: tuple[str, ...] = ("high",)
     words: str = ""
-    """What is said of the words where it is not the band."""
+    """Description of the words where it is not the band."""
 
     shows: int = 0
     facets: bool = False
@@ -120,7 +120,7 @@ class Asker:
         self._examples = {code: [each for each in examples if each.entry.language == code] for code in ranks}
 
     def questions(self, each: int) -> list[Question]:
-        """So many questions of every kind, in a random order: nobody asks all phrases first."""
+        """Draw `each` questions of every kind, in random order, because users do not send all phrases first."""
         kinds = [
             *(self._of_form(form, band) for form in FORMS for band in form.bands),
             self._quoted("as written, frequent", 3, of_grammar=True),
@@ -132,7 +132,7 @@ class Asker:
         return [found[place] for place in self._random.permutation(len(found)).tolist()]
 
     def _of_form(self, form: Form, band: str) -> Iterator[Question]:
-        """Questions of a form without end, in one language after the other."""
+        """Yield questions of a form without end, alternating between languages."""
         for language in cycle(sorted(self._examples)):
             example, other = (self._example(language, band) for _ in range(2))
             a, b, c = self._random.choice(example.words[band], 3, replace=False).tolist()
@@ -151,7 +151,7 @@ class Asker:
             yield Question(form.kind, form.words or band, text, form.shows, form.facets)
 
     def _quoted(self, words: str, count: int, *, of_grammar: bool) -> Iterator[Question]:
-        """Words that follow each other on a page: of the lab's own sentences, which others have too, or of the rest."""
+        """Yield quotations of consecutive words: from the lab's own sentences, which recur, or from the rest."""
         for language in cycle(sorted(self._examples)):
             text = self._passage(language, count, of_grammar=of_grammar)
             yield Question("phrase", words, f'"{text}"')
@@ -170,7 +170,7 @@ class Asker:
                 return " ".join(words[start : start + count])
 
     def _example(self, language: str, band: str) -> Example:
-        """A page with enough words of a band."""
+        """Pick a page with enough words of a band."""
         return self._picked([each for each in self._examples[language] if len(each.words[band]) >= 3])
 
     def _picked(self, examples: list[Example]) -> Example:
@@ -184,14 +184,14 @@ def _by_band(entry: Entry, ranks: dict[str, int]) -> dict[str, list[str]]:
 
 
 def _misspelt(word: str) -> str:
-    """A slip of the pen: two letters in the middle change places; where they are the same, one is left out."""
+    """Misspell a word: swap two letters in the middle; if they are the same, leave one out."""
     middle = len(word) // 2
     one, other = word[middle - 1], word[middle]
     return f"{word[: middle - 1]}{other}{'' if one == other else one}{word[middle + 1 :]}"
 
 
 def kinds_of(questions: list[Question]) -> list[tuple[str, str]]:
-    """Every kind with what is said of its words, in the order of `FORMS`, and frequent words first."""
+    """Return every kind with the description of its words, in the order of `FORMS`, frequent words first."""
     places = {form.kind: place for place, form in enumerate(FORMS)}
     bands = {band: place for place, band in enumerate(BANDS)}
     found = {(question.kind, question.words) for question in questions}

@@ -1,14 +1,15 @@
-"""How long searches take, and how much of that is tantivy's.
+"""Search times, and the part of them that tantivy takes.
 
-The index is asked through a reader whose searcher is watched: every call of tantivy is timed, by the wall and by the
-processor time of its thread. What is left of a search is ours: parsing, planning, ranking, reading entries, snippets.
-Making the query objects of tantivy counts as ours too. Processor time says more on a machine that others use.
+The index is searched through a reader whose searcher is watched: every call of tantivy is timed, by the wall clock and
+by the processor time of its thread. The rest of a search is our own code: parsing, planning, ranking, reading entries,
+snippets. Making the query objects of tantivy counts as our own code too. Processor time is more reliable on a shared
+machine.
 
-The whole of a search is the processor time of all threads. tantivy works in the thread that calls it, for an index that
-is only read has no others; did it use more, their time would be called ours.
+The total of a search is the processor time of all threads. tantivy works in the thread that calls it, because an index
+that is only read has no others. If it used more threads, their time would be counted as ours.
 
-To watch a call takes longer than some calls do, and a search has tens of them. What it takes is measured first, with
-calls that do nothing, and taken off: within a call from tantivy's time, and around it from ours.
+Watching a call takes longer than some calls do, and a search has tens of them. So the cost of watching is measured
+first, with calls that do nothing, and subtracted: within a call from tantivy's time, and around it from ours.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from teia.clock import Clock, WallClock
 from teia.index.union import UnionReader
 from teia.lab.corpus.collection import Collection, cell_folder
 from teia.lab.corpus.questions import Question
-from teia.search.ranking import Ranking
-from teia.search.results import Results
-from teia.search.searching import Options, Searcher
-from teia.search.semantic import Model
-from teia.search.shards import LocalShard
+from teia.search.rank.formula import Ranking
+from teia.search.rank.semantic import Model
+from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.shards import LocalShard
+from teia.search.show.results import Results
 
 SHOWN = 10
 PATIENCE_S = 60.0
-"""Searches are measured to their end, however late that is; the product ends them after a second."""
+"""Time limit of a measured search; the product ends searches after a second."""
 
 _WATCHED = frozenset({"search", "aggregate", "doc", "doc_freq", "terms_with_prefix", "fast_field_values"})
 
 
 @dataclass(slots=True)
 class Watch:
-    """Calls of tantivy, and the seconds spent in each: on the wall, and of the processor."""
+    """Calls of tantivy, and the wall and processor seconds spent in each."""
 
     calls: Counter[str] = field(default_factory=Counter)
     wall_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -81,14 +82,14 @@ class WatchedSearcher:
 
 @dataclass(frozen=True, slots=True)
 class WatchCost:
-    """Processor seconds that watching one call takes: those counted as the call's, and all."""
+    """Processor seconds that watching one call takes: the part counted within the call, and the total."""
 
     within_s: float
     whole_s: float
 
     @classmethod
     def measured(cls, calls: int = 1_000, tries: int = 5) -> WatchCost:
-        """The least of some tries, so that never too much is taken off."""
+        """Measure the cost several times and return the least, so that never too much is subtracted."""
         idle = cast("tantivy.Searcher", _Idle())
         found = []
         for _ in range(tries):
@@ -99,7 +100,7 @@ class WatchCost:
 
 
 class _Idle:
-    """What does nothing in place of tantivy."""
+    """A stand-in for tantivy that does nothing."""
 
     def doc(self, _: object) -> None:
         """Return at once."""
@@ -113,7 +114,7 @@ def _asked(searcher: Any, calls: int) -> float:
 
 
 class WatchedReader(UnionReader):
-    """Cells as one index, with a watch on it."""
+    """Cells as one index, with a watched searcher."""
 
     def __init__(self, folders: Mapping[str, Path], watch: Watch) -> None:
         super().__init__(folders)
@@ -127,7 +128,7 @@ class WatchedReader(UnionReader):
         return self._with_watch(super().last_searcher())
 
     def _with_watch(self, searcher: tantivy.Searcher) -> tantivy.Searcher:
-        """One for each view, as there is one searcher for each."""
+        """Wrap a searcher; there is one wrapper for each view, as there is one searcher."""
         if self._watched is None or self._watched[0] is not searcher:
             self._watched = searcher, WatchedSearcher(searcher, self._watch)
         return cast("tantivy.Searcher", self._watched[1])
@@ -135,7 +136,7 @@ class WatchedReader(UnionReader):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One search: milliseconds on the wall and of the processor, and those of them that are tantivy's."""
+    """One search: wall and processor milliseconds, in total and of tantivy."""
 
     question: Question
     ms: float
@@ -149,10 +150,10 @@ class Timing:
 
 
 class TimedSearch:
-    """A collection, opened to be searched as the product does it: with ranks, and with a model of meaning if wanted.
+    """A collection opened for searching as in the product: with ranks, and with a semantic model if requested.
 
-    Last visits and numbers of links, which the product reads from the frontier for the results shown, are not here: the
-    collection was never crawled.
+    The product also reads last visits and numbers of links from the frontier for the results shown. They are missing
+    here, because the collection was never crawled.
     """
 
     def __init__(self, collection: Collection, clock: Clock | None = None, *, semantics: bool = False) -> None:
@@ -170,12 +171,12 @@ class TimedSearch:
         return Searcher(shards, self._clock, ranking=self._ranking, model=self._model, deadline_s=PATIENCE_S)
 
     def renew(self) -> None:
-        """Forget what was counted; the files stay in memory."""
+        """Discard cached counts; the files stay in memory."""
         self.searcher.close()
         self.searcher = self._searcher()
 
     def ask(self, question: Question) -> Timing:
-        """Search once."""
+        """Search once and measure it."""
         self.watch.forget()
         wall, cpu = time.perf_counter(), time.process_time()
         results = self.answer(question)
@@ -194,7 +195,7 @@ class TimedSearch:
         )
 
     def answer(self, question: Question) -> Results:
-        """What a result page needs: ten hits with snippets."""
+        """Return the content of a result page: ten hits with snippets."""
         return self.searcher.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
 
     def close(self) -> None:
@@ -208,7 +209,7 @@ def _no_model() -> Model | None:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Some timings of one kind as a few numbers. `own` is our processor time over tantivy's."""
+    """Statistics of timings of one kind. `own` is our processor time over tantivy's."""
 
     searches: int
     p50_ms: float
@@ -236,9 +237,9 @@ def spread(timings: Sequence[Timing]) -> Spread:
 
 
 def warm(search: TimedSearch, questions: Sequence[Question]) -> list[Timing]:
-    """Ask everything once so that the files are in memory, then, as if for the first time, once more and measured."""
+    """Run all queries once to load the files into memory, then once more, with empty caches, and measure them."""
     for question in questions:
         search.answer(question)
     search.renew()
-    search.answer(Question("", "", "warm"))  # what is counted once for all queries
+    search.answer(Question("", "", "warm"))  # counts that are computed once for all queries
     return [search.ask(question) for question in questions]

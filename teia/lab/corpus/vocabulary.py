@@ -1,11 +1,10 @@
-"""Words by how frequent they are: what a grammar of some hundred words cannot give.
+"""A vocabulary with a realistic frequency distribution, which a grammar of some hundred words cannot provide.
 
 The lab's sentences are made of few words, so every one of them is on thousands of pages. In a collection of real pages
-there are a few words that all pages have and hundreds of thousands that hardly any has (Zipf's law, as Mandelbrot put
-it: the word of rank r has a share of 1 / (r + 2.7)). A vocabulary has, in this order: words that hold sentences
-together, the lab's own words of all topics, and made-up ones with the endings of the language, so that stemming finds
-something to do. F11's words have the places that such words have in Portuguese. Some entries are several words, because
-in real text some words keep company.
+there are a few words that all pages have and hundreds of thousands that hardly any has (Zipf's law, in Mandelbrot's
+form: the word of rank r has a share of 1 / (r + 2.7)). A vocabulary has, in this order: function words, the lab's own
+words of all topics, and made-up ones with the endings of the language, so that stemming applies to them. F11's words
+have realistic ranks for Portuguese. Some entries are several words, because in real text some words occur together.
 
 The same seed gives the same words.
 """
@@ -21,15 +20,17 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.lab.prose import LANGUAGES
-from teia.lab.words import Language
+from teia.lab.text.prose import LANGUAGES
+from teia.lab.text.words import Language
 
 SIZE = 300_000
-"""Entries of a language; pages add words of their own. RCV1's law of growth, 44 x tokens ^ 0.49, gives half a million
-for 600,000 pages in all languages."""
+"""Entries of a language; pages add words of their own.
+
+RCV1's law of growth, 44 x tokens ^ 0.49, gives half a million for 600,000 pages in all languages.
+"""
 
 SHIFT = 2.7
-"""Mandelbrot's constant: the first few words are less frequent than Zipf alone would have them."""
+"""Mandelbrot's constant: the first few words are less frequent than under Zipf's law alone."""
 
 HIGH, MEDIUM, LOW = (100, 400), (1_500, 6_000), (20_000, 120_000)
 """Ranks of words that, with our lengths, one page in twelve, one in two hundred and one in five thousand has."""
@@ -65,11 +66,11 @@ _PLACED = {
     },
     "en": {120: "data", 300: "search engine", 500: "web page", 900: "file system"},
 }  # fmt: skip
-"""By rank: F11's words and a few companions. Its slow phrase is two frequent words that seldom stand together."""
+"""F11's words and a few companions by rank. F11's slow phrase is two frequent words that seldom occur together."""
 
 AT_ONCE = 20_000
 NUMBER_EVERY = 12
-"""One made-up stem in so many comes with a number: pages are full of them."""
+"""One made-up stem in this many comes with a number, because real pages are full of numbers."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -87,7 +88,7 @@ class Vocabulary:
 
 
 def ranks(units: NDArray[np.float64], size: int) -> NDArray[np.int64]:
-    """Turn numbers in [0, 1) into ranks below `size`: the share of rank r is 1 / (r + SHIFT), but for a factor."""
+    """Turn numbers in [0, 1) into ranks below `size`: the share of rank r is proportional to 1 / (r + SHIFT)."""
     found = np.exp(units * log((size + SHIFT) / SHIFT))
     return np.minimum((found - 1) * SHIFT, size - 1).astype(np.int64)
 
@@ -104,7 +105,7 @@ def vocabulary(language: str, seed: int, size: int = SIZE) -> Vocabulary:
 
 
 def _lab_words(language: Language) -> Iterator[str]:
-    """Every word of the lab's grammar, the shortest texts first, so that topics take turns."""
+    """Yield every word of the lab's grammar, the shortest texts first, so that topics take turns."""
     texts = [text for topic in language.topics.values() for text in (*topic.things, *topic.subjects, *topic.deeds)]
     texts += [*language.circumstances, *language.twists, *language.subheadings, *language.proverbs]
     texts += language.advertisements
@@ -117,7 +118,7 @@ def _distinct(words: Iterable[str]) -> list[str]:
 
 
 def _made_up(language: str, seed: int, used: set[str]) -> Iterator[str]:
-    """Words that nobody uses, without end; each stem with two endings. Now and then a number."""
+    """Yield made-up words without end; each stem with two endings, and sometimes a number."""
     random = np.random.default_rng((seed, language == "pt"))
     syllables, endings = _SYLLABLES[language].split(), _ENDINGS[language].split()
     for turn in count():

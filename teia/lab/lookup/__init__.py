@@ -1,10 +1,10 @@
-"""What a look-up costs: overlays of peer-to-peer systems side by side, as section 3.2 of A's paper describes them.
+"""The cost of a look-up in peer-to-peer overlays, compared as in section 3.2 of A's paper.
 
-overlay.py   what is asked of each: hops, what a node must know, what a newcomer takes
-rings.py     Chord, and our own circle: everybody knows everybody, or goes by fingers
+overlay.py   the interface: hops, the nodes a node must know, the keys a new node takes
+rings.py     Chord, and our own circle: complete knowledge, or routing by fingers
 can.py       CAN: zones of a torus
 pastry.py    Pastry: digits of an id, and a set of leaves
 
-They are models without time and messages: tables are what they are once everything has settled. Chord and ours are the
-very code that the cluster goes by (teia/cluster/chord.py). `teia lab reproduce A2` compares them.
+They are models without time and messages: their tables are those of a settled network. Chord and our circle use the
+code of the cluster itself (teia/cluster/circle/circle.py). `teia lab reproduce A2` compares them.
 """

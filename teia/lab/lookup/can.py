@@ -1,8 +1,8 @@
-"""CAN (Ratnasamy, Francis et al., 2001): a torus of d dimensions, cut into zones, one a node.
+"""CAN (Ratnasamy, Francis et al., 2001): a torus of d dimensions, cut into zones, one per node.
 
-A newcomer draws a point, and the zone in which it lies is cut in two; dimensions take turns. A node knows the zones
-that touch its own along a face. A message goes to the neighbour whose zone is nearest to where it wants to go, which is
-nearer than the zone it comes from, so it arrives. Zones of equal size would make that d/4 · n^(1/d) hops.
+A new node draws a point, and the zone that contains it is cut in two; dimensions take turns. A node knows the zones
+that touch its own along a face. A message is forwarded to the neighbour whose zone is nearest to the target point. That
+zone is nearer than the current one, so the message arrives. With zones of equal size that takes d/4 · n^(1/d) hops.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SIDE = 1 << SIDE_BITS
 MOST_DIMENSIONS = KEY_BITS // SIDE_BITS
 
 _Box = list[tuple[int, int]]
-"""A zone: from where to before where, in each dimension. It never goes over the edge of the torus."""
+"""A zone: a half-open range in each dimension. It never crosses the edge of the torus."""
 
 
 class Can:
-    """A torus of `count` zones, each made by a cut at a point that was drawn."""
+    """A torus of `count` zones, each made by a cut at a random point."""
 
     def __init__(self, count: int, dimensions: int, chance: np.random.Generator) -> None:
         if not 1 <= dimensions <= MOST_DIMENSIONS:
@@ -29,15 +29,15 @@ class Can:
         self._boxes: list[_Box] = [[(0, SIDE)] * dimensions]
         self._cuts: list[int] = [0]
         self._neighbours: list[set[int]] = [set()]
-        # A node of the tree is a zone's number, or (dimension, where it was cut, below, from there on).
+        # A node of the tree is a zone's number, or (dimension, position of the cut, child below, child above).
         self._tree: list[object] = [0]
         while len(self._boxes) < count:
             self._cut(self.owner(random_key(chance)))
 
-    # -- whose is what -------------------------------------------------------------------------------------
+    # -- owners of keys ------------------------------------------------------------------------------------
 
     def point(self, key: int) -> list[int]:
-        """The coordinates of a key: its leading bits, `SIDE_BITS` for each dimension."""
+        """Return the coordinates of a key: its leading bits, `SIDE_BITS` for each dimension."""
         return [key >> KEY_BITS - SIDE_BITS * (at + 1) & SIDE - 1 for at in range(self.dimensions)]
 
     def owner(self, key: int) -> int:
@@ -79,7 +79,7 @@ class Can:
         holder[at] = by
 
     def _touch(self, one: int, other: int) -> bool:
-        """Whether two zones have a face in common: they meet in one dimension and overlap in all others."""
+        """Tell whether two zones share a face: they meet in one dimension and overlap in all others."""
         meets = 0
         for (low, high), (other_low, other_high) in zip(self._boxes[one], self._boxes[other], strict=True):
             if low < other_high and other_low < high:
@@ -100,7 +100,7 @@ class Can:
         return hops
 
     def _squared(self, zone: int, point: list[int]) -> int:
-        """The square of the distance from a zone to a point, round the torus if that is shorter; 0 inside."""
+        """Return the squared distance from a zone to a point, round the torus if that is shorter; 0 inside."""
         total = 0
         for (low, high), place in zip(self._boxes[zone], point, strict=True):
             if not low <= place < high:
@@ -118,5 +118,5 @@ class Can:
         return max(self._share(zone) for zone in range(len(self._boxes))) * len(self._boxes)
 
     def _share(self, zone: int) -> float:
-        """A zone's part of the torus: each cut that made it took half."""
+        """Return a zone's part of the torus: each cut that made it halved it."""
         return 0.5 ** self._cuts[zone]

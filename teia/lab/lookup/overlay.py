@@ -1,4 +1,4 @@
-"""What is asked of every overlay, whoever invented it."""
+"""The interface of every overlay."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ KEY_BITS = 160
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a newcomer takes: a share of all keys, from how many nodes."""
+    """The keys that a new node takes: their share of all keys, and the number of nodes that gave them."""
 
     share: float
     givers: int
 
 
 class Overlay(Protocol):
-    """Nodes, numbered from 0, that have divided all keys among themselves; keys have `KEY_BITS` bits."""
+    """Nodes, numbered from 0, that divide all keys among themselves; keys have `KEY_BITS` bits."""
 
     def owner(self, key: int) -> int:
-        """The node that has a key."""
+        """Return the node that owns a key."""
 
     def hops(self, start: int, key: int) -> int:
-        """How many messages a look-up that `start` begins takes until it has reached the owner."""
+        """Return the number of messages of a look-up from `start` to the owner of a key."""
 
     def known(self, node: int) -> int:
-        """How many other nodes a node must know."""
+        """Return the number of other nodes that a node must know."""
 
     def newcomer(self, chance: np.random.Generator) -> Taken:
-        """What one more node would take; nothing is changed."""
+        """Return the keys that one more node would take; nothing is changed."""
 
     def largest_share(self) -> float:
-        """The largest share that a node has of the keys, in mean shares."""
+        """Return the largest share of the keys that a node has, relative to the mean share."""
 
 
 def random_key(chance: np.random.Generator, bits: int = KEY_BITS) -> int:

@@ -1,9 +1,9 @@
 """Pastry (Rowstron & Druschel, 2001): ids of 128 bits, read as 32 digits of base 16.
 
 A key belongs to the node whose id is nearest. A node knows its leaves, the 8 nearest ids on each side, and a table: in
-row r, for each digit, a node that has the first r digits in common with it and that digit next. A message goes where
-one digit more agrees with the key (figure 11 of A's paper), so after about log16(n) hops it is among the leaves. Which
-of the nodes that fit is in the table would be decided by how near they are in the network; here it is drawn.
+row r, for each digit, a node that has the first r digits in common with it and that digit next. A message is forwarded
+to a node with one more digit in common with the key (figure 11 of A's paper), so after about log16(n) hops it is among
+the leaves. Pastry fills a table entry with the candidate that is nearest in the network; here it is drawn.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from teia.lab.draws import bits64
 from teia.lab.lookup.overlay import KEY_BITS, Taken, random_key
+from teia.lab.world.draws import bits64
 
 ID_BITS = 128
 DIGIT_BITS = 4
@@ -24,7 +24,7 @@ LEAVES_A_SIDE = 8
 
 
 def shared_digits(one: int, other: int) -> int:
-    """How many leading digits two ids have in common."""
+    """Return the number of leading digits that two ids have in common."""
     return (ID_BITS - (one ^ other).bit_length()) // DIGIT_BITS
 
 
@@ -33,13 +33,13 @@ def digit(of: int, at: int) -> int:
 
 
 def apart(one: int, other: int) -> int:
-    """How far two ids are from each other, the shorter way round."""
+    """Return the distance of two ids, the shorter way round."""
     gap = (one - other) % SIZE
     return min(gap, SIZE - gap)
 
 
 class Pastry:
-    """Nodes with ids that were drawn; they are numbered as their ids grow."""
+    """Nodes with random ids, numbered in the order of their ids."""
 
     def __init__(self, count: int, chance: np.random.Generator) -> None:
         ids: set[int] = set()
@@ -57,17 +57,17 @@ class Pastry:
         count = len(self.ids)
         return min((at % count, (at - 1) % count), key=lambda node: (apart(self.ids[node], place), node))
 
-    # -- what a node knows ---------------------------------------------------------------------------------
+    # -- the tables of a node ------------------------------------------------------------------------------
 
     def leaves(self, node: int) -> list[int]:
-        """The nodes beside one on the circle, from the farthest below to the farthest above."""
+        """Return the neighbours of a node on the circle, from the farthest below to the farthest above."""
         count = len(self.ids)
         if count <= 2 * LEAVES_A_SIDE + 1:
             return [other for other in range(count) if other != node]
         return [(node + step) % count for step in range(-LEAVES_A_SIDE, LEAVES_A_SIDE + 1) if step]
 
     def table(self, node: int) -> dict[tuple[int, int], int]:
-        """By row and digit, a node that is known there; made when it is first needed."""
+        """Return the known node by row and digit; the table is made when it is first needed."""
         table = self._tables.get(node)
         if table is None:
             table = self._tables[node] = self._made(node)
@@ -87,7 +87,7 @@ class Pastry:
         return table
 
     def _between(self, low: int, high: int) -> tuple[int, int]:
-        """The first node whose id is at least `low`, and how many are below `high`."""
+        """Return the first node whose id is at least `low`, and the number of nodes from there to below `high`."""
         first = bisect_left(self.ids, low)
         return first, bisect_left(self.ids, high) - first
 
@@ -117,11 +117,11 @@ class Pastry:
             for other in {*leaves, *self.table(node).values()}
             if shared_digits(self.ids[other], place) >= row and apart(self.ids[other], place) < apart(own, place)
         ]
-        # Across the end of the circle, ids beside each other have no digits in common: then the nearest leaf will do.
+        # Across the end of the circle, neighbouring ids have no digits in common; then the nearest leaf is used.
         return min(nearer or leaves, key=lambda other: (apart(self.ids[other], place), other))
 
     def _is_among(self, place: int, leaves: list[int]) -> bool:
-        """Whether a place lies between the farthest leaves; where everybody is a leaf, it does."""
+        """Tell whether a place lies between the farthest leaves; always true where every node is a leaf."""
         if len(leaves) < 2 * LEAVES_A_SIDE:
             return True
         low, high = self.ids[leaves[0]], self.ids[leaves[-1]]
@@ -130,7 +130,7 @@ class Pastry:
     # -- shares --------------------------------------------------------------------------------------------
 
     def newcomer(self, chance: np.random.Generator) -> Taken:
-        """A newcomer takes half of the way to each of its neighbours, which were theirs."""
+        """Return the share of a new node: half of the way to each of its neighbours."""
         place = random_key(chance, ID_BITS)
         at = bisect_left(self.ids, place)
         below, above = self.ids[at - 1], self.ids[at % len(self.ids)]

@@ -1,20 +1,20 @@
-"""Chord and our own circle, by the code that the cluster goes by.
+"""Chord and our own circle, using the code of the cluster.
 
-Chord's nodes stand at one point each and know their fingers. Ours stand at 64 and know each other, by their sessions: a
-look-up is one message. `by_fingers` is what ours would cost if they did not.
+Chord's nodes stand at one point each and know their fingers. Our nodes stand at 64 points and know each other through
+their sessions, so a look-up is one message. `by_fingers` measures the cost of our circle without that knowledge.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from teia.cluster.chord import POINTS, SIZE, Circle, Point, distance, places_of
-from teia.cluster.chord_fingers import Fingers
+from teia.cluster.circle.circle import POINTS, SIZE, Circle, Point, distance, places_of
+from teia.cluster.circle.fingers import Fingers
 from teia.lab.lookup.overlay import Taken
 
 
 class Ring:
-    """A circle of nodes that go by their fingers."""
+    """A circle of nodes that route by their fingers."""
 
     def __init__(self, names: list[str], points: int) -> None:
         self.circle = Circle(dict.fromkeys(names, 1.0), points)
@@ -26,7 +26,7 @@ class Ring:
         return self._numbers[self.circle.owner(key)]
 
     def hops(self, start: int, key: int) -> int:
-        """None for a key of its own, which a node knows by its predecessor."""
+        """Return the hops by fingers; 0 for a node's own key, which it recognises by its predecessor."""
         return 0 if self.owner(key) == start else len(self._fingers.route(self._names[start], key))
 
     def known(self, node: int) -> int:
@@ -36,7 +36,7 @@ class Ring:
         return len(others - {name})
 
     def newcomer(self, chance: np.random.Generator) -> Taken:
-        """Each new point takes the arc from the last point before it, be that another's or the newcomer's own."""
+        """Return the share of a new node: each of its points takes the arc from the last point before it."""
         places = sorted(places_of(f"newcomer {chance.bytes(8).hex()}", 1.0, self.circle.points_per_capacity))
         taken = 0
         for before, place in zip([places[-1], *places], places, strict=False):
@@ -54,7 +54,7 @@ class OneHop(Ring):
     def hops(self, start: int, key: int) -> int:
         return int(self.owner(key) != start)
 
-    def known(self, node: int) -> int:  # noqa: ARG002  # it is the same for everybody
+    def known(self, node: int) -> int:  # noqa: ARG002  # it is the same for every node
         return len(self._names) - 1
 
 
@@ -63,15 +63,15 @@ def _names(count: int, seed: int) -> list[str]:
 
 
 def chord(count: int, seed: int) -> Ring:
-    """The paper's: one point a node."""
+    """Return the paper's Chord: one point per node."""
     return Ring(_names(count, seed), 1)
 
 
 def ours(count: int, seed: int) -> OneHop:
-    """Ours: `POINTS` a node, and everybody knows everybody."""
+    """Return our circle: `POINTS` per node, and every node knows every other."""
     return OneHop(_names(count, seed), POINTS)
 
 
 def by_fingers(count: int, seed: int) -> Ring:
-    """Our points with Chord's fingers (`teia cluster lookup --hops`)."""
+    """Return our points with Chord's fingers (`teia cluster lookup --hops`)."""
     return Ring(_names(count, seed), POINTS)

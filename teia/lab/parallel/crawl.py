@@ -1,12 +1,12 @@
 """Processes that crawl a web together, in one of Cho's modes.
 
-    firewall     a link to somebody else's page is forgotten
-    cross-over   it is followed when nothing of one's own is left
-    exchange     it is told to its owner, many at a time, by each process once
+    firewall     a link to another process's page is dropped
+    cross-over   it is followed when the process has no pages of its own left
+    exchange     it is sent to its owner, many at a time, by each process once
 
-Each process fetches one page a turn, the oldest it knows of (breadth first), or the one with most links to it as far as
-it knows. In that order processes of the exchange also tell each other of links to pages they told of before, since the
-number of links is what their order goes by.
+Each process fetches one page a turn: the oldest it knows of (breadth first), or the one with the most known links to
+it. In the second order, exchanging processes also send repeated links to pages they sent before, because that order
+depends on the number of links.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from teia.lab.parallel.web import Web
 
 
 class Mode(Enum):
-    """What becomes of a link to a page of somebody else's."""
+    """The treatment of a link to a page of another process."""
 
     FIREWALL = "firewall"
     CROSS_OVER = "cross-over"
@@ -30,7 +30,7 @@ class Mode(Enum):
 
 @dataclass(slots=True)
 class Crawled:
-    """What came of it: pages in the order in which they were fetched, whoever did; URLs told, in how many messages."""
+    """The result of a crawl: pages fetched by all processes in order; numbers of URLs sent and of messages."""
 
     fetched: list[int] = field(default_factory=list)
     told: int = 0
@@ -38,7 +38,7 @@ class Crawled:
 
 
 class Queue:
-    """Pages that wait, each once: the first come first, or those with most links to them first."""
+    """Waiting pages, each once: the oldest first, or those with the most links to them first."""
 
     def __init__(self, by_links: bool) -> None:
         self._by_links = by_links
@@ -50,7 +50,7 @@ class Queue:
         self._turn = 0
 
     def add(self, page: int, links: int = 1) -> None:
-        """Hear of a page by so many links more."""
+        """Add `links` more links to a page."""
         if self._by_links:
             if page not in self._fetched:
                 self._links[page] = self._links.get(page, 0) + links
@@ -72,7 +72,7 @@ class Queue:
 
 
 class Process:
-    """One of them: its own pages, those of others that it may follow in the end, and what it has yet to tell whom."""
+    """One process: its own pages, the pages of others that it may follow at the end, and its unsent links by owner."""
 
     def __init__(self, number: int, mode: Mode, by_links: bool) -> None:
         self.number = number
@@ -87,7 +87,7 @@ class Process:
         return self.others.take() if page is None and self._mode is Mode.CROSS_OVER else page
 
     def find(self, page: int, owner: int) -> None:
-        """Find a link."""
+        """Handle a link found on a page."""
         if owner == self.number:
             self.own.add(page)
         elif self._mode is Mode.CROSS_OVER:
@@ -99,7 +99,7 @@ class Process:
             self.untold += 1
 
     def letters(self) -> dict[int, dict[int, int]]:
-        """What is to be told to whom: pages, with how many links; it is told now."""
+        """Return the unsent links by owner, as pages with their numbers of links, and mark them as sent."""
         letters, self._outbox, self.untold = self._outbox, {}, 0
         return letters
 
@@ -115,10 +115,10 @@ def crawl(
     most_fetched: int = 0,
     enough: int = 0,
 ) -> Crawled:
-    """Let a process for each list of seeds crawl until nothing is left to do.
+    """Run one process for each list of seeds until no work is left.
 
-    A process tells what it found for others when `batch` links have come together, and when it has nothing else to do.
-    It ends earlier when so many pages were fetched in all (`most_fetched`), or so many different ones (`enough`).
+    A process sends the links of others when it has collected `batch` links, and when it has no other work. The crawl
+    ends earlier when `most_fetched` pages were fetched in all, or `enough` different ones.
     """
     processes = [Process(number, mode, by_links) for number in range(len(seeds))]
     for process, pages in zip(processes, seeds, strict=True):

@@ -1,7 +1,8 @@
-"""What is to be known of a parallel crawl, as Cho & Garcia-Molina (2002) define it.
+"""Measures of a parallel crawl, as Cho & Garcia-Molina (2002) define them.
 
-N pages were fetched, I different ones, of U there are. *Coverage* is I / U; *overlap* (N - I) / I; *communication* the
-URLs told to others per different page; *quality*, of the U' most linked pages, how many are among the first U' fetched.
+N pages were fetched, I different ones, of U that exist. *Coverage* is I / U; *overlap* (N - I) / I; *communication* the
+URLs sent to other processes per different page; *quality* the share of the U' most linked pages that are among the
+first U' fetched.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def communication(done: Crawled) -> float:
 
 
 def quality(done: Crawled, web: Web, most_linked: int) -> float:
-    """`most_linked` is U'; pages with as many links as the last of them are all as good."""
+    """Return the quality. `most_linked` is U'; pages with as many links as the last of them count as equally good."""
     count = web.in_links()
     least = np.sort(count)[-most_linked]
     different = list(dict.fromkeys(done.fetched))[:most_linked]
@@ -38,7 +39,7 @@ def quality(done: Crawled, web: Web, most_linked: int) -> float:
 
 
 def overlap_over_coverage(done: Crawled, web: Web, looks: int) -> tuple[list[float], list[float]]:
-    """Coverage and overlap as they grew, looked at after equal numbers of new pages."""
+    """Return the growth of coverage and overlap, sampled after equal numbers of new pages."""
     x, y, different = [], [], set[int]()
     every = max(1, len(web) // looks)
     for fetched, page in enumerate(done.fetched, 1):

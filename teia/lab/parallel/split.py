@@ -1,8 +1,8 @@
-"""Whose is which page: the ways to split a web among processes that A's paper (section 2.5) names, and T4's.
+"""Assignment of pages to processes: the splits that A's paper (section 2.5) names, and T4's.
 
-`site` is what our cluster does, by its own functions. `url` takes no notice of sites, so most links lead to somebody
-else. `hierarchy` is by top-level domain in the literature; all names of a lab end in .test, so here it is by topic,
-which is what half of all links to other hosts stay within. `name-length` is Tarântula's: the length of the name mod N.
+`site` is the cluster's split, by its own functions. `url` ignores sites, so most links lead to other processes.
+`hierarchy` is by top-level domain in the literature. All names of a lab end in .test, so here it is by topic: half of
+all links to other hosts stay within a topic. `name-length` is Tarântula's: the length of the name mod N.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from teia.cluster.chord import Circle
-from teia.cluster.chord_placing import keepers, place_of
+from teia.cluster.circle.circle import Circle
+from teia.cluster.circle.host_cell import keepers, place_of
 from teia.lab.parallel.web import Web
 from teia.urls import SLOTS, cell_starts, key_of
 
 Split = Callable[[Web, int], list[int]]
-"""The process that each page belongs to, among so many."""
+"""Function that assigns each page to one of the given number of processes."""
 
 
 def by_url(web: Web, processes: int) -> list[int]:
@@ -24,7 +24,7 @@ def by_url(web: Web, processes: int) -> list[int]:
 
 
 def by_site(web: Web, processes: int) -> list[int]:
-    """Host -> site -> slot -> cell -> node, as teia/cluster/chord_placing.py has it, with one slot a cell."""
+    """Assign host -> site -> slot -> cell -> node as teia/cluster/circle/host_cell.py does, with one slot per cell."""
     names = [f"process-{number}" for number in range(processes)]
     kept = keepers(Circle(dict.fromkeys(names, 1.0)), cell_starts(SLOTS))
     numbers = {name: number for number, name in enumerate(names)}
@@ -33,7 +33,7 @@ def by_site(web: Web, processes: int) -> list[int]:
 
 
 def by_hierarchy(web: Web, processes: int) -> list[int]:
-    """Topics in turns; more processes than topics share one topic's hosts."""
+    """Assign topics in turns; where there are more processes than topics, several share one topic's hosts."""
     topics = sorted(set(web.topics))
     hosts: dict[str, dict[str, int]] = {topic: {} for topic in topics}
     for host, topic in zip(web.hosts, web.topics, strict=True):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.lab import truth
-from teia.lab.world import World
+from teia.lab.world import truth
+from teia.lab.world.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """All pages of a world; `links[p]` are the pages that p leads to, each once, nofollow left out."""
+    """All pages of a world; `links[p]` are the pages that p links to, each once, without nofollow links."""
 
     urls: tuple[str, ...]
     hosts: tuple[str, ...]
@@ -24,7 +24,7 @@ class Web:
         return len(self.urls)
 
     def in_links(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """How many pages lead to each."""
+        """Return the number of pages that link to each page."""
         count = np.zeros(len(self), dtype=np.int64)
         for targets in self.links:
             count[list(targets)] += 1
@@ -32,7 +32,7 @@ class Web:
 
 
 def web_of(world: World) -> Web:
-    """Read the links of a world off its truth, at its beginning. Links that lead out of it are left out."""
+    """Read the links of a world from its truth, at its beginning. Links that lead out of it are left out."""
     lines = list(truth.pages(world, world.epoch_s))
     number = {line.url: at for at, line in enumerate(lines)}
     links = []

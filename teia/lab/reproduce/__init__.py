@@ -1,8 +1,33 @@
-"""The papers' experiments, done again: `teia lab reproduce ID…`.
+"""The papers' experiments, reproduced: `teia lab reproduce ID…`.
 
-An experiment is a function that takes a `Run` (seed, size, where to say how far it is) and yields `Table`s and
-`Figure`s (`registry`). `catalogue` lists all there are; `report` writes REPORT.md, a CSV file for each table and an
-SVG file for each figure. Chance comes from the run's seed alone, so the same seed gives the same files.
+An experiment is a function that takes a `Run` (seed, size, a progress callback) and yields `Table`s and `Figure`s
+(`registry`). `catalogue` lists all experiments; `report` writes REPORT.md, a CSV file for each table and an SVG file
+for each figure. Randomness comes from the run's seed alone, so the same seed gives the same files.
 
-To add one: a module named after what it measures, with a function under `@experiment(...)`, and a place in `catalogue`.
+    registry           the types of an experiment and of its results
+    catalogue          every experiment, in the mission's order
+    runner             run experiments, write the report
+    report             REPORT.md, CSV and SVG files
+    figure             a figure as SVG
+    polite_scheduling  P6
+    transport_phase    P5
+    change_mix         P7
+    refresh_worlds     worlds that the experiments on revisits share
+    many_days          beyond P6: weeks instead of a day
+    periodic           F2
+    lookup_cost        A2
+    strategies         A12
+    rounds             one round of A12
+    comparing          statistical tests of A12
+    parallel_crawlers  A16
+    nodes              real nodes on a lab web
+    sessions           C5
+    cache_parasite     C7
+    collectors         C8
+    statuses           T8
+    types              F9
+    search_times       F11
+    crawled            a real crawl of a lab world, for C5, T8 and F9
+
+To add one: a module named after its measurement, with a function under `@experiment(...)`, and a place in `catalogue`.
 """

@@ -1,22 +1,23 @@
-"""C7: the cache parasite with a real Squid (CoBWeb's table 3), and what it does for freshness.
+"""C7: the cache parasite with a real Squid (CoBWeb's table 3), and its effect on freshness.
 
-A lab web whose pages change is kept fresh by two crawlers on a fast clock, each as courteous as the other. One of them
-has a Squid beside it, whose users ask for pages by a Zipf law; it hears of every request and takes the page from the
-cache if its own copy is older than a day. The cache is asked for nothing that it does not have, so the servers see the
-same from both crawlers. How fresh the copies were is judged by the web's own truth: a copy counts from the moment it
-was had, and is fresh if the page has not changed since its server gave it to the cache.
+Two equally polite crawlers on a fast clock keep a changing lab web fresh. One of them has a Squid beside it, whose
+users request pages by a Zipf law. That crawler is notified of every request and takes the page from the cache if its
+own copy is older than a day. It requests nothing from the cache that the cache does not have, so the servers receive
+the same requests from both crawlers. Freshness is judged by the web's own truth: a copy counts from the moment it was
+obtained, and is fresh if the page has not changed since its server gave it to the cache.
 
-Squid goes by real seconds, of which the crawl's clock has `FACTOR` each; so what an Age leaves out, up to a second, is
-added to the age of a copy here (it is everywhere), and costs the parasite an hour of each copy's life.
+Squid uses real seconds, of which the crawl's clock has `FACTOR` each. The rounding of an Age, up to a second, is added
+to the age of a copy here, as everywhere. On this clock it costs the parasite an hour of each copy's life.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
+import tomllib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -27,32 +28,33 @@ from typing import Any
 import numpy as np
 
 from teia.clock import FastClock, WallClock, from_iso
-from teia.crawl.announced import counts_in
-from teia.crawl.collections import configure
-from teia.crawl.opening import open_crawler
-from teia.crawl.reports.source import looking
-from teia.lab.faults import Kind
-from teia.lab.freshness import PageTruth, true_freshness
-from teia.lab.listen import loopback
-from teia.lab.process import lab_process
+from teia.collections.stored import configure
+from teia.config import flatten
+from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.start import open_crawler
+from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
-from teia.lab.requestlog import read_log
-from teia.lab.spec import WorldSpec
-from teia.lab.squid import OUTGOING, Squid, program, squid_process
-from teia.lab.world import World
+from teia.lab.server.listen import loopback
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.server.squid import OUTGOING, Squid, program, squid_process
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 from teia.store.root import Root, open_root
+from teia.views.reports.source import looking
 
 DAY_S = 86_400.0
 FACTOR = 4_000.0
 DAYS, QUICK_DAYS = 12.0, 6.0
 USERS_FROM_DAY = 4.0
-"""When the users begin: by then the collection is whole, as the paper's was."""
+"""Day on which users begin to send requests; by then the collection is complete, as the paper's was."""
 
 HOSTS, PAGES = 8, 320
 DELAY_S = 7_200.0
 REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
 ZIPF = 0.8
-"""Of the pages that users of a proxy ask for (Breslau et al., 1999, found 0.64 to 0.83)."""
+"""Exponent of the popularity of pages among users of a proxy (Breslau et al., 1999, found 0.64 to 0.83)."""
 
 FIRST_NET = 180
 READ_BYTES = 65_536
@@ -77,7 +79,7 @@ changes = {{ slowest = 0.05, fastest = 1.0 }}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one of the two crawlers is to do."""
+    """The parameters of one of the two crawls."""
 
     seed: int
     days: float
@@ -86,7 +88,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What came of it: how fresh pages were, all alike and as users ask for them, and what it cost the servers."""
+    """The result of a crawl: freshness, unweighted and weighted by user requests, and the cost to the servers."""
 
     fresh: float
     fresh_for_users: float
@@ -95,13 +97,28 @@ class Kept:
     users: int
 
 
+def _given(run: Run) -> Iterator[str]:
+    """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
+    yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
+    world = World(WorldSpec.of(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
+    _, weights = pages_of(world, run.seed)
+    for (url, host, slot), weight in zip(_slots(world), weights.tolist(), strict=True):
+        changes = world.changes.events(host.content, slot, QUICK_DAYS if run.quick else DAYS)
+        yield f"{url} {weight:.6g} {' '.join(f'{day:.6f}' for day, meaningful in changes if meaningful)}"
+
+
+def _spec(seed: int) -> str:
+    return SPEC.format(seed=seed, hosts=HOSTS, pages=PAGES, factor=FACTOR)
+
+
 @experiment(
     "C7",
     title="The cache parasite",
     paper="CoBWeb (UFMG), section 4, table 3",
+    given=_given,
 )
 def cache_parasite(run: Run) -> Results:
-    """The paper's table 3 with a real Squid, and true freshness with and without the parasite."""
+    """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
     program()
     days = QUICK_DAYS if run.quick else DAYS
     run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times their speed, one beside a Squid")
@@ -113,7 +130,7 @@ def cache_parasite(run: Run) -> Results:
 
 
 def table_3(kept: Kept) -> Table:
-    """Announced pages by what became of them, as the paper counts them."""
+    """Classify announced pages by the result, as the paper counts them."""
     count = defaultdict(int, kept.counts)
     performed, new = count["updated"], count["new"]
     discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
@@ -143,7 +160,7 @@ def table_3(kept: Kept) -> Table:
 
 
 def gain(beside: Kept, alone: Kept, days: float) -> Table:
-    """How fresh copies were with and without the parasite, with the same requests to servers."""
+    """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
         Row(("true freshness, all pages alike",), beside.fresh, alone.fresh),
         Row(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
@@ -161,12 +178,12 @@ def gain(beside: Kept, alone: Kept, days: float) -> Table:
 
 
 def keep(asked: Asked) -> Kept:
-    """Crawl the web for its days, with a Squid beside or without, and judge the copies."""
+    """Crawl the web for the given days, with or without a Squid, and judge the copies."""
     number = FIRST_NET + asked.is_parasite
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-parasite-")))
         spec, log, address = folder / "world.toml", folder / "requests.jsonl", f"127.77.{number}.1"
-        spec.write_text(SPEC.format(seed=asked.seed, hosts=HOSTS, pages=PAGES, factor=FACTOR), "utf-8")
+        spec.write_text(_spec(asked.seed), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
         with lab_process(*flags) as ready:
@@ -227,7 +244,7 @@ async def _crawl(
     urls: Sequence[str],
     weights: Any,
 ) -> int:
-    """Crawl until the days are over, while users ask; returns how many requests they made."""
+    """Crawl until the days are over, while users send requests; return the number of their requests."""
     config = _config(root, ready, asked.days, squid)
     async with open_crawler(root, [config], clock, seed=1) as crawler:
         running = asyncio.create_task(crawler.run())
@@ -244,7 +261,7 @@ async def _crawl(
 
 
 class Users:
-    """People behind the proxy: they ask for pages by their popularity, whatever the crawler does."""
+    """Users of the proxy, who request pages by popularity, independently of the crawler."""
 
     def __init__(self, port: int, urls: Sequence[str], weights: Any, seed: int) -> None:
         self._port, self._urls = port, urls
@@ -253,7 +270,7 @@ class Users:
         self.requests = 0
 
     async def ask(self, clock: FastClock) -> None:
-        """Ask at an even rate, on the average, until cancelled."""
+        """Send requests at a constant mean rate until cancelled."""
         await clock.sleep(USERS_FROM_DAY * DAY_S)
         room, loop = asyncio.Semaphore(USERS_AT_ONCE), asyncio.get_running_loop()
         next_at, up_to = loop.time(), np.cumsum(self._shares)
@@ -283,7 +300,7 @@ class Users:
 
 
 def pages_of(world: World, seed: int) -> tuple[list[str], Any]:
-    """Every page of the world, and how popular it is: by a Zipf law, in an order that has nothing to do with it."""
+    """Return every page of the world and its popularity, by a Zipf law in random order."""
     urls = [url for url, _, _ in _slots(world)]
     ranks = np.random.default_rng((seed, 78)).permutation(len(urls)) + 1
     return urls, ranks**-ZIPF
@@ -300,7 +317,7 @@ def _slots(world: World) -> list[tuple[str, Any, int]]:
 
 
 def visits_of(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
-    """For each page, when its server gave what a visit brought and when we had it, in days of the world."""
+    """Return the visits of each page: when its server sent the content and when we obtained it, in world days."""
     sql = """
         SELECT url, epoch(started), epoch(ended), kind FROM fetches
         WHERE kind IN ('page', 'cached') AND outcome IN ('200', '304')
@@ -315,7 +332,7 @@ def visits_of(root: Root, days: Any) -> dict[str, list[tuple[float, float]]]:
 def truth(
     world: World, visits: Mapping[str, Sequence[tuple[float, float]]], days: float, worth: Mapping[str, float]
 ) -> list[PageTruth]:
-    """Every page with its changes and the visits that brought what was still true when we had it."""
+    """Return every page with its changes and the visits that brought content that was still current."""
     pages = []
     for url, host, slot in _slots(world):
         changes = [day for day, meaningful in world.changes.events(host.content, slot, days) if meaningful]
@@ -324,5 +341,5 @@ def truth(
 
 
 def still_true(changes: Sequence[float], visits: Sequence[tuple[float, float]]) -> list[float]:
-    """When we had copies that were no older than the page's last change. Others leave us as stale as we were."""
+    """Return the times at which we obtained current copies. An outdated copy does not make the store fresher."""
     return sorted(had for given, had in visits if bisect_right(changes, given) == bisect_right(changes, had))

@@ -1,4 +1,4 @@
-"""Every experiment there is, in the mission's order."""
+"""The list of all experiments, in the mission's order."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """P7: Wolf's mix of change processes, as the lab's worlds draw it.
 
-The paper gives three shares and no parameters, so the shares are compared with it and the gaps between changes with
-what the theory of each process predicts. A gap is measured in units of its page's mean gap (1 / rate), which makes
-pages of all rates one sample. Each page gives the same number of gaps, not all up to a horizon: a horizon would
-leave out the longest ones, and with Pareto gaps these are what the mean is made of.
+The paper gives three shares and no parameters. So the shares are compared with the paper, and the gaps between changes
+with the theory of each process. A gap is measured in units of its page's mean gap (1 / rate), which makes pages of all
+rates one sample. Each page gives the same number of gaps, not all up to a horizon: a horizon would leave out the
+longest ones, and with Pareto gaps these determine the mean.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.lab.change import PARETO, POISSON, REGULAR, Changes
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.spec import ChangesSpec
+from teia.lab.world.change import PARETO, POISSON, REGULAR, Changes
+from teia.lab.world.spec import ChangesSpec
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ PAGES = 100_000
 QUICK_PAGES = 5_000
 GAPS_PER_PAGE = 15
 LENGTHS = np.union1d(np.logspace(-2, 2, 81), np.linspace(0.85, 1.15, 61))
-"""Where distributions are compared; closer together around 1, where quasi-deterministic gaps all lie."""
+"""Lengths at which distributions are compared; closer together around 1, where all quasi-deterministic gaps lie."""
 
 
 @experiment(
@@ -46,7 +46,7 @@ def change_mix(run: Run) -> Results:
 
 
 def draw(changes: Changes, pages: int) -> dict[int, Floats]:
-    """Return the gaps of all pages by process, one row a page. The first change of a page ends no whole gap."""
+    """Return the gaps of all pages by process, one row a page. The time before a page's first change is not a gap."""
     drawn: dict[int, list[list[float]]] = {process: [] for process in NAMES}
     for page in range(pages):
         habit = changes.habit(0, page)
@@ -63,7 +63,7 @@ def shares_table(gaps: dict[int, Floats]) -> Table:
 
 
 def gaps_table(gaps: dict[int, Floats], spec: ChangesSpec) -> Table:
-    """Mean, median and coefficient of variation of each process."""
+    """Compare mean, median and coefficient of variation of each process with theory."""
     rows = []
     for process, name in NAMES.items():
         sample = gaps[process]
@@ -91,7 +91,7 @@ def median(process: int, spec: ChangesSpec) -> float:
 
 
 def coefficient_of_variation(process: int, spec: ChangesSpec) -> float | None:
-    """Standard deviation over mean; None where it is infinite."""
+    """Return standard deviation over mean; None where it is infinite."""
     if process == POISSON:
         return 1.0
     if process == REGULAR:
@@ -131,6 +131,6 @@ def gaps_figure(gaps: dict[int, Floats], spec: ChangesSpec) -> Figure:
 
 
 def _positive(label: str, shares: Floats, above: float, *, ours: bool = True) -> Series:
-    """Leave out what a logarithmic axis or the size of the sample cannot show."""
+    """Leave out values that a logarithmic axis or the size of the sample cannot show."""
     shown = shares > above
     return Series(label, tuple(LENGTHS[shown].tolist()), tuple(shares[shown].tolist()), ours)

@@ -1,17 +1,17 @@
-"""C8: how the rate of collection grows with collectors (CoBWeb's figure 3), and what the scheduler takes (table 1).
+"""C8: the growth of the collection rate with collectors (CoBWeb's figure 3), and the scheduler's time (table 1).
 
-A collector of CoBWeb is a process that has one request under way at a time and asks the scheduler for the next URL.
-Ours is a slot for a request (`fetch.at_once`), so five collectors are a crawl that has five requests under way at most.
-The lab's servers take as long for an answer as the paper's did, so a slot is nearly always waiting for its server, and
-neither processor nor courtesy limits it: servers are many and rest a second.
+A collector of CoBWeb is a process that has one request in progress at a time and asks the scheduler for the next URL.
+Ours is a slot for a request (`fetch.at_once`), so five collectors are a crawl with at most five requests in progress.
+The lab's servers take as long for an answer as the paper's did, so a slot is nearly always waiting for its server.
+Neither the processor nor politeness limits it: there are many servers, with a politeness delay of a second.
 
-What the scheduler takes is measured from the outside, as a collector would: from the end of a request until the next
-one in the slot that became free. The clock's tick, 10 ms, is the most of it.
+The scheduler's time is measured from the outside, as a collector would: from the end of a request until the next one in
+the slot that became free. Most of it is the clock's tick, 10 ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,25 +21,26 @@ import numpy as np
 import uvloop
 
 from teia.clock import WallClock
+from teia.collections.stored import configure
 from teia.config import Config
-from teia.crawl.collections import configure
-from teia.crawl.opening import open_crawler
-from teia.crawl.reports.source import looking
-from teia.lab.process import lab_process
+from teia.crawler.start import open_crawler
+from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.nodes import toml_of
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.server.process import lab_process
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import Root, open_root
+from teia.views.reports.source import looking
 
 COLLECTORS, QUICK_COLLECTORS = (5, 10, 15, 20, 25), (5, 25)
 SECONDS, QUICK_SECONDS = 40.0, 12.0
 LATENCY_S = 3.39
-"""The mean of table 1."""
+"""Mean of table 1."""
 
 HTTP_S = {5: 3.42, 10: 3.40, 15: 3.36, 20: 3.39, 25: 3.42}
 SCHEDULER_S = {5: 0.01, 10: 0.02, 15: 0.02, 20: 0.02, 25: 0.02}
-"""Table 1."""
+"""Latencies of table 1, by the number of collectors."""
 
 WORLD: dict[str, Any] = {
     "hosts": 120,
@@ -69,7 +70,7 @@ CRAWL: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a number of collectors did: documents a minute, how long answers took, how long slots waited."""
+    """The result of a crawl with a number of collectors: documents a minute, mean answer time, mean wait of a slot."""
 
     collectors: int
     per_minute: float
@@ -78,17 +79,27 @@ class Session:
     requests: int
 
 
+def _world(run: Run) -> dict[str, Any]:
+    return {"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}
+
+
+def _given(run: Run) -> Iterator[str]:
+    yield from settings_lines(CRAWL)
+    yield from world_lines(_world(run))
+
+
 @experiment(
     "C8",
     title="Collectors and the rate of collection",
     paper="the CoBWeb paper, section 4, figure 3 and table 1",
+    given=_given,
 )
 def collectors(run: Run) -> Results:
     """Crawl the same servers with 5 to 25 collectors, from the same URLs."""
     seconds = QUICK_SECONDS if run.quick else SECONDS
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         spec = Path(name) / "world.toml"
-        spec.write_text(toml_of({"seed": run.seed, **WORLD, "sites.slow_s": LATENCY_S}), encoding="utf-8")
+        spec.write_text(toml_of(_world(run)), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready:
             sessions = []
@@ -102,13 +113,13 @@ def collectors(run: Run) -> Results:
 
 
 def _homes(spec: Path, port: int) -> tuple[str, ...]:
-    """The home pages of all servers: where every session begins."""
+    """Return the home pages of all servers, from which every session begins."""
     world = World(WorldSpec.load(spec), epoch_s=0.0, port=port)
     return tuple(world.roots[host.name].decode() for host in world.hosts)
 
 
 def _session(folder: Path, of_lab: dict[str, Any], number: int, seconds: float, seed: int) -> Session:
-    """Crawl with so many collectors for so long."""
+    """Crawl with `number` collectors for `seconds`."""
     root = open_root(folder, create=True)
     with root.locked():
         flags = {**CRAWL, **of_lab, "fetch.at_once": number, "limits.seconds": seconds}
@@ -126,9 +137,9 @@ async def _crawl(root: Root, config: Config, seed: int) -> None:
 
 
 def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Session:
-    """The account of a session from its fetch log: when each request began and ended, and its status.
+    """Return the result of a session from its fetch log: the begin, end and status of each request.
 
-    Documents are counted until the last request begins: from then on slots stand empty. A slot that becomes free takes
+    Documents are counted until the last request begins: from then on slots are empty. A slot that becomes free takes
     the next request that begins, so the waits are the gaps between the ends and the beginnings that follow them.
     """
     starts = np.sort([start for start, _, _ in fetches])
@@ -165,7 +176,7 @@ def implied_rate(collectors: int) -> float:
 
 
 def line_through(sessions: Sequence[Session]) -> tuple[float, float, float]:
-    """Slope, value at zero, and the share of variance that the line explains."""
+    """Return the slope, the value at zero, and the share of variance that the line explains."""
     x = np.array([each.collectors for each in sessions], dtype=float)
     y = np.array([each.per_minute for each in sessions])
     slope, at_zero = (float(value) for value in np.polyfit(x, y, 1))

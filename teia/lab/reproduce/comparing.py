@@ -1,6 +1,6 @@
-"""How A12 compares its strategies: Shapiro-Wilk, Student's t-test and Mann-Whitney, each as scipy has it.
+"""The statistical tests of A12's strategies: Shapiro-Wilk, Student's t-test and Mann-Whitney, each from scipy.
 
-A statistic that there are too few rounds for, or that numbers without any spread do not have, is None.
+A statistic is None if there are too few rounds for it, or if the numbers have no spread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-from scipy import stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +34,26 @@ def _has_spread(*samples: Sequence[float]) -> bool:
 def described(sample: Sequence[float]) -> Described:
     w = p = None
     if len(sample) >= 3 and _has_spread(sample):
+        from scipy import stats  # takes a second to import; the other experiments do not need it
+
         w, p = (_finite(value) for value in stats.shapiro(sample))
     deviation = float(np.std(sample, ddof=1)) if len(sample) >= 2 else None
     return Described(float(np.mean(sample)), float(np.median(sample)), deviation, w, p)
 
 
 def t_test(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """The probability that means as different as these come of equal ones (Welch: their spread need not be equal)."""
+    """Return the p-value of equal means (Welch's test, which does not assume equal variances)."""
     if min(len(one), len(other)) < 2 or not _has_spread(one, other):
         return None
+    from scipy import stats
+
     return _finite(stats.ttest_ind(one, other, equal_var=False).pvalue)
 
 
 def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """The same for their ranks, whatever the distribution."""
+    """Return the p-value of the rank test, which assumes no distribution."""
     if min(len(one), len(other)) < 2 or not _has_spread([*one, *other]):
         return None
+    from scipy import stats
+
     return _finite(stats.mannwhitneyu(one, other).pvalue)

@@ -1,12 +1,13 @@
 """A real crawl of a lab world, for the experiments that show the papers' tables beside ours (C5, T8, F9).
 
-The world stands still (`time_factor` 0) and runs in a process of its own; the crawl runs here, into a folder that is
-gone afterwards, and is over when no URL waits. Its servers are ours, so they rest only a moment.
+The world does not change (`time_factor` 0) and runs in its own process. The crawl runs here, into a temporary folder,
+and ends when no URL waits. The servers are ours, so the politeness delay is short.
 
-The documents that are found depend on the seed alone. The failures do not quite: a host that fails twelve times in a
-row is given up, and what is left of it gets the name of its last failure, asked for or not (`unasked`). With hasty
-retries (0.02 s) that befell 1% of all URLs, with those below still half of that in a full run, and it differs from run
-to run; so the table says how many, and tables that count failures `vary`.
+The world depends on the seed alone. The result of a crawl does not quite: a host that fails twelve times in a row is
+given up. Its remaining URLs get the outcome of its last failure, requested or not (`unasked`), so documents and the
+links on them are missing. With fast retries (0.02 s) that affected 1% of all URLs; with the settings below still half
+of that in a full run, and it differs from run to run. So the table reports the number, all tables `vary`, and the
+report shows the digest of the world (`given_world`), which is the same in equal runs.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ from typing import Any
 import uvloop
 
 from teia.clock import WallClock
+from teia.collections.account import Summary, summarize
+from teia.collections.stored import configure
 from teia.config import Config
-from teia.crawl.collections import configure
-from teia.crawl.opening import open_crawler
-from teia.crawl.reports.source import Source, looking
-from teia.crawl.summary import Summary, summarize
+from teia.crawler.start import open_crawler
 from teia.errors import LabError
-from teia.lab.process import lab_process
-from teia.lab.reproduce.registry import Run
+from teia.lab.reproduce.registry import Given, Run
+from teia.lab.server.process import lab_process
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import Root, open_root
+from teia.views.reports.source import Source, looking
 
 PAGES = 6_000
 QUICK_PAGES = 800
 PAGES_PER_HOST = 50
-"""About T8's: 676,261 documents on 14,068 servers."""
+"""Number of pages per host, about T8's: 676,261 documents on 14,068 servers."""
 
 WORLD: dict[str, Any] = {
     "time_factor": 0,
@@ -56,9 +59,12 @@ CRAWL: dict[str, Any] = {
     "sites.aliases": False,
     "sites.probe_after_pages": 0,
 }
-"""200 KB is T8's limit of size; the rest makes a crawl of our own servers quick. `fetch_s` is what ends most answers
-that never come: `slow_s`, which should end them sooner, often does not in a crawl. Aliases are recognised sooner or
-later depending on what is fetched first, so here they are not, and the documents stay those of the seed."""
+"""Settings of the crawl.
+
+200 KB is T8's limit of size; the rest makes a crawl of our own servers quick. `fetch_s` ends most answers that never
+arrive: `slow_s`, which should end them sooner, often does not in a crawl. Aliases are recognised earlier or later
+depending on the order of fetches, so their recognition is off here, and the documents stay those of the seed.
+"""
 
 INDEXABLE = (
     "text/html",
@@ -71,19 +77,19 @@ INDEXABLE = (
     "application/rss+xml",
     "application/atom+xml",
 )
-"""What C5 and T8 keep, and the sitemaps and feeds that lead to it."""
+"""Media types that C5 and T8 keep, and those of the sitemaps and feeds that lead to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crawled:
-    """A world that was crawled to the end, open to be looked at."""
+    """A world that was crawled to the end, open for queries."""
 
     source: Source
     summary: Summary
 
     @property
     def unasked(self) -> int:
-        """URLs that count as failed though no request was sent: their host had been given up before."""
+        """Number of URLs that count as failed though no request was sent, because their host had been given up."""
         (asked,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
         sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
         visited = sum(int(number) for (number,) in self.source.rows(sql))
@@ -98,15 +104,14 @@ def crawled_world(
     world: Mapping[str, Any] | None = None,
     crawl: Mapping[str, Any] | None = None,
 ) -> Iterator[Crawled]:
-    """Crawl the world of a run, keeping these media types, and open what came of it."""
+    """Crawl the world of a run, keeping these media types, and open the result."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"crawling a world of {pages:,} URLs on {pages // PAGES_PER_HOST} servers")
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         root = open_root(folder / "data", create=True)
         spec = folder / "world.toml"
-        values = {"seed": run.seed, "pages": pages, "hosts": pages // PAGES_PER_HOST, **WORLD, **(world or {})}
-        spec.write_text(_toml(values), encoding="utf-8")
+        spec.write_text(_toml({**_values(run), **(world or {})}), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
             of_lab = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
@@ -118,8 +123,39 @@ def crawled_world(
             yield Crawled(source, summary)
 
 
+def given_world(
+    *, world: Mapping[str, Any] | None = None, crawl: Mapping[str, Any] | None = None, types: Sequence[str] = ()
+) -> Given:
+    """Return a function that describes the world crawled with the same arguments, for the digest."""
+
+    def given(run: Run) -> Iterator[str]:
+        yield from settings_lines({**CRAWL, **(crawl or {}), "scope.types": types})
+        yield from world_lines({**_values(run), **(world or {})})
+
+    return given
+
+
+def settings_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{key} = {values[key]}" for key in sorted(values))
+
+
+def world_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a world as the seed decides it: its settings, its hosts, and every path with the kind of its answer."""
+    yield from settings_lines(values)
+    world = World(WorldSpec.of(values), epoch_s=0.0, port=80)
+    for host in world.hosts:
+        space = world.spaces[host.index]
+        yield f"{host.name} {host.size}"
+        yield from (f"{space.path(slot).decode()} {space.kind(slot).name}" for slot in range(host.size))
+
+
+def _values(run: Run) -> dict[str, Any]:
+    pages = QUICK_PAGES if run.quick else PAGES
+    return {"seed": run.seed, "pages": pages, "hosts": pages // PAGES_PER_HOST, **WORLD}
+
+
 def _toml(values: Mapping[str, Any]) -> str:
-    """Dotted keys are TOML as they are."""
+    """Format values as TOML; dotted keys are valid TOML."""
     return "".join(f"{key} = {value}\n" for key, value in values.items())
 
 

@@ -15,7 +15,7 @@ SIZE_INCHES = (7.0, 4.2)
 COLOURS = ("#0B5C8A", "#C2570C", "#2E7D4F", "#8E44AD", "#8A6D00", "#5B6770")
 OURS: dict[str, Any] = {"linewidth": 3.0, "alpha": 0.45}
 OTHERS: dict[str, Any] = {"linewidth": 1.0, "linestyle": "--"}
-"""Ours is broad and pale, theirs thin and on top of it: where they agree both are seen."""
+"""Styles of lines: ours is broad and pale, others are thin and on top, so that both are visible where they agree."""
 
 SAME_EVERY_TIME: dict[Any, Any] = {
     "svg.hashsalt": "teia",
@@ -23,11 +23,11 @@ SAME_EVERY_TIME: dict[Any, Any] = {
     "font.family": "sans-serif",
     "path.simplify": False,
 }
-"""Ids in the file come from a fixed salt, and text stays text: no glyphs of whatever fonts this machine has."""
+"""Settings for reproducible files: ids use a fixed salt, and text stays text, independent of the installed fonts."""
 
 
 def svg_of(figure: Figure) -> str:
-    """Draw one figure. A line of others takes the colour of ours before it: they are there to be compared."""
+    """Draw one figure. A line of others takes the colour of our line before it, for comparison."""
     with rc_context(SAME_EVERY_TIME):
         canvas = Canvas(figsize=SIZE_INCHES, layout="constrained")
         axes = canvas.subplots()

@@ -1,8 +1,8 @@
-"""A2: what a look-up costs over Chord, CAN and Pastry (sections 3.2.1 to 3.2.3 of the paper) and over our circle.
+"""A2: the cost of a look-up in Chord, CAN and Pastry (sections 3.2.1 to 3.2.3 of the paper) and in our circle.
 
-The paper chooses Chord and gives theory; here all of them are built, for up to 10,000 nodes, and asked. Ours gives up
-what peer-to-peer systems are made for, not having to know everybody, for one hop and even shares: a cluster has tens of
-nodes, and hears of all of them anyway.
+The paper chooses Chord and gives theory. Here all of them are built, for up to 10,000 nodes, and queried. Peer-to-peer
+systems are designed so that a node need not know all others. Our circle gives that up for one hop and even shares: a
+cluster has tens of nodes, and each is notified of all of them anyway.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ WORST_AT = frozenset({100, 10_000})
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An overlay, how to make one of so many nodes, and what theory says of it; None where it says nothing."""
+    """An overlay, its constructor for a number of nodes, and its theoretical costs; None where theory gives none."""
 
     name: str
     make: Callable[[int, int, np.random.Generator], Overlay]
     hops: Callable[[float], float] | None
     known: Callable[[float], float] | None
     taken: Callable[[float], float]
-    """By a newcomer, in shares of 1 / (n + 1)."""
+    """Share that a new node takes, in units of 1 / (n + 1)."""
 
 
 def _can(dimensions: int) -> Kind:
@@ -66,7 +66,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was found of one overlay of one size; `taken` and `largest` are in mean shares."""
+    """The measured cost of one overlay of one size; `taken` and `largest` are in mean shares."""
 
     nodes: int
     hops: float
@@ -79,7 +79,7 @@ class Cost:
 
 
 def cost_of(overlay: Overlay, nodes: int, look_ups: int, chance: np.random.Generator) -> Cost:
-    """Ask an overlay from random nodes for random keys, look into random nodes, and let newcomers choose."""
+    """Measure look-ups of random keys from random nodes, the tables of random nodes, and the shares of new nodes."""
     hops = [overlay.hops(int(chance.integers(nodes)), random_key(chance)) for _ in range(look_ups)]
     asked = chance.choice(nodes, min(nodes, NODES_ASKED), replace=False)
     joins = [overlay.newcomer(chance) for _ in range(JOINS)]
@@ -102,7 +102,7 @@ def cost_of(overlay: Overlay, nodes: int, look_ups: int, chance: np.random.Gener
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), sections 3.2.1 to 3.2.3",
 )
 def lookup_cost(run: Run) -> Results:
-    """Hops, what a node must know, and what moves when one joins, for growing numbers of nodes."""
+    """Measure hops, the nodes a node must know, and the keys moved by a new node, for growing numbers of nodes."""
     found = {kind.name: list(_costs(run, number, kind)) for number, kind in enumerate(KINDS)}
     yield hops_table(found)
     yield known_table(found)
@@ -138,7 +138,7 @@ def hops_table(found: _Found) -> Table:
         "Theory: log2(n)/2 for Chord, d/4 · n^(1/d) for CAN with equal zones, log16(n) for Pastry, 1 - 1/n where"
         " everybody knows everybody. Every look-up ended at the owner; the last hop, to it, is counted. Zones of CAN"
         " were cut at random points, and large ones are crossed in one hop; equal ones take what theory says"
-        " (tests/lab/test_lookup.py). Pastry's leaves end a look-up early, most of all where nodes are"
+        " (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, most of all where nodes are"
         " few. Our nodes at 64 points each go on from whichever of their points is nearest, which costs no message."
     )
     return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), "theory", note)

@@ -1,7 +1,7 @@
 """Beyond P6: the same policies for weeks, where "all is fresh at the beginning" is no longer true.
 
 PSP plans every day as if all copies were fresh that morning. So it visits the same pages every day, and those that its
-plan leaves out are never visited again. The study shows what that costs and what replaces it.
+plan leaves out are never visited again. The study shows the cost of that and the alternatives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from teia.refresh.scenario import draw_world
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A world and for how long; `others` is what another program found, in the order of MEASURES."""
+    """A world and a number of days; `others` are the results of another program, in the order of MEASURES."""
 
     name: str
     pages: int
@@ -51,7 +51,7 @@ MEASURES: Final = (
     "PSP every day, from actual ages",
     "rateUpdate (F2)",
 )
-# Round robin kept to no R there, which makes a difference where R binds: it is left out of the first two.
+# Round robin ignored R in the other program. That matters where R binds, so it is left out of the first two.
 _SLOW_DAY = (0.06403, 0.06403, None, 0.06404, 0.06488, None, 0.10569)
 _SLOW_HOUR = (0.50133, 0.50136, None, 0.50157, 0.50383, None, 0.50746)
 _STARVED_DAY = (0.34425, 0.34428, 0.34431, 0.34487, 0.37016, 0.35433, 0.57972)
@@ -66,11 +66,11 @@ CASES: Final = (
     Case("2k/10, P 75 s", 2_000, 10, 75.0, "hour", 10, _SMALL_HOUR),
 )
 SHOWN_CASE = CASES[2]
-"""Whose days are drawn: servers so slow that a pass over all pages takes days."""
+"""Case whose days are drawn: servers so slow that a pass over all pages takes days."""
 
 
 def many_days(run: Run) -> Results:
-    """Staleness over the second half of the days, and day by day for one world."""
+    """Measure staleness over the second half of the days, and day by day for one world."""
     rows: list[Row] = []
     lines: tuple[Series, ...] = ()
     for case in CASES[2:] if run.quick else CASES:
@@ -96,7 +96,7 @@ def many_days(run: Run) -> Results:
 
 
 def measured(world: World, days: int) -> tuple[dict[str, float], tuple[Series, ...]]:
-    """Each measure over the second half of the days, and the policies' staleness day by day."""
+    """Return each measure over the second half of the days, and the policies' staleness day by day."""
     week = replace(world, horizon_s=7 * DAY_S, budget=7 * _budget(world))
     whole = replace(world, horizon_s=days * DAY_S, budget=days * _budget(world))
     outcomes = {

@@ -1,7 +1,7 @@
-"""Real nodes on a lab web, for the studies of many machines (A12, A16): `teia node` in processes of their own.
+"""Real nodes on a lab web, for the studies of many machines (A12, A16): `teia node` in separate processes.
 
-NATS, the lab and the nodes are started for one run and ended after it, whatever becomes of it. Everything they leave
-behind is in one folder: DIR/nats-…, and for each node its data folder and what it said.
+NATS, the lab and the nodes are started for one run and ended after it, also if it fails. All their files are in one
+folder: DIR/nats-…, and for each node its data folder and its log.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.servers import NatsServers, ends_with_us
+from teia.cluster.nats.servers import NatsServers, ends_with_us
 from teia.errors import LabError
 
 BEGIN_S, LEAVE_S = 60.0, 60.0
 SESSION_S = 10.0
-"""Nobody dies in these studies, and a busy machine may hold a process up for seconds."""
+"""Session length; long, because no node dies in these studies and a busy machine may stall one for seconds."""
 
 COLLECTION = "study"
 
 
 def toml_of(values: Mapping[str, Any]) -> str:
-    """Dotted keys and plain values as TOML, which JSON's values are."""
+    """Format dotted keys and plain values as TOML; plain JSON values are valid TOML."""
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
 
 
@@ -44,10 +44,10 @@ async def run_nodes(
     *,
     apart: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Let nodes crawl for so long, or until nothing is left to do; returns what each says of its work in the end.
+    """Run nodes for `seconds`, or until no work is left; return the final report of each.
 
-    `nodes` are the flags of each beside those that all have. Time begins when all of them have been started and `begun`
-    says so. Nodes that are `apart` have a NATS server each and know nothing of each other.
+    `nodes` are the flags of each besides the common ones. Time begins when all of them have been started and `begun`
+    returns True. Nodes that are `apart` have a NATS server each and do not know each other.
     """
     file = folder / "study.toml"
     file.write_text(toml_of({**settings, "collection.name": COLLECTION}), encoding="utf-8")
@@ -96,8 +96,8 @@ async def _start(folder: Path, name: str, nats: NatsServers, flags: Sequence[str
 
 async def _said(
     folder: Path, name: str, process: asyncio.subprocess.Process, seconds: float | None
-) -> dict[str, Any]:  # Any: a JSON object, see `cli.node`
-    """Wait until a node has left, and take its last word."""
+) -> dict[str, Any]:  # Any: a JSON object, see `cli.cluster.node`
+    """Wait until a node has ended, and return the last line of its output."""
     try:
         async with asyncio.timeout(None if seconds is None else LEAVE_S):
             out, _ = await process.communicate()
@@ -111,7 +111,7 @@ async def _said(
 
 
 async def _end(started: Mapping[str, asyncio.subprocess.Process]) -> None:
-    """End those that are still there."""
+    """Kill the nodes that are still running."""
     for process in started.values():
         if process.returncode is None:
             with suppress(ProcessLookupError):

@@ -1,9 +1,9 @@
 """A16: Cho's modes of parallel crawlers compared, by a model on a lab world's links and by real nodes.
 
-The paper names modes and splits and what Cho & Garcia-Molina found: firewall covers much as long as processes are few
-and begin in different places; cross-over covers more and overlaps; exchange does neither and costs messages, fewer when
-sites are kept together and links sent in batches. It prints no numbers, so ours stand beside those of one process.
-Three real nodes crawl a smaller world, to see whether they do what the model says of exchange by site.
+The paper names modes and splits and the results of Cho & Garcia-Molina. Firewall covers much as long as processes are
+few and begin in different places. Cross-over covers more and overlaps. Exchange does neither and costs messages, fewer
+when sites are kept together and links sent in batches. The paper prints no numbers, so ours stand beside those of one
+process. Three real nodes crawl a smaller world, to check the model's result for exchange by site.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from teia.lab.parallel.crawl import Crawled, Mode, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
 from teia.lab.parallel.split import SPLITS
 from teia.lab.parallel.web import Web, web_of
-from teia.lab.process import lab_process
 from teia.lab.reproduce.nodes import run_nodes, toml_of
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.requestlog import read_log
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.server.process import lab_process
+from teia.lab.server.requestlog import read_log
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 
 PAGES, QUICK_PAGES = 20_000, 2_000
 REAL_PAGES, QUICK_REAL_PAGES = 1_500, 200
@@ -37,15 +37,15 @@ PAGES_PER_HOST = 50
 PROCESSES, QUICK_PROCESSES = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8)
 SHOWN, QUICK_SHOWN = (4, 16, 64), (4,)
 SEEDS = 5
-"""Home pages that each process begins with, of its own part, as in Cho & Garcia-Molina's experiments."""
+"""Number of home pages of its own part that each process begins with, as in Cho & Garcia-Molina's experiments."""
 
 BATCH = 100
 BATCHES = (1, 10, 100, 1_000, 10_000)
 BEST = 0.1
-"""The share of pages that counts as the best, for quality."""
+"""Share of pages that count as the best, for quality."""
 
 ENOUGH = 0.95
-"""Cross-over is stopped when so many pages are there: to the end every process fetches everything."""
+"""Coverage at which cross-over is stopped; in the end every process would fetch everything."""
 
 QUIET: dict[str, Any] = {
     "time_factor": 0,
@@ -65,7 +65,7 @@ QUIET: dict[str, Any] = {
     "feeds.rss": 0,
     "feeds.atom": 0,
 }
-"""A world in which every URL is a page that links lead to: what is not found is not found by the mode's fault."""
+"""A world in which every URL is a page with links to it, so that every missing page is due to the mode."""
 
 CRAWL: dict[str, Any] = {
     "collection.cells": 16,
@@ -89,7 +89,7 @@ def spec_of(run: Run, pages: int) -> dict[str, Any]:
 
 @dataclass
 class Study:
-    """A world's web and what crawls of it came to, each done once."""
+    """A world's web and the results of its crawls, each run once."""
 
     run: Run
     web: Web
@@ -107,12 +107,12 @@ class Study:
         return self._done[key]
 
     def quality(self, mode: Mode, split: str, processes: int, batch: int = BATCH) -> float:
-        """How many of the best pages come first, where everybody goes by the links that it knows of."""
+        """Return the share of the best pages that come first, if each process orders pages by the links it knows of."""
         best = round(len(self.web) * BEST)
         return quality(self.done(mode, split, processes, by_links=True, batch=batch), self.web, best)
 
     def alone(self, split: str, processes: int) -> dict[str, float]:
-        """What one process comes to that begins with the seeds of all."""
+        """Return the measures of one process that begins with the seeds of all."""
         key = (split, processes)
         if key not in self._alone:
             web = self.web
@@ -125,7 +125,7 @@ class Study:
         return self._alone[key]
 
     def measures(self, mode: Mode, split: str, processes: int) -> Iterator[tuple[str, float]]:
-        """What there is to say of a mode; behind a firewall nothing is told and nothing fetched twice."""
+        """Yield the measures of a mode; a firewall sends no links and fetches no page twice."""
         done = self.done(mode, split, processes)
         yield "coverage", coverage(done, self.web)
         if mode is not Mode.FIREWALL:
@@ -147,7 +147,7 @@ class Study:
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), section 2.5, after Cho & Garcia-Molina (2002)",
 )
 def parallel_crawlers(run: Run) -> Results:
-    """Coverage, overlap, communication and quality of each mode and split, and three nodes that really do it."""
+    """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
     study = Study(run, web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0)))
@@ -189,13 +189,13 @@ def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
 
 
 def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[Series, ...]:
-    """A line for each split, over the number of processes."""
+    """Return a line for each split, over the number of processes."""
     x = [float(number) for number in numbers]
     return tuple(Series(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
 
 
 def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
-    """Cross-over by site: what the last pages cost."""
+    """Draw the cost of the last pages in cross-over by site."""
     series = []
     for number in numbers[1:]:
         x, y = overlap_over_coverage(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
@@ -209,7 +209,7 @@ def told_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
 
 
 def quality_figure(study: Study, processes: int) -> Figure:
-    """How often processes must tell each other of links to go by them as well as one."""
+    """Draw quality over the size of batches: small enough batches are as good as one process."""
     x = [float(batch) for batch in BATCHES]
     series = [
         Series(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
@@ -224,7 +224,7 @@ def quality_figure(study: Study, processes: int) -> Figure:
 
 
 def nodes_table(run: Run) -> Table:
-    """Three nodes crawl a world to its end; the lab's own log says who fetched what."""
+    """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
     web = web_of(World(WorldSpec.of(spec_of(run, pages)), epoch_s=0.0))

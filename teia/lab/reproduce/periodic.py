@@ -1,10 +1,10 @@
 """F2: a periodic crawler beside an incremental one (its figure 2, after Cho), freshness over time.
 
-The paper's figure is a sketch without numbers: a periodic crawler works for a while, then rests until the next period,
-and its store goes stale meanwhile; an incremental one is always at work and keeps a level. Here both make as many
+The paper's figure is a sketch without numbers. A periodic crawler works for a while, then pauses until the next period,
+and its store becomes stale meanwhile. An incremental one works all the time and keeps a level. Here both make as many
 visits. The periodic crawler of the paper makes a new store every time, so its users see the old one until the new one
-is whole: `shadowed`. The incremental ones differ in whom they visit: all alike, by F2's rateUpdate, or what is best in
-the long run.
+is complete: `shadowed`. The incremental ones differ in the pages they visit: all alike, by F2's rateUpdate, or by the
+best intensities in the long run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOK_S = DAY_S / 4
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """Every page once in each horizon, all in the first `share` of it; then nothing until the next."""
+    """Policy that visits every page once in each horizon, all in the first `share` of it."""
 
     share: float
     name: str = "periodic"
@@ -47,7 +47,7 @@ class Periodic:
     paper="the distributed incremental crawler and search system (FURB), section 2.1.2.2, figure 2, after Cho (2000)",
 )
 def periodic(run: Run) -> Results:
-    """Freshness over time of one periodic and three incremental crawlers with the same number of visits."""
+    """Compare the freshness over time of one periodic and three incremental crawlers with equally many visits."""
     pages = QUICK_PAGES if run.quick else PAGES
     world = draw_world(
         run.random(2),
@@ -90,7 +90,7 @@ def _line(outcome: Outcome) -> list[tuple[float, float]]:
 
 
 def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
-    """What users see of a periodic crawler whose new store replaces the old one only when it is whole."""
+    """Return the freshness that users see if a new store replaces the old one only when it is complete."""
     table = policy.plan(world)
     visited_s = np.empty(len(world))
     visited_s[table.page] = table.due_s
@@ -104,7 +104,7 @@ def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple
 
 
 def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
-    """Mean, least and most of each line, over the second half."""
+    """Return mean, minimum and maximum of each line, over the second half."""
     rows = []
     for name, line in lines.items():
         later = [freshness for time_s, freshness in line if time_s > CYCLE_DAYS * CYCLES * DAY_S / 2]

@@ -1,13 +1,13 @@
 """P6: the experiments of the polite scheduling paper, at its size, under both readings of its rates.
 
-The paper varies how pages lie on servers (figure 1), how change rates spread (figure 2) and the weights, and compares
-PSP with MP2 and M-Wolf and with three theoretical measures. Its text has four observations and one number, its figures
-are not in it. Two things it leaves open are decided here and written beside every table: rates between 0.01 and 1 have
-no unit, so both are tried; and R is what ten crawlers at ten pages a second can do, 8.64 million visits a day, where
-the paper prints ten times as much. The printed R has its own table, on a smaller world.
+The paper varies the distribution of pages over servers (figure 1), of change rates (figure 2) and of weights, and
+compares PSP with MP2 and M-Wolf and with three theoretical measures. Its text has four observations and one number; its
+figures have no numbers in the text. Two things it leaves open are decided here and stated beside every table. Rates
+between 0.01 and 1 have no unit, so both are tried. R is the capacity of ten crawlers at ten pages a second, 8.64
+million visits a day, where the paper prints ten times as much. The printed R has its own table, on a smaller world.
 
-Where there is a second column of numbers, it is from another program for the same model, written before this one: the
-two agree as far as chance lets them.
+Where there is a second column of numbers, it is from another program for the same model, written before this one. The
+two agree except for random variation.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ THETAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
 EXPONENTS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
 POLICIES: Final = ("psp", "mp2", "m-wolf", "edf")
 SHOWN: Final = ("NonPolite", "WP", "InfCrawlers", "PSP", "MP2", "M-Wolf")
-"""The lines of the paper's figures."""
+"""Lines of the paper's figures."""
 
 PUBLISHED_EXCESS = 9.5
-"""M-Wolf's staleness above PSP's, in per cent, on average: the one number of the paper's text."""
+"""Mean excess of M-Wolf's staleness over PSP's, in per cent: the one number of the paper's text."""
 
 OTHER_PROGRAM: Final[dict[Unit, dict[float, tuple[float, ...]]]] = {
     "hour": {
@@ -42,7 +42,7 @@ OTHER_PROGRAM: Final[dict[Unit, dict[float, tuple[float, ...]]]] = {
     },
     "day": {1.0: (0.02309, 0.09443, 0.10246, 0.10248, 0.10897, 0.10612)},
 }
-"""What another program found at the paper's size, by unit and theta, in the order of SHOWN."""
+"""Results of another program at the paper's size, by unit and theta, in the order of SHOWN."""
 
 Worlds = dict[tuple[Unit, float], dict[str, float]]
 
@@ -53,7 +53,7 @@ Worlds = dict[tuple[Unit, float], dict[str, float]]
     paper="the polite scheduling paper (PUC-Rio), section 4, figures 1 and 2",
 )
 def polite_scheduling(run: Run) -> Results:
-    """Figures 1 and 2, the four observations, weights, the printed R, many days, and Wolf's third phase."""
+    """Reproduce figures 1 and 2, the four observations, weights, the printed R, many days, and Wolf's third phase."""
     size = QUICK if run.quick else PAPERS
     by_theta = _vary(run, size, THETAS, "theta")
     yield from _shown("figure1", "Figure 1: staleness over theta of pages per server", "theta", by_theta, size)
@@ -67,7 +67,7 @@ def polite_scheduling(run: Run) -> Results:
 
 
 def _vary(run: Run, size: Size, values: tuple[float, ...], what: str, known: Worlds | None = None) -> Worlds:
-    """One world for each value and unit; where only rates vary, the world of theta 1 with uniform rates is known."""
+    """Measure one world for each value and unit; `known` supplies the world of theta 1 with uniform rates."""
     found: Worlds = {}
     for unit in UNITS:
         for value in values:
@@ -108,7 +108,7 @@ def _other(others: dict[Unit, dict[float, tuple[float, ...]]], unit: Unit, value
 
 
 def _ratios(found: Worlds, unit: Unit) -> str:
-    """PSP against the others, in one sentence under a figure."""
+    """Compare PSP with the others in one sentence, shown under a figure."""
     excess = [_excess(each, "M-Wolf", "PSP") for (whose, _), each in found.items() if whose == unit]
     gap = [_excess(each, "PSP", "WP") for (whose, _), each in found.items() if whose == unit]
     return (
@@ -118,7 +118,7 @@ def _ratios(found: Worlds, unit: Unit) -> str:
 
 
 def _excess(measures: dict[str, float], one: str, other: str) -> float:
-    """By how much one is above the other, in per cent."""
+    """Return the excess of one measure over the other, in per cent."""
     return 100 * (measures[one] / measures[other] - 1)
 
 
@@ -131,7 +131,7 @@ OBSERVATIONS: Final = (
 
 
 def observations(by_theta: Worlds, by_rates: Worlds, size: Size) -> Table:
-    """The paper's four observations of figure 1 and, in words, figure 2; each as a mean excess in per cent."""
+    """Return the paper's four observations for figures 1 and 2, each as a mean excess in per cent."""
     rows = []
     for figure, found in (("figure 1", by_theta), ("figure 2", by_rates)):
         for unit in UNITS:
@@ -147,7 +147,7 @@ def observations(by_theta: Worlds, by_rates: Worlds, size: Size) -> Table:
 
 
 def _verdict(by_theta: Worlds, by_rates: Worlds, size: Size) -> str:
-    """What to make of it, with the numbers of this run."""
+    """Return a conclusion with the numbers of this run."""
     worlds = [*by_theta.values(), *by_rates.values()]
     below = sum(each["PSP"] < each["MP2"] for each in worlds)
     wolf = sum(each["PSP"] < each["M-Wolf"] for each in worlds)
@@ -169,12 +169,12 @@ def _verdict(by_theta: Worlds, by_rates: Worlds, size: Size) -> str:
 
 
 def _mean_excess(found: Worlds, unit: Unit) -> float:
-    """M-Wolf over PSP, on average, in per cent."""
+    """Return the mean excess of M-Wolf over PSP, in per cent."""
     return float(np.mean([_excess(each, "M-Wolf", "PSP") for (whose, _), each in found.items() if whose == unit]))
 
 
 def weights_table(run: Run, size: Size) -> Table:
-    """Weights varied, which the paper says gives similar results."""
+    """Vary the weights; the paper reports similar results."""
     rows: list[Row] = []
     worlds: list[dict[str, float]] = []
     for unit in UNITS:
@@ -194,7 +194,7 @@ def weights_table(run: Run, size: Size) -> Table:
 
 
 def printed_budget(run: Run) -> Table:
-    """R as printed, ten times what crawlers can do at the speed the paper says; and crawlers that could do it."""
+    """Measure R as printed, ten times the capacity of the paper's crawlers; and crawlers fast enough for it."""
     rows = []
     for unit in UNITS:
         for theta in (0.5, 1.0):

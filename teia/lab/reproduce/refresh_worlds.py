@@ -1,4 +1,4 @@
-"""Worlds of P6 and what each policy makes of them; shared by the experiments on visiting pages again."""
+"""Worlds of P6 and the results of each policy in them; shared by the experiments on revisits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ UNITS: Final[tuple[Unit, ...]] = ("hour", "day")
 POLITENESS_S = 15.0
 CRAWLERS = 10
 VISITS_PER_PAGE = 8.64
-"""Ten crawlers at 10 pages a second visit a million pages so often in a day."""
+"""Visits per page and day of ten crawlers at 10 pages a second over a million pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a world is; speeds go with the pages, so that crawlers are as busy as in the paper."""
+    """The size of a world; crawler speeds scale with the pages, so that crawlers are as busy as in the paper."""
 
     pages: int
     servers: int
@@ -52,7 +52,7 @@ QUICK = Size(20_000, 40)
 def drawn(
     chance: np.random.Generator, size: Size, unit: Unit, theta: float, rates: str = "uniform", weights: str = "uniform"
 ) -> World:
-    """A world of the paper: T = 24 h, P = 15 s, rates between 0.01 and 1 per unit."""
+    """Draw a world of the paper: T = 24 h, P = 15 s, rates between 0.01 and 1 per unit."""
     return draw_world(
         chance,
         pages=size.pages,
@@ -77,7 +77,7 @@ NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "i
 
 
 def one_day(world: World, policies: Sequence[str]) -> dict[str, float]:
-    """Staleness over one day: the paper's three theoretical measures, then each policy by its name in the paper."""
+    """Return staleness over one day: the paper's three theoretical measures, then each policy by its name there."""
     found = {
         "NonPolite": non_polite(world),
         "WP": weak_politeness(world),

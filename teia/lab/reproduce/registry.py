@@ -1,8 +1,12 @@
-"""What an experiment is, and what it yields.
+"""The types of an experiment and of its results.
 
 A table holds our numbers beside others': those the paper published, or those theory predicts. A number the paper does
-not give is None and stays empty in the report; a number is never made up to fill a column. Figures are data too: what
-is drawn is also what is counted in the digest.
+not give is None and stays empty in the report; a number is never made up to fill a column. Figures are data too: the
+digest covers all points that are drawn.
+
+Equal runs have equal digests. The result of a real crawl also depends on timing, so it `varies` and is not in the
+digest. The digest of such an experiment covers its input (`given`) instead: the world it crawls, page by page, and its
+settings.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +30,7 @@ IDS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number of ours, what it is, and the number it is compared with."""
+    """One number of ours, its labels, and the number it is compared with."""
 
     labels: tuple[str, ...]
     ours: float
@@ -43,9 +47,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers side by side. `name` becomes the file's; `beside` says whose numbers `other` are.
+    """Numbers side by side. `name` becomes the file's name; `beside` names the source of `other`.
 
-    One that `varies` from run to run (times, bytes on disk, failures) is shown, and left out of the digest.
+    A table that `varies` from run to run (times, bytes on disk, failures) is shown, and left out of the digest.
     """
 
     name: str
@@ -84,7 +88,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What an experiment is given: its chance, its size, a folder for what it keeps and where to say how far it is."""
+    """The input of an experiment: its seed, its size, a folder for its files and a progress callback."""
 
     seed: int
     quick: bool
@@ -92,11 +96,14 @@ class Run:
     progress: Callable[[str], None]
 
     def random(self, *keys: int) -> np.random.Generator:
-        """Return a generator that depends on the seed and the keys alone: parts of a run do not disturb each other."""
+        """Return a generator that depends on the seed and the keys alone, so that parts of a run are independent."""
         return np.random.default_rng((self.seed, *keys))
 
 
 Results = Iterator[Table | Figure]
+
+Given = Callable[[Run], Iterable[str]]
+"""Function that yields lines which determine an experiment; equal runs yield equal lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +114,28 @@ class Experiment:
     title: str
     paper: str
     body: Callable[[Run], Results]
+    given: Given | None = None
 
 
-def experiment(mission_id: str, *, title: str, paper: str) -> Callable[[Callable[[Run], Results]], Experiment]:
-    """Make an `Experiment` of the function below it."""
+def experiment(
+    mission_id: str, *, title: str, paper: str, given: Given | None = None
+) -> Callable[[Callable[[Run], Results]], Experiment]:
+    """Make an `Experiment` of the decorated function; `given` describes its input where its results vary."""
     if mission_id not in IDS:
         raise ValueError(f"{mission_id} is not an id of the mission")
-    return lambda body: Experiment(mission_id, title, paper, body)
+    return lambda body: Experiment(mission_id, title, paper, body, given)
 
 
 def number_text(value: float | None) -> str:
-    """One number as every report and file of ours shows it: six digits, nothing where there is none."""
+    """Format one number as every report and file shows it: six digits, empty for None."""
     return "" if value is None else f"{value:.6g}"
 
 
-def digest_of(results: Sequence[Table | Figure]) -> str:
-    """SHA-256 over every number of an experiment, as `number_text` shows it: equal runs have equal digests."""
-    lines = itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)
+def digest_of(results: Sequence[Table | Figure], given: Iterable[str] = ()) -> str:
+    """Return the SHA-256 over `given` and every number that does not vary, as `number_text` shows it."""
+    lines = [*given, *itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)]
+    if not lines:
+        raise ValueError("all results vary and nothing was given: there is no data to have a digest of")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

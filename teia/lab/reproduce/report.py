@@ -1,12 +1,11 @@
 """REPORT.md, with a CSV file for each table and an SVG file for each figure beside it.
 
-Everything but the date, the time taken and the versions is decided by the command, so two runs with the same seed
-write the same CSV and SVG files, byte for byte, and show the same digest.
+The command decides everything except the date, the time taken, the versions and results that `vary`. So two runs with
+the same seed write the same other CSV and SVG files, byte for byte, and show the same digest.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import platform
 from collections.abc import Sequence
@@ -17,21 +16,32 @@ from pathlib import Path
 from teia.clock import iso_utc
 from teia.lab.reproduce.figure import svg_of
 from teia.lab.reproduce.registry import Experiment, Figure, Table, digest_of, number_text
+from teia.lib.csvtext import CsvWriter
 
 VERSIONS_OF = ("teia", "numpy", "matplotlib")
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An experiment that has run: what it yielded and how long it took."""
+    """An experiment that has run: its results, its duration and its input."""
 
     experiment: Experiment
     results: tuple[Table | Figure, ...]
     seconds: float
+    given: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        return digest_of(self.results)
+        return digest_of(self.results, self.given)
+
+    @property
+    def digested(self) -> str:
+        """Description of the data that the digest covers."""
+        if not self.given:
+            return "its data"
+        steady = [result.name for result in self.results if not result.varies]
+        given = "what it was given, the world and the settings"
+        return f"{given}, and of {', '.join(steady)}" if steady else f"{given}; all that it measures varies"
 
     def file_of(self, result: Table | Figure) -> str:
         return f"{self.experiment.id}-{result.name}.{'csv' if isinstance(result, Table) else 'svg'}"
@@ -39,7 +49,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the report says about the run as a whole."""
+    """The heading of the report: facts about the run as a whole."""
 
     command: str
     seed: int
@@ -60,7 +70,7 @@ def write_report(out: Path, heading: Heading, finished: Sequence[Finished]) -> P
 
 def csv_of(table: Table) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = CsvWriter(text)
     writer.writerow(_columns(table))
     for row in table.rows:
         writer.writerow((*row.labels, number_text(row.other), number_text(row.ours), number_text(row.difference)))
@@ -75,7 +85,7 @@ def markdown_of(heading: Heading, finished: Sequence[Finished]) -> str:
     lines = ["# Experiments done again", "", *_heading_lines(heading)]
     for each in finished:
         lines += ["", f"## {each.experiment.id}: {each.experiment.title}", "", f"Paper: {each.experiment.paper}.", ""]
-        lines += [f"Took {each.seconds:.1f} s. Digest of its data: `{each.digest}`."]
+        lines += [f"Took {each.seconds:.1f} s. Digest of {each.digested}: `{each.digest}`."]
         for result in each.results:
             lines += ["", *_lines_of(result, each.file_of(result))]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,8 @@
 """One round of A12: three real nodes in three regions crawl a lab web for half a minute, by one strategy.
 
 Each node sends its requests from an address of its region; the lab delays answers by latency and bandwidth between the
-two regions. What a round came to is read from the nodes' own fetch logs, from the first request on. A finished round is
-a small file, so a study that was interrupted goes on where it was.
+two regions. The result of a round is read from the nodes' own fetch logs, from the first request on. A finished round
+is a small file, so an interrupted study continues where it stopped.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from teia.clock import WallClock
-from teia.crawl.reports.source import ANSWERED, looking
-from teia.lab.process import lab_process
-from teia.lab.regions import as_countries
 from teia.lab.reproduce.nodes import COLLECTION, run_nodes, toml_of
-from teia.lab.spec import WorldSpec
-from teia.lab.world import World
+from teia.lab.server.process import lab_process
+from teia.lab.world.regions import as_countries
+from teia.lab.world.spec import WorldSpec
+from teia.lab.world.world import World
 from teia.store.root import open_root
+from teia.views.reports.source import ANSWERED, looking
 
 REGIONS = ("us", "de", "br")
-"""Where the paper's three servers were."""
+"""Regions of the paper's three servers."""
 
 BOUND = {"us": "127.81.0.1", "de": "127.82.0.1", "br": "127.83.0.1"}
 ISOLATED = "isolated"
-"""Nodes that share not even NATS: there they would still take turns at an address."""
+"""Nodes that share not even NATS; with a shared NATS they would still coordinate leases of addresses."""
 
 SEEDS = 5
 WORLD: dict[str, Any] = {
@@ -51,7 +51,10 @@ WORLD: dict[str, Any] = {
     "regions.latency_s": [[0.03, 0.11, 0.14], [0.11, 0.03, 0.21], [0.14, 0.21, 0.03]],
     "regions.bytes_per_s": [[125_000, 40_000, 25_000], [40_000, 125_000, 20_000], [25_000, 20_000, 125_000]],
 }
-"""125,000 bytes a second are the paper's 1 Mbit/s, for each answer; everything else about distances is made up."""
+"""The world of a round.
+
+125,000 bytes a second are the paper's 1 Mbit/s, for each answer; the other distances are made up.
+"""
 
 CRAWL: dict[str, Any] = {
     "collection.cells": 24,
@@ -73,7 +76,7 @@ CRAWL: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What three nodes came to in one round; pages are different URLs, `repeated` those that came again."""
+    """The result of three nodes in one round; pages are different URLs, `repeated` counts those fetched again."""
 
     strategy: str
     number: int
@@ -84,24 +87,29 @@ class Round:
     capture_s: float
     repeated: int
     study: str
-    """Of which settings this is a round: those of other settings are not mixed with it."""
+    """Id of the settings of this round; rounds of other settings are not mixed with it."""
 
 
 def study_of(seconds: float, seed: int) -> str:
-    """A name for everything that decides what rounds are alike."""
+    """Return an id of all settings that make rounds comparable."""
     text = json.dumps([WORLD, CRAWL, seconds, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def world_of(seed: int, number: int) -> dict[str, Any]:
+    """Return the world of a round; every round has its own."""
+    return {"seed": seed * 1_000 + number, **WORLD}
+
+
 class Kept:
-    """Rounds that are finished, a file each."""
+    """Finished rounds, a file each."""
 
     def __init__(self, folder: Path, study: str) -> None:
         self._folder, self._study = folder / f"A12-rounds-{study}", study
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def all(self) -> list[Round]:
-        """In the order of their numbers; a file that is not whole counts as a round that was not made."""
+        """Return the rounds in the order of their numbers; an incomplete file counts as a missing round."""
         found = []
         for path in self._folder.glob("*.json"):
             try:
@@ -118,11 +126,11 @@ class Kept:
 
 
 def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
-    """Let three nodes crawl the world of a round; that of another round is another one."""
+    """Let three nodes crawl the world of a round."""
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
         spec, log = folder / "world.toml", folder / "requests.jsonl"
-        spec.write_text(toml_of({"seed": seed * 1_000 + number, **WORLD}), encoding="utf-8")
+        spec.write_text(toml_of(world_of(seed, number)), encoding="utf-8")
         flags = ("--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0", "--log", str(log))
         with lab_process(*flags) as ready:
             world = World(WorldSpec.load(spec), epoch_s=0.0, port=ready["port"])
@@ -141,11 +149,11 @@ def flags_of(region: str, strategy: str, countries: Path) -> list[str]:
 
 
 Fetch = tuple[str, str, float, float, float]
-"""(URL, its site, when it began, when it ended, bytes)"""
+"""(URL, its site, begin, end, bytes)."""
 
 
 def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> Round:
-    """Read from the nodes' logs what the round came to. A cell that moved has its rows on both nodes: they are one."""
+    """Read the result of a round from the nodes' logs. A moved cell has its rows on both nodes; they count once."""
     fetches: set[Fetch] = set()
     for region in REGIONS:
         with looking(open_root(folder / region), COLLECTION) as source:
@@ -156,9 +164,9 @@ def measured(strategy: str, number: int, folder: Path, seconds: float, study: st
 
 
 def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round
-    """The paper's measures of what was fetched within so many seconds of the first request.
+    """Return the paper's measures of the pages fetched within `seconds` of the first request.
 
-    A page that several nodes fetched counts once, as it came first.
+    A page that several nodes fetched counts once, by its first fetch.
     """
     begun = min((start for _, _, start, _, _ in fetches), default=0.0)
     in_time = sorted((each for each in fetches if each[3] <= begun + seconds), key=lambda each: each[3])

@@ -1,6 +1,6 @@
-"""Run the experiments that were asked for, write the report, say what came of it.
+"""Run the requested experiments, write the report, and summarise the results.
 
-What the command prints with `--json` is made here too, from the same results as the files.
+The output of the command with `--json` is made here too, from the same results as the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reproduce(
 ) -> Reproduction:
     """Run experiments one after the other and write their report.
 
-    Unknown ids and a folder that cannot be made are refused before anything runs.
+    Unknown ids and a folder that cannot be made are refused before any experiment runs.
     """
     chosen = choose(ids)
     out.mkdir(parents=True, exist_ok=True)
@@ -52,11 +52,12 @@ def _run(experiment: Experiment, run: Run, clock: Clock) -> Finished:
     run.progress(f"{experiment.id}: {experiment.title}")
     started_s = clock.ticks_s()
     results = tuple(experiment.body(run))
-    return Finished(experiment, results, clock.ticks_s() - started_s)
+    given = tuple(experiment.given(run)) if experiment.given is not None else ()
+    return Finished(experiment, results, clock.ticks_s() - started_s, given)
 
 
 def summary(done: Reproduction) -> dict[str, Any]:
-    """Every table's numbers and the names of all files, ready for JSON."""
+    """Return every table's numbers and the names of all files, ready for JSON."""
     return {
         "report": str(done.report),
         "seed": done.heading.seed,
@@ -73,6 +74,7 @@ def _summary_of(finished: Finished) -> dict[str, Any]:
         "paper": finished.experiment.paper,
         "seconds": round(finished.seconds, 3),
         "digest": finished.digest,
+        "digest_of": finished.digested,
         "files": [finished.file_of(result) for result in finished.results],
         "tables": {result.name: _rows(result) for result in finished.results if isinstance(result, Table)},
         "about": {result.name: _about(result) for result in finished.results if isinstance(result, Table)},
@@ -99,7 +101,7 @@ def _lines(figure: Figure) -> dict[str, Any]:
 
 
 def _numbers(values: Sequence[float]) -> list[float | None]:
-    """Plain numbers, and None where there is none."""
+    """Return plain numbers, and None for values that are not finite."""
     return [float(value) if math.isfinite(value) else None for value in values]
 
 

@@ -1,9 +1,9 @@
-"""F11: how long searches took in the FURB system (its table 26), and how long they take here.
+"""F11: the search times of the FURB system (its table 26), beside ours.
 
-The paper's eight queries are asked word for word of a collection of lab text in which these words are as frequent as
-they are in Portuguese (teia/lab/corpus). Its collection had 609,212 pages; ours has fewer, because making so many takes
-a quarter of an hour: `teia bench search --pages 600000` does. The index stays in the folder of the report and is used
-again; it may be deleted.
+The paper's eight queries are run word for word on a collection of lab text in which these words are as frequent as they
+are in Portuguese (teia/lab/corpus). Its collection had 609,212 pages. Ours has fewer, because making so many takes a
+quarter of an hour: `teia bench search --pages 600000` does. The index stays in the folder of the report and is reused;
+it may be deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DATA_BYTES, INDEX_BYTES = 2_053 * 2**20, 1_377 * 2**20
     paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 24 and 26",
 )
 def search_times(run: Run) -> Results:
-    """Index lab text and ask it the paper's queries, then many of each kind."""
+    """Index lab text and run the paper's queries on it, then many of each kind."""
     pages, each = (QUICK_PAGES, QUICK_EACH) if run.quick else (PAGES, EACH)
     folder = run.out / "F11-collection"
     found = collection(folder, pages, run.seed, WallClock(), cells=CELLS, say=run.progress)
@@ -52,7 +52,7 @@ def search_times(run: Run) -> Results:
 
 
 def first_table(timings: list[Timing], pages: int) -> Table:
-    """Table 26, first column."""
+    """Return table 26, first column."""
     rows = tuple(
         Row((published.kind, _cell(published.text)), timing.ms / 1000, published.first_s)
         for published, timing in zip(PUBLISHED, timings, strict=True)
@@ -68,7 +68,7 @@ def first_table(timings: list[Timing], pages: int) -> Table:
 
 
 def again_table(timings: list[Timing]) -> Table:
-    """Table 26, second column: the same search at once again."""
+    """Return table 26, second column: the same search repeated at once."""
     rows = tuple(
         Row((published.kind, _cell(published.text)), timing.ms / 1000, published.again_s)
         for published, timing in zip(PUBLISHED, timings, strict=True)
@@ -82,14 +82,14 @@ def again_table(timings: list[Timing]) -> Table:
 
 
 def found_table(timings: list[Timing], pages: int) -> Table:
-    """What the paper does not say: how many pages match."""
+    """Report the number of matching pages, which the paper does not give."""
     rows = tuple(Row((_cell(timing.question.text),), timing.total) for timing in timings)
     note = f"Of {pages:,}. The paper does not say how many its searches found."
     return Table("found", "Pages that match", ("query",), rows, note=note)
 
 
 def kind_table(timings: list[Timing], pages: int) -> Table:
-    """The time of every kind of query: what nearly all searches stay below."""
+    """Report the time of every kind of query: the 95th percentile."""
     by_kind: dict[tuple[str, str], list[Timing]] = defaultdict(list)
     for timing in timings:
         by_kind[timing.question.kind, timing.question.words].append(timing)
@@ -110,7 +110,7 @@ def kind_table(timings: list[Timing], pages: int) -> Table:
 
 
 def cost_table(found: Collection) -> Table:
-    """What the index costs, beside the paper's sorter and indexer (table 24 and the times before it)."""
+    """Compare the cost of the index with the paper's sorter and indexer (table 24 and the times before it)."""
     made = found.made
     rows = (
         Row(
@@ -133,5 +133,5 @@ def cost_table(found: Collection) -> Table:
 
 
 def _cell(text: str) -> str:
-    """A query as a cell of a table may hold it."""
+    """Format a query for a cell of a table."""
     return f"`{text}`"

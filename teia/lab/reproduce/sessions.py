@@ -1,18 +1,18 @@
 """C5: the statistics CoBWeb keeps of a collecting session, from a crawl of a lab world (its tables 2, 4, 5 and 6).
 
-The paper's numbers are of the Brazilian web in 1999; the lab's errors have Tarântula's proportions (T8), so agreement
-is not to be expected line by line. What is shown is that a session of ours yields every number that CoBWeb's did, and
-the two that the paper names without printing them: references to unindexable objects, and references per URL.
+The paper's numbers are of the Brazilian web in 1999; the lab's errors have Tarântula's proportions (T8), so the lines
+need not agree. The experiment shows that a session of ours yields every number that CoBWeb's did, and the two that the
+paper names without printing them: references to unindexable objects, and references per URL.
 """
 
 from __future__ import annotations
 
-from teia.crawl.reports.errors import Errors, errors
-from teia.crawl.reports.links import Links, links
-from teia.crawl.reports.servers import Servers, servers
-from teia.crawl.reports.types import TypeRow, Types, types
-from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world
+from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world, given_world
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.views.reports.errors import Errors, errors
+from teia.views.reports.links import Links, links
+from teia.views.reports.servers import Servers, servers
+from teia.views.reports.types import TypeRow, Types, types
 
 KIB = 1024
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -29,9 +29,10 @@ DOCS_PER_MINUTE, DOCS_PER_DAY = 73.2, 77_169
     "C5",
     title="CoBWeb's session statistics",
     paper="the CoBWeb paper, section 3 and tables 2, 4, 5 and 6",
+    given=given_world(types=INDEXABLE),
 )
 def sessions(run: Run) -> Results:
-    """Crawl a world and show what CoBWeb shows of a session."""
+    """Crawl a world and show CoBWeb's statistics of a session."""
     with crawled_world(run, types=INDEXABLE) as crawled:
         yield size_table(types(crawled.source), crawled)
         yield server_table(servers(crawled.source))
@@ -43,7 +44,7 @@ def sessions(run: Run) -> Results:
 
 
 def size_table(found: Types, crawled: Crawled) -> Table:
-    """Table 4. The two webs differ in size by three orders, so quantities are shares of what was collected."""
+    """Return table 4, as shares of the documents collected, because the two webs differ in size by three orders."""
     html = [row for row in found.rows if row.media_type in HTML]
     other = [row for row in found.rows if row.media_type not in HTML | LISTS]
     collected = _documents(html) + _documents(other)
@@ -64,7 +65,7 @@ def size_table(found: Types, crawled: Crawled) -> Table:
         Row(("still to be collected, % of collected", f"{crawled.summary.urls_queued}"), 0.0, 100 * WAITING / theirs),
     )
     note = "Sitemaps and feeds, which CoBWeb did not know, are left out. Ours ran to the end, theirs for 15 days."
-    return Table("size", "What was collected (table 4)", ("measure", "our count"), rows, note=note)
+    return Table("size", "What was collected (table 4)", ("measure", "our count"), rows, note=note, varies=True)
 
 
 def _documents(rows: list[TypeRow]) -> int:
@@ -81,11 +82,11 @@ def server_table(found: Servers) -> Table:
         Row(("visited servers",), found.servers, SERVERS),
         Row(("documents per server (mean)",), found.documents_per_server, PER_SERVER),
     )
-    return Table("servers", "Servers visited (table 5)", ("measure",), rows)
+    return Table("servers", "Servers visited (table 5)", ("measure",), rows, varies=True)
 
 
 def error_table(found: Errors) -> Table:
-    """Table 6, as shares of all errors."""
+    """Return table 6, as shares of all errors."""
     ours = dict.fromkeys(ERRORS, 0)
     for row in found.rows:
         name = row.outcome if row.outcome in ERRORS else "server not found" if row.outcome in NOT_FOUND else "other"
@@ -119,20 +120,20 @@ def reference_table(found: Links) -> Table:
         "The paper says that these are counted and prints no numbers. Unindexable are links whose ending names a type"
         " that is not kept; CoBWeb's also count pictures shown in a page and e-mail addresses."
     )
-    return Table("references", "References", ("measure",), rows, note=note)
+    return Table("references", "References", ("measure",), rows, note=note, varies=True)
 
 
 def reference_figure(found: Links) -> Figure:
-    """How many URLs have at least so many references to them."""
+    """Draw the number of URLs with at least a given number of references to them."""
     steps = [step for step in found.per_url if step.least]
     at_least = [sum(step.urls for step in steps[at:]) for at in range(len(steps))]
     series = Series("ours", tuple(float(step.least) for step in steps), tuple(map(float, at_least)))
-    axes = ("references to a URL", "URLs with at least as many")
-    return Figure("references-per-url", "References per URL", *axes, (series,), log_x=True, log_y=True)
+    axes, name = ("references to a URL", "URLs with at least as many"), "references-per-url"
+    return Figure(name, "References per URL", *axes, (series,), log_x=True, log_y=True, varies=True)
 
 
 def rate_table(crawled: Crawled) -> Table:
-    """Table 2."""
+    """Return table 2."""
     per_minute = crawled.summary.pages / crawled.summary.seconds * 60
     rows = (
         Row(("documents a minute",), per_minute, DOCS_PER_MINUTE),

@@ -1,8 +1,8 @@
 """T8: Tarântula's table of statuses, its largest servers and its documents over time, from a crawl of a lab world.
 
-The lab's servers fail in the table's own proportions (`lab.faults`), so the shares agree by construction as far as the
-crawler tells every failure for what it is: that is what the table shows. What Tarântula called a system error (-11) is
-a connection that was cut, here `connect`; a server that does not answer (-10) is `timeout`.
+The lab's servers fail in the table's own proportions (`lab.world.url_kinds`). So the shares agree by construction, as
+far as the crawler classifies every failure correctly; that is the purpose of the table. Tarântula's system error (-11)
+is a connection that was cut, here `connect`; a server that does not answer (-10) is `timeout`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 
 from teia.clock import from_iso
-from teia.crawl.reports.links import links
-from teia.crawl.reports.outcomes import Outcomes, meaning_of, outcomes
-from teia.crawl.reports.servers import Servers, servers
-from teia.crawl.reports.types import types
-from teia.lab.faults import TABLE, Kind
-from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world
+from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world, given_world
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.world.url_kinds import TABLE, Kind
+from teia.views.reports.links import links
+from teia.views.reports.outcomes import Outcomes, meaning_of, outcomes
+from teia.views.reports.servers import Servers, servers
+from teia.views.reports.types import types
 
 OWN_CODES = {
     Kind.PAGE: 200,
@@ -55,9 +55,10 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
     "T8",
     title="Tarântula's statuses, servers and documents over time",
     paper="the Tarântula paper, section IV: tables 1 and 2, figure 4",
+    given=given_world(types=INDEXABLE, world={"text.pdfs": 0.0}),
 )
 def statuses(run: Run) -> Results:
-    """Crawl a world that fails as the Portuguese web did, and count what came back."""
+    """Crawl a world that fails as the Portuguese web did, and count the outcomes."""
     with crawled_world(run, types=INDEXABLE, world={"text.pdfs": 0.0}) as crawled:
         yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unasked)
         yield server_table(servers(crawled.source, top=25))
@@ -66,7 +67,7 @@ def statuses(run: Run) -> Results:
 
 
 def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
-    """Table 1: the share of each code, with both counts; `unindexable` are references refused for their ending."""
+    """Return table 1: the share of each code, with both counts; `unindexable` counts references refused by ending."""
     ours: Counter[int] = Counter()
     names: dict[int, list[str]] = {}
     without_code = [row for row in found.rows if row.code is None]
@@ -99,7 +100,7 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
 
 
 def server_table(found: Servers) -> Table:
-    """Table 2 and the remark below it, as numbers that do not depend on the size of the web."""
+    """Return table 2 and the remark below it, as numbers that do not depend on the size of the web."""
     top_25 = sum(row.documents for row in found.top)
     rows = (
         Row(("documents a server",), found.documents_per_server, DOCUMENTS / SERVERS),
@@ -115,11 +116,11 @@ def server_table(found: Servers) -> Table:
         f"{found.documents:,} documents on {found.servers} servers. The lab draws pages per server by Zipf's law; with"
         " so few servers the largest ones weigh more, and 25 may be all there are."
     )
-    return Table("servers", "Servers", ("measure",), rows, note=note)
+    return Table("servers", "Servers", ("measure",), rows, note=note, varies=True)
 
 
 def time_figure(found: Servers) -> Figure:
-    """Figure 4: documents collected by the time that has passed, both as shares of the whole."""
+    """Draw figure 4: documents collected over time, both as shares of the total."""
     starts = [from_iso(bucket.start) for bucket in found.over_time]
     span_s = starts[-1] - starts[0] + found.bucket_s
     ours = Series(

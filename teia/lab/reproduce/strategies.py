@@ -2,14 +2,14 @@
 
 Thirty rounds of each strategy, in random order within a round; rounds of half a minute instead of forty, on a lab web
 whose distances are made up (`rounds.WORLD`). The paper's crawler fetched a hundred pages in forty minutes on the web of
-2008, so numbers are not to be compared one by one; what is to be compared is which strategy is better at what, and how
-surely. Whatever interrupts it, finished rounds are kept beside the report, and the same command goes on with the next.
-Ctrl-C ends it with a report of the rounds there are.
+2008, so single numbers are not comparable. The comparison is of which strategy is better at which measure, and with
+which confidence. Finished rounds are kept beside the report, so after any interruption the same command continues with
+the next. Ctrl-C ends it with a report of the finished rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 
@@ -17,11 +17,12 @@ import numpy as np
 
 from teia.errors import LabError
 from teia.lab.reproduce.comparing import described, mann_whitney, t_test
+from teia.lab.reproduce.crawled import settings_lines, world_lines
 from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.reproduce.rounds import ISOLATED, Kept, Round, make_round, study_of
+from teia.lab.reproduce.rounds import CRAWL, ISOLATED, Kept, Round, make_round, study_of, world_of
 
 STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
-"""As `teia node --strategy` calls them; the paper's are Isolado, DHT, GEO and RTT."""
+"""Names of `teia node --strategy`; the paper's are Isolado, DHT, GEO and RTT."""
 
 ROUNDS, QUICK_ROUNDS = 30, 2
 SECONDS, QUICK_SECONDS = 30.0, 10.0
@@ -77,7 +78,7 @@ T_TESTS: dict[str, tuple[float, ...]] = {
     "kilobytes a page": (0.346, 0.000, 0.234, 0.000, 0.082, 0.000),
     "capture time, s": (0.896, 0.440, 0.067, 0.077, 0.008, 0.068),
 }
-"""Tables 3 to 7, pair by pair in the order of `PAIRS`."""
+"""p-values of tables 3 to 7, pair by pair in the order of `PAIRS`."""
 
 MANN_WHITNEY: dict[str, tuple[float, ...]] = {
     "domains": (0.742, 0.129, 0.007, 0.240, 0.025, 0.00002),
@@ -85,19 +86,29 @@ MANN_WHITNEY: dict[str, tuple[float, ...]] = {
     "kilobytes a page": (0.442, 0.000, 0.220, 0.000, 0.124, 0.000),
     "capture time, s": (0.132, 0.745, 0.088, 0.240, 0.003, 0.033),
 }
-"""Tables 8 to 11; there is none for pages."""
+"""p-values of tables 8 to 11; there is none for pages."""
 
 PAIRS = tuple(combinations(STRATEGIES, 2))
 Rounds = Mapping[str, Sequence[Round]]
+
+
+def _given(run: Run) -> Iterator[str]:
+    """Yield the settings of the nodes, and the worlds of all rounds."""
+    wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
+    yield f"{seconds:g}"
+    yield from settings_lines(CRAWL)
+    for number in range(wanted):
+        yield from world_lines(world_of(run.seed, number))
 
 
 @experiment(
     "A12",
     title="Isolated, hash, geographic and response-time crawlers",
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), chapter 6, tables 2 to 11 and figures 29 to 32",
+    given=_given,
 )
 def strategies(run: Run) -> Results:
-    """Make the rounds that are missing and compare the strategies as the paper does."""
+    """Run the missing rounds and compare the strategies as the paper does."""
     wanted, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if run.quick else (ROUNDS, SECONDS)
     kept = Kept(run.out, study_of(seconds, run.seed))
     try:
@@ -116,7 +127,7 @@ def strategies(run: Run) -> Results:
 
 
 def make_missing(run: Run, kept: Kept, wanted: int, seconds: float) -> None:
-    """Round by round, with the strategies of each in an order that is drawn, make those that are not kept yet."""
+    """Run the missing rounds one by one, with the strategies of each in random order."""
     there = {(each.number, each.strategy) for each in kept.all()}
     for number in range(wanted):
         for strategy in run.random(12, number).permutation(np.array(STRATEGIES)).tolist():
@@ -126,7 +137,7 @@ def make_missing(run: Run, kept: Kept, wanted: int, seconds: float) -> None:
 
 
 def _insist(run: Run, strategy: str, number: int, seconds: float) -> Round:
-    """Make a round; one that fails, because a node did, is told of and made anew."""
+    """Run a round; if it fails because of a node, report that and run it again."""
     for _ in range(TRIES - 1):
         try:
             return make_round(strategy, number, seconds, run.seed)
@@ -136,7 +147,7 @@ def _insist(run: Run, strategy: str, number: int, seconds: float) -> Round:
 
 
 def whole_rounds(rounds: Sequence[Round]) -> dict[str, list[Round]]:
-    """By strategy, the rounds that were made with all of them."""
+    """Return, by strategy, the rounds that were finished with all strategies."""
     by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in STRATEGIES}
     common = sorted(set.intersection(*(set(each) for each in by_strategy.values())))
     return {name: [each[number] for number in common] for name, each in by_strategy.items()}
@@ -201,7 +212,7 @@ def repeated_table(found: Rounds) -> Table:
 
 
 def cumulative_figure(number: int, measure: str, found: Rounds) -> Figure:
-    """Figures 29 to 32: sums over the rounds, of the capture time means."""
+    """Draw figures 29 to 32: sums over the rounds; for the capture time, means."""
     series = []
     for strategy, values in _samples(found, measure).items():
         x = np.arange(1, len(values) + 1)

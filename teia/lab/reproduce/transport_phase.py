@@ -1,4 +1,4 @@
-"""P5: Wolf's third phase beside MERGE, on small servers: when planned instants are better, and when even gaps are."""
+"""P5: Wolf's third phase beside MERGE on small servers; planned instants are better for some, even gaps for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORLDS, QUICK_WORLDS = 20, 4
 
 
 def transport_phase(run: Run) -> Table:
-    """Mean staleness of one server whose slots are more or less filled."""
+    """Measure the mean staleness of one server with different shares of its slots filled."""
     worlds = QUICK_WORLDS if run.quick else WORLDS
     run.progress(f"P5: Wolf's third phase on {worlds * len(FILLED)} small servers")
     rows: list[Row] = []

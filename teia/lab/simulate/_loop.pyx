@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The simulator's inner loop, compiled: what `timeline` does event by event, some twenty times as fast.
 
-Both make the same visits at the same instants, which tests/lab/test_simulate_timeline.py holds them to; `timeline` is
+Both make the same visits at the same instants, which tests/lab/simulate/test_timeline.py holds them to; `timeline` is
 what is used where there was no compiler, and the one to read first. Here crawlers, servers and documents have a heap
 each instead of one timeline for all: whichever is next goes on. Columns are those of `teia.refresh.model.World`;
 indexes are not checked, since everything comes from a checked world and a plan for it (`compiled.py`).

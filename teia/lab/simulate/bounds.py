@@ -16,15 +16,15 @@ from teia.refresh.policies import POLICIES
 from teia.refresh.slotprice import MOST_SLOTS, slot_price
 
 SLOT_PRICE_WORK = 2e8
-"""Pages times squared slots up to which the slot-price bound takes seconds."""
+"""Largest product of pages and squared slots for which the slot-price bound takes only seconds."""
 
 
 def bounds_of(world: World, length_s: float) -> dict[str, float]:
-    """WP, InfCrawlers, NonPolite; the steady optimum; and the slot-price bound where it is a matter of seconds.
+    """Return WP, InfCrawlers, NonPolite; the steady optimum; and the slot-price bound where it takes only seconds.
 
-    All are of staleness over `length_s`, from the ages that copies have at the beginning, but the steady optimum, which
-    is what the best policy comes to in the long run. With no budget but what crawlers can do, these are bounds for
-    everybody; InfCrawlers is none, but what PSP would give if every visit were on time.
+    All are of staleness over `length_s`, from the ages that copies have at the beginning. The exception is the steady
+    optimum, the long-run result of the best policy. With no budget but the capacity of the crawlers, these are bounds
+    for any policy. InfCrawlers is not a bound, but the result of PSP if every visit were on time.
     """
     whole = over(world, length_s)
     bounds = {
@@ -39,7 +39,7 @@ def bounds_of(world: World, length_s: float) -> dict[str, float]:
 
 
 def over(world: World, length_s: float) -> World:
-    """The same world with one horizon as long as a simulation, and as much budget as all of its horizons have."""
+    """Return the same world with one horizon as long as a simulation, and the budget of all its horizons together."""
     if length_s == world.horizon_s:
         return world
     budget = None if world.budget is None else math.ceil(world.budget * math.ceil(length_s / world.horizon_s))
@@ -47,7 +47,7 @@ def over(world: World, length_s: float) -> World:
 
 
 def inf_crawlers(world: World, length_s: float) -> float:
-    """Staleness if PSP's visits are all made when they are due, one horizon after the other."""
+    """Return the staleness if PSP's visits are all made when they are due, one horizon after the other."""
     table = POLICIES["psp"].plan(world)
     assert isinstance(table, Timetable)
     order = np.argsort(table.due_s, kind="stable")

@@ -1,7 +1,7 @@
-"""When documents are modified, where changes are drawn: the processes of `teia.lab.change`, for millions of pages.
+"""Randomly drawn modifications of documents: the processes of `lab.world.change`, for millions of pages.
 
 A gap is a function of the seed, the page and the gap's number, so that the compiled loop and the one in Python draw the
-same, in whatever order they ask.
+same gaps, in any order.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from teia.lab.spec import ChangesSpec
+from teia.lab.world.spec import ChangesSpec
 from teia.refresh.model import World
 
 ProcessName = Literal["poisson", "mix"]
 
 STILL, POISSON, PARETO, REGULAR = range(4)
-"""Pages that never change, or always do, are STILL: nothing that is drawn happens to them."""
+"""Change processes. Pages that never change, or always do, are STILL: no modifications are drawn for them."""
 
 MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modifications:
-    """The process of each page, and whose copy is stale from the beginning; gaps are a lab world's (ChangesSpec)."""
+    """The process of each page, and the copies that are stale at first; gaps are a lab world's (ChangesSpec)."""
 
     process: NDArray[np.uint8]
     stale: NDArray[np.bool_]
@@ -37,7 +37,10 @@ class Modifications:
 
     @classmethod
     def draw(cls, world: World, name: ProcessName, chance: np.random.Generator) -> Modifications:
-        """Draw who changes how. A copy with an age is stale with the probability that a Poisson page has changed."""
+        """Draw the process of each page, and the stale copies.
+
+        A copy with an age is stale with the probability that a Poisson page has changed.
+        """
         spec = ChangesSpec()
         drawn = chance.random(len(world)) * (spec.poisson + spec.pareto + spec.regular)
         process = np.full(len(world), POISSON, dtype=np.uint8)
@@ -52,7 +55,7 @@ class Modifications:
         return cls(process, stale, int(chance.integers(1 << 62)), (shape - 1.0) / shape, -1.0 / shape, spec.jitter)
 
     def gap(self, page: int, number: int) -> float:
-        """Gap `number` (from 1 on) of a page, in units of its mean gap."""
+        """Return gap `number` (from 1 on) of a page, in units of its mean gap."""
         bits = _mixed(self.seed + (page + 1) * 0x9E3779B97F4A7C15)
         bits = _mixed(bits + number * 0xD1B54A32D192ED03)
         chance = ((bits >> 11) + 0.5) / 9007199254740992.0
@@ -66,7 +69,7 @@ class Modifications:
 
 
 def _mixed(bits: int) -> int:
-    """All bits of the result depend on all bits (splitmix64)."""
+    """Mix bits so that all bits of the result depend on all bits of the input (splitmix64)."""
     bits &= MASK
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & MASK

@@ -1,4 +1,4 @@
-"""What `teia lab simulate` does: policies side by side in one world, and the bounds beside them."""
+"""The command `teia lab simulate`: policies side by side in one world, and the bounds beside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from teia.refresh.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to simulate: which policies, for how many days (None: one horizon), and where visits are written."""
+    """The parameters of a simulation: policies, days (None: one horizon), and the file for visits."""
 
     policies: str
     days: float | None = None
@@ -38,7 +38,7 @@ class Asked:
         return [policy_named(name) for name in dict.fromkeys(names)]
 
     def setting(self, world: World) -> Setting:
-        """Return how long to simulate, and whether with drawn changes; of a mix there is nothing but drawn ones."""
+        """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""
         if self.process not in ("poisson", "mix"):
             raise UsageError(f"--process: {self.process!r} is neither poisson nor mix")
         if self.days is not None and not 0 < self.days < math.inf:
@@ -49,7 +49,7 @@ class Asked:
 
 
 def with_budget(world: World) -> World:
-    """Return the world with what its crawlers can do as the budget, where none is set."""
+    """Return the world with the capacity of its crawlers as the budget, where none is set."""
     if world.budget is not None:
         return world
     return replace(world, budget=int(world.crawlers.visits_per_s * world.horizon_s))
@@ -69,9 +69,9 @@ def compare(
     progress: Callable[[str], None],
     reached: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Carry out every policy and return what is printed as JSON; `names` are the pages', if visits are written.
+    """Carry out every policy and return the data of the JSON output; `names` are the pages', if visits are written.
 
-    `progress` is told what is done, `reached` which share of it all.
+    `progress` receives a description of the current step, `reached` the completed share of the whole.
     """
     policies, world = asked.chosen(), with_budget(world)
     setting = asked.setting(world)
@@ -111,7 +111,7 @@ def compare(
 
 
 def _part_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[[float], None]:
-    """Tell of one of some parts, counted from 0, as a share of them all."""
+    """Convert the progress of one of several parts, counted from 0, to a share of the whole."""
     return lambda share: reached((at + share) / parts)
 
 
@@ -132,7 +132,7 @@ def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
 
 @contextmanager
 def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits | None]:
-    """Where visits go: nowhere, or into a file; of several policies each has its own, with its name in the file's."""
+    """Yield a function that writes visits to a file, or None; with several policies each has its own file."""
     if asked.visits is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The compiled loop as a `Timeline`; the one in Python where there was no compiler."""
+"""The compiled loop as a `Timeline`; the one in Python if it was not compiled."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ IS_COMPILED = Loop is not None
 
 BOOKED_PER_SERVER = 192
 LEAST_BOOKED, MOST_BOOKED = 1 << 16, 1 << 22
-"""Visits are booked so many at a time, and then carried out server by server: the more, the less memory is waited for,
-and the more of it is taken, 28 octets a visit."""
+"""Limits of the number of visits that are booked at a time, and then carried out server by server.
+
+More visits cause fewer cache misses and take more memory, 28 octets a visit.
+"""
 
 
 class CompiledTimeline:
-    """A `Timeline` that takes less than a microsecond a visit, by value two."""
+    """A `Timeline` that takes less than a microsecond a visit; two with plans by value."""
 
     def __init__(self, world: World, modifications: Modifications | None = None) -> None:
         self._world = world
@@ -92,7 +94,7 @@ class CompiledTimeline:
         self._loop.grant(visits)
 
     def parts(self, until_s: float) -> Iterator[Visits]:
-        """As many at once as stay in the processor's cache, in columns that are used again."""
+        """Yield as many visits at once as stay in the processor's cache, in columns that are reused."""
         page, time_s, late_s, before_s = self._columns
         made = BLOCK
         while made == BLOCK:
@@ -112,7 +114,7 @@ class CompiledTimeline:
 
 
 def timeline_of(world: World, modifications: Modifications | None = None) -> Timeline:
-    """Return the fastest timeline there is here."""
+    """Return the fastest timeline available."""
     if not IS_COMPILED or len(world) >= 1 << 31:
         return PlainTimeline(world, modifications)
     return CompiledTimeline(world, modifications)

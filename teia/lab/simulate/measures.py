@@ -1,7 +1,7 @@
-"""What is measured while a simulation runs: exact expectations over the visits that were made, and lateness.
+"""Measures of a running simulation: exact expectations over the visits that were made, and lateness.
 
-Nothing here is drawn. A page changes as a Poisson process, so the chance that its copy is fresh depends on nothing but
-the time since its last visit: also where a policy learnt from what visits saw.
+Nothing here is random. A page changes as a Poisson process, so the probability that its copy is fresh depends only on
+the time since its last visit, also where a policy learnt from the results of visits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FINEST_S, CELLS_PER_DECADE, DECADES = 1e-3, 1000, 12
 
 @dataclass(slots=True)
 class Lateness:
-    """How late visits were, counted in cells of a quarter of a percent: a quantile needs no memory for each visit."""
+    """A histogram of lateness with cells of a quarter of a percent, so that a quantile needs no memory per visit."""
 
     counts: Numbers = field(default_factory=lambda: np.zeros(CELLS_PER_DECADE * DECADES + 2, dtype=np.int64))
 
@@ -30,7 +30,7 @@ class Lateness:
             self.counts += np.bincount(cell, minlength=len(self.counts))
 
     def quantile_s(self, share: float) -> float:
-        """So late, or less, was this share of the visits; 0 for less than a millisecond."""
+        """Return the lateness that this share of the visits did not exceed; 0 for less than a millisecond."""
         total = int(self.counts.sum())
         if total == 0:
             return 0.0
@@ -41,8 +41,8 @@ class Lateness:
 class Window:
     """Weighted expected staleness and age from `begin_s` on.
 
-    A visit ends a gap, and at the end all copies have a gap that is not over: what each of these cost since `begin_s`
-    is added up as they come. So nothing is sorted, and the work grows with visits and pages and no faster.
+    A visit ends a gap, and at the end all copies have an unfinished gap. The cost of each gap since `begin_s` is added
+    as it ends. So nothing is sorted, and the work is linear in visits and pages.
     """
 
     def __init__(self, world: World, begin_s: float) -> None:
@@ -54,14 +54,14 @@ class Window:
             self._add(visits.page[part], visits.before_s[part], visits.time_s[part])
 
     def close(self, fresh_s: Floats, end_s: float) -> tuple[float, float]:
-        """Mean staleness and mean age over the window; `fresh_s` is when copies were fresh at its end."""
+        """Return mean staleness and mean age over the window; `fresh_s` is when copies were fresh at its end."""
         for part in blocks(len(self._world)):
             self._add(part, fresh_s[part], np.full(1, end_s))
         length_s = end_s - self.begin_s
         return self._stale / length_s, self._aged / length_s
 
     def _add(self, page: Rows | slice, fresh_s: Floats, until_s: Floats) -> None:
-        """Weighted seconds for which copies are stale, and their ages summed up."""
+        """Add the weighted seconds for which copies are stale, and the integral of their ages."""
         rate, weight = self._world.rate[page], self._world.weight[page]
         from_s = np.maximum(fresh_s, self.begin_s)
         age_s, gap_s = from_s - fresh_s, until_s - from_s
@@ -71,7 +71,7 @@ class Window:
 
 
 def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
-    """When each visit's copy had last been fresh, of visits in their order; `fresh_s` is before all of them."""
+    """Return the last time each visit's copy had been fresh, for visits in order; `fresh_s` is before all of them."""
     order = np.argsort(page, kind="stable")
     sorted_page = page[order]
     before_s = fresh_s[sorted_page]
@@ -83,12 +83,12 @@ def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
 
 
 def expected_freshness(world: World, fresh_s: Floats, now_s: float) -> float:
-    """The expected weight of all copies that are fresh at an instant."""
+    """Return the expected weight of all copies that are fresh at an instant."""
     with np.errstate(invalid="ignore", over="ignore"):
         fresh = np.where(world.rate == 0, 1.0, np.exp(-world.rate * np.maximum(now_s - fresh_s, 0.0)))
     return _mean(world, np.where(np.isinf(world.rate), 0.0, fresh))
 
 
 def _mean(world: World, values: Floats) -> float:
-    """Weighted; not by `@`, whose threads wait for each other where cores are busy, a hundred times a second here."""
+    """Return the weighted mean; not by `@`, whose threads wait for each other on busy cores, at every call."""
     return float((world.weight * values).sum())

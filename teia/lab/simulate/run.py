@@ -1,9 +1,10 @@
-"""A policy carried out for a while: plans, visits, and what came of them.
+"""A policy carried out for a while: plans, visits, and their results.
 
-A timetable is for one horizon and is made anew for the next, from the ages that copies have then. Other plans hold as
-long as their policy says (`renew_s`), or for ever. The budget is for one horizon. Between two marks (a new plan, a new
-budget, a new day, a look at freshness) the timeline runs by itself. Visits are measured as they are made and then
-forgotten, so memory does not grow with the days; what copies cost that wait for their next visit is added once a day.
+A timetable is for one horizon and is made anew for the next, from the ages that copies have then. Other plans are valid
+for the `renew_s` of their policy, or forever. The budget is for one horizon. The timeline runs without interruption
+between two marks (a new plan, a new budget, a new day, a look at freshness). Visits are measured as they are made and
+then dropped, so memory does not grow with the days. The cost of copies that wait for their next visit is added once a
+day.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from teia.refresh.model import DAY_S, World
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
-"""A mark comes after about so many visits, or as many as there are pages: for whoever takes visits, or waits."""
+"""Approximate number of visits between two marks (at least one per page), for callers that take visits or wait."""
 
 WITHOUT_LIMIT = 1 << 62
 
 MakeTimeline = Callable[[World, Modifications | None], Timeline]
 TakeVisits = Callable[[Visits], None]
 Reached = Callable[[float], None]
-"""Is told which share of a simulation is done."""
+"""Callback that receives the completed share of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How long, and what to look at: `sampled` draws changes as well, by `process`; `look_s` is how often to look."""
+    """The parameters of a simulation; `sampled` also draws changes by `process`; `look_s` is the time between looks."""
 
     length_s: float
     sampled: bool = False
@@ -62,7 +63,7 @@ class Look:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a policy came to. Staleness is the exact expectation over the visits that were made.
+    """The result of a policy. Staleness is the exact expectation over the visits that were made.
 
     `by_day` is the staleness of each day; the last may be a shorter one. `sampled` is that of the drawn changes.
     """
@@ -85,7 +86,7 @@ class Outcome:
 
     @property
     def age_s(self) -> float:
-        """How long ago copies became stale, on average, 0 for a fresh one (Cho)."""
+        """Mean time since copies became stale, 0 for a fresh one (Cho)."""
         return self.aged_s2 / self.length_s
 
     @property
@@ -94,7 +95,7 @@ class Outcome:
 
     @property
     def settled(self) -> float:
-        """Staleness over the second half of the days, when what was fresh at the beginning no longer counts."""
+        """Staleness over the second half of the days, when the initial freshness no longer matters."""
         later = list(self.days.values())[len(self.days) // 2 :]
         return sum(stale_s for stale_s, _ in later) / sum(length_s for _, length_s in later)
 
@@ -117,7 +118,7 @@ def simulate(
     reached: Reached = lambda _: None,
     timeline: MakeTimeline = timeline_of,
 ) -> Outcome:
-    """Carry a policy out; `take` gets the visits, in their order. A policy that learns has changes drawn for it."""
+    """Carry a policy out; `take` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
     drawn = Modifications.draw(world, setting.process, np.random.default_rng((setting.seed, 17)))
     begun = timeline(world, drawn if learns or setting.sampled else None)
@@ -154,7 +155,7 @@ class _Simulation:
         return self._outcome
 
     def _go_on(self, end_s: float, take: TakeVisits | None) -> None:
-        """Up to the next mark: visits, and what they came to."""
+        """Run to the next mark: make visits, and measure them."""
         outcome, began_s = self._outcome, self._clock.ticks_s()
         taken = self._timeline.run(end_s) if take is not None else None
         for visits in self._timeline.parts(end_s) if taken is None else (taken,):
@@ -169,7 +170,7 @@ class _Simulation:
             take(taken)
 
     def _pieces(self) -> list[tuple[float, float]]:
-        """From mark to mark."""
+        """Return the intervals between consecutive marks."""
         length_s = self._setting.length_s
         marks = self._horizons_s | self._renewals_s | self._looks_s
         marks |= self._days_s | set(_multiples(self._part_s(), length_s))
@@ -183,7 +184,7 @@ class _Simulation:
         return world.horizon_s / max(1, parts)
 
     def _ends_now(self, now_s: float) -> bool:
-        """Whether the plan so far is over."""
+        """Tell whether the current plan is over."""
         if self._plan is None or now_s in self._renewals_s:
             return True
         return isinstance(self._plan, Timetable) and now_s in self._horizons_s
@@ -203,7 +204,7 @@ class _Simulation:
 
 
 def _multiples(step_s: float | None, end_s: float) -> list[float]:
-    """step, 2 step … up to the end; none for None."""
+    """Return step, 2 step … up to the end; none for None."""
     if step_s is None:
         return []
     count = math.floor(end_s / step_s * (1 + 1e-12))

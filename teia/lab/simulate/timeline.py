@@ -3,19 +3,19 @@
     crawler free      it gets the most overdue page that may be visited now, never early, and is free again when it has
                       the page. If there is none it waits
     scheduler ready   the next server may be visited; a waiting crawler gets it
-    document modified our copy is stale from now on; the document's next modification goes onto the timeline
-    statistics        somebody wants to look. The last look is the end
+    document modified our copy is stale from now on; the document's next modification is put onto the timeline
+    statistics        the caller reads the results. The last of these is the end
 
-Each server has a queue of pages, the one that the live crawler asks (`teia.refresh.dispatch`), and is in one of two
-heaps of servers: `waiting` by the first instant at which it may be visited, `ready` by how overdue it is. Requests to a
-server begin at least P apart, whatever a plan says. A timetable's visit may be made from when it is due. Plans without
-a timetable have slots, `slot_s` apart on each server; those of different servers begin apart too (by the golden ratio),
-or all would want a crawler in the same moment. Every slot is used, for whichever page is next. Where crawlers are late
-on a server that is visited every P, a slot is lost; when one a server is, a crawler with nothing to do takes the next
-slot of some other server early.
+Each server has a queue of pages, the same as the live crawler's (`teia.refresh.dispatch`). It is in one of two heaps of
+servers: `waiting` by the first instant at which it may be visited, `ready` by how overdue it is. Requests to a server
+begin at least P apart in any plan. A timetable's visit may be made from its due time on. Plans without a timetable have
+slots, `slot_s` apart on each server. The slots of different servers have different offsets (by the golden ratio), or
+all would need a crawler at the same moment. Every slot is used, for the page that is next. Where crawlers are late on a
+server that is visited every P, a slot is lost. When one slot per server is lost, an idle crawler takes the next slot of
+some other server early.
 
-A crawler is busy for one page of its speed, or for as long as its server takes to send the page if that is more; the
-copy is as fresh as the page was when the request began. Equal times are decided by the number of the server.
+A crawler is busy for the time of one page at its speed, or for the transfer time of its server if that is more. The
+copy is as fresh as the page was when the request began. Ties in time are broken by the number of the server.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 class Event(IntEnum):
-    """What happens; of events at one instant the smaller comes first."""
+    """The kinds of events; of events at one instant the smaller comes first."""
 
     DOCUMENT_MODIFIED = 0
     STATISTICS = 1
@@ -47,9 +47,10 @@ class Event(IntEnum):
 
 
 class Visits(NamedTuple):
-    """Visits in the order in which they were made, or at least those of each server; `page` are the world's rows.
+    """Visits in the order in which they were made, or at least in order per server; `page` are the world's rows.
 
-    `before_s` is when the copy had last been fresh: with it what a gap cost is known without looking for its beginning.
+    `before_s` is the last time the copy had been fresh. With it the cost of a gap is known without searching its
+    beginning.
     """
 
     page: Rows
@@ -59,7 +60,7 @@ class Visits(NamedTuple):
 
 
 class Timeline(Protocol):
-    """Crawlers, servers and documents from instant 0 on. `fresh_s` is when each copy was last known to be fresh.
+    """Crawlers, servers and documents from instant 0 on. `fresh_s` are the times at which copies were last known fresh.
 
     Where changes are drawn, `seen` counts the visits of each page that found one, `fresh_weight` is the weight of all
     copies that are fresh now and `fresh_area` its integral up to now.
@@ -78,39 +79,39 @@ class Timeline(Protocol):
     def fresh_area(self) -> float: ...
 
     def follow(self, plan: Plan, now_s: float) -> None:
-        """Begin with a plan; what is left of the one before is dropped."""
+        """Begin with a plan; the rest of the previous one is dropped."""
 
     def grant(self, visits: int, now_s: float) -> None:
-        """So many visits may be made from now on."""
+        """Allow this many visits from now on."""
 
     def run(self, until_s: float, *, in_order: bool = True) -> Visits:
-        """Go on; the visits since, all before `until_s`. Only those of one server need be in order if not all must."""
+        """Continue to `until_s` and return the visits made; without `in_order`, they are in order per server only."""
 
     def parts(self, until_s: float) -> Iterator[Visits]:
-        """Go on; the visits since, only those of one server in order. A part is lost when the next one is asked for."""
+        """Continue to `until_s` and yield the visits, in order per server. Each part overwrites the previous one."""
 
 
 def transfer_s(world: World) -> Floats:
-    """How long each page's server takes to send it."""
+    """Return the time each page's server takes to send it."""
     with np.errstate(invalid="ignore", divide="ignore"):
         seconds = world.size_bytes / np.repeat(world.bytes_per_s, world.pages_per_server)
     return np.where(world.size_bytes > 0, seconds, 0.0)
 
 
 def slot_offsets(plan: Intervals | ByValue) -> Floats:
-    """When the first slot of each server is, so that neighbours are far apart."""
+    """Return the first slot of each server, so that those of neighbours are far apart."""
     part = (np.arange(1, len(plan.slot_s) + 1) * GOLDEN) % 1.0
     return part * plan.slot_s
 
 
 def servers_with_work(plan: Intervals | ByValue, world: World) -> Numbers:
-    """How many pages of each server a plan without a timetable would ever visit."""
+    """Return the number of pages of each server that a plan without a timetable would ever visit."""
     of_use = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
     return np.bincount(world.server, of_use, minlength=world.servers).astype(np.int64)
 
 
 def rested(now_s: float, rest_s: float) -> float:
-    """The first instant that is not before `rest_s` from now, also when the difference is taken again."""
+    """Return the first instant at least `rest_s` from now, robust against rounding of the difference."""
     then_s = now_s + rest_s
     return math.nextafter(then_s, math.inf) if then_s - now_s < rest_s else then_s
 
@@ -173,7 +174,7 @@ class PlainTimeline:
             elif event is Event.CRAWLER_FREE:
                 self._idle += 1
                 self._assign(now_s)
-            elif now_s == self._wakes_s:
+            elif now_s == self._wakes_s:  # an outdated wake-up is ignored
                 self._wakes_s = math.inf
                 self._assign(now_s)
         if self._changes is not None:
@@ -190,12 +191,12 @@ class PlainTimeline:
         heappush(self._events, (at_s, event, number))
 
     def _wake_at(self, at_s: float) -> None:
-        """One event is enough for all crawlers that wait; one that was set for later is passed over when it comes."""
+        """Schedule one event for all waiting crawlers; an outdated later one is ignored when it comes."""
         self._wakes_s = at_s
         self._push(at_s, Event.SCHEDULER_READY, 0)
 
     def _offer(self, server: int, now_s: float) -> None:
-        """The server waits until it may be visited again, if it has anything to visit."""
+        """Queue the server until it may be visited again, if it has pages to visit."""
         at_s = self._allowed_s[server]
         if isinstance(self._plan, Timetable):
             due = self._queues[server].next(now_s)
@@ -207,7 +208,7 @@ class PlainTimeline:
         heappush(self._waiting, (at_s, server))
 
     def _assign(self, now_s: float) -> None:
-        """Give waiting crawlers whatever has its turn now; then wait for the next."""
+        """Give ready servers to waiting crawlers; then schedule the next wake-up."""
         turn_s = math.inf
         while self._idle and self._granted > 0:
             self._find_ready(now_s)
@@ -222,7 +223,7 @@ class PlainTimeline:
                 self._wake_at(turn_s)
 
     def _behind_at_s(self) -> float:
-        """When visits will be fewer than slots so far, by one a server: from then on a slot may be used early."""
+        """Return the time at which visits fall behind slots by one per server; slots may be used early from then on."""
         if not self._slots_per_s > 0:
             return math.inf
         return self._begun_s + (self._made_by_plan + self._slack) / self._slots_per_s
@@ -233,7 +234,7 @@ class PlainTimeline:
             heappush(self._ready, (self._turn_s(server, now_s), server))
 
     def _turn_s(self, server: int, now_s: float) -> float:
-        """When the server's next visit is due."""
+        """Return the due time of the server's next visit."""
         if not isinstance(self._plan, Timetable):
             return self._nominal_s[server]
         due = self._queues[server].next(now_s)
@@ -243,6 +244,7 @@ class PlainTimeline:
     def _visit(self, server: int, now_s: float, key_s: float) -> None:
         queue = self._queues[server]
         due = queue.next(now_s)
+        # The slot is used up even if the queue has no page for it.
         if not isinstance(self._plan, Timetable):
             self._nominal_s[server] += self._slot_s[server]
         if due is not None:
@@ -263,7 +265,7 @@ class PlainTimeline:
 
 
 class _Documents:
-    """Documents that are modified, and whose copies are fresh."""
+    """Documents that are modified, and the freshness of their copies."""
 
     def __init__(self, world: World, modifications: Modifications, push: Callable[[float, Event, int], None]) -> None:
         self.seen = np.zeros(len(world), dtype=np.int64)

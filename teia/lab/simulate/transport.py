@@ -1,9 +1,9 @@
-"""Wolf's third phase (P5), for small cases: every planned visit to a free slot, as near to its time as can be.
+"""Wolf's third phase (P5), for small cases: every planned visit gets a free slot as near to its time as possible.
 
-Wolf and others (2002) solve a transportation problem: slots take one visit each, and what a visit pays grows with how
-far its slot is from the instant it was planned for. PSP's report objects that freshness does not ask for instants but
-for even gaps: where the planned slots are taken, the nearest free ones may lie on either side, and each visit of a page
-goes to its own side. `nearest_slots` is Wolf's answer, `evenest_slots` the one with the least expected staleness.
+Wolf and others (2002) solve a transportation problem: slots take one visit each, and the cost of a visit grows with the
+distance of its slot from its planned instant. PSP's report objects that freshness needs even gaps, not instants. Where
+the planned slots are taken, the nearest free ones may lie on either side, and each visit of a page moves to its own
+side. `nearest_slots` is Wolf's solution, `evenest_slots` the one with the least expected staleness.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from teia.errors import UsageError
 from teia.refresh.formulas import lost
@@ -19,23 +18,25 @@ from teia.refresh.merge import Timetable, merge
 from teia.refresh.model import Floats, Numbers, World
 
 MOST_PAIRS = 4_000_000
-"""An assignment of 2,000 visits to 2,000 slots takes some seconds, and time grows with the third power."""
+"""Largest number of pairs; 2,000 visits to 2,000 slots take some seconds, and time grows with the third power."""
 
 
 def nearest_slots(planned_s: Floats, slots_s: Floats) -> Floats:
-    """Give each visit a slot of its own, so that all together are as near to their times as can be."""
+    """Assign each visit its own slot, minimising the total distance from the planned times."""
     if len(planned_s) > len(slots_s) or len(planned_s) * len(slots_s) > MOST_PAIRS:
         raise UsageError(
             f"{len(planned_s)} visits to {len(slots_s)} slots: visits may not be more than slots, nor pairs of them"
             f" more than {MOST_PAIRS:,}"
         )
+    from scipy.optimize import linear_sum_assignment  # takes half a second to import; the other policies do not need it
+
     visit, slot = linear_sum_assignment(np.abs(planned_s[:, None] - slots_s[None, :]))
     times: Floats = slots_s[slot[np.argsort(visit)]]
     return times
 
 
 def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) -> Floats:
-    """The `count` slots with the least expected staleness of one page that is fresh at 0 (dynamic programming)."""
+    """Return the `count` slots with the least expected staleness of a page fresh at 0 (dynamic programming)."""
     if not 0 < count <= len(slots_s):
         raise UsageError(f"{count} visits in {len(slots_s)} slots")
     slots_s = np.sort(slots_s)
@@ -56,9 +57,9 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
 
 
 def transported(world: World, counts: Numbers) -> Timetable:
-    """Wolf's timetable under politeness: each server's visits in slots P apart, as near to their ideal times as can be.
+    """Return Wolf's timetable under politeness: visits in slots P apart, as near to their ideal times as possible.
 
-    Servers are solved one by one: a slot belongs to one of them.
+    Servers are solved one by one, because a slot belongs to one of them.
     """
     ideal = merge(world, counts, "ideal")
     page, due_s = ideal.page.copy(), ideal.due_s.copy()

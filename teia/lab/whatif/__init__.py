@@ -1,15 +1,15 @@
-"""What if: a collection's own history under another delay, budget, policy or number of machines.
+"""Predictions from a collection's own history under another delay, budget, policy or number of machines (what-if).
 
-What comes in: a collection that was kept fresh for a while. What goes out: how fresh it would be kept as it is and
-as it might be, side by side, with an interval; what that asks of its hosts; how long a pass takes.
+Input: a collection that was kept fresh for a while. Output: its freshness under the current and the alternative
+settings, side by side, with an interval; the load on its hosts; the duration of a pass.
 
-    past.py      what is known: posteriors of all rates, ages of copies, what hosts said and how they answered
-    backtest.py  whether those rates foretold what later visits found, and by how much they were off
-    pace.py      how far apart a host's visits would be: its own rests, shared addresses, budget, machines
+    past.py      the known facts: posteriors of all rates, ages of copies, behaviour of hosts
+    backtest.py  the accuracy of those rates on later visits, and their error
+    pace.py      the time between a host's visits: its own delays, shared addresses, budget, machines
     live.py      every policy as the live crawler carries it out, host by host, for the simulator
     judging.py   visits judged in worlds drawn from the posteriors
-    answer.py    the question and the answer. Begin here
+    answer.py    the parameters and the result. Begin here
 
-Nobody saw every change: rates are posteriors. A policy plans by what is known of them now; what pages do is drawn from
-them, several times over, and so is by how much the priors may be wrong. docs/whatif.md says how good that is.
+No crawler sees every change, so rates are posteriors. A policy plans by the current posteriors. The changes of pages
+are drawn from them, several times over, and so is the error of the priors. docs/whatif.md gives the accuracy of this.
 """

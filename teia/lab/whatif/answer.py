@@ -1,8 +1,8 @@
-"""The question and the answer of `teia lab whatif`: a collection as it is and as it might be, side by side.
+"""The parameters and the result of `teia lab whatif`: a collection as it is and as it might be, side by side.
 
-What is predicted is the mean over `days` once what changes has settled: from the copies and the knowledge there are
-now, a full pass later (or `days` later, if a pass takes longer). Both sides are judged in the same drawn worlds, so
-their difference is surer than either. What a policy would learn meanwhile is not counted.
+The prediction is the mean over `days` in a settled state: from the current copies and knowledge, a full pass later (or
+`days` later, if a pass takes longer). Both sides are judged in the same drawn worlds, so their difference is more
+certain than either. The further learning of a policy is not modelled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 
 from teia.clock import Clock
 from teia.config import Config
-from teia.crawl.reports.source import Source
-from teia.crawl.standing import WEEK_S
+from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
-from teia.frontier import revisits
-from teia.frontier.tails import url_from
+from teia.frontier.cell import revisits
+from teia.frontier.cell.url_tails import url_from
 from teia.lab.simulate.run import Setting, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
 from teia.lab.whatif.judging import Estimate, Judge, draw_worlds, estimated
@@ -31,23 +30,24 @@ from teia.refresh.history import DAY_S
 from teia.refresh.model import Crawlers, Floats, Numbers, World
 from teia.refresh.policies import policy_named
 from teia.urls import site_of, slot_of
+from teia.views.reports.source import Source
 
 WORLDS = 40
 FEWEST_WORLDS = 8
 WORK = 4e7
-"""Visits and pages times worlds, about, that are looked at; large collections are judged in fewer worlds."""
+"""Approximate limit of visits and pages times worlds; large collections are judged in fewer worlds."""
 
 BOUND_WORLDS = 8
 ENOUGH_REVISITS = 200
 LONGEST_DAYS = 365.0
 LATE_URLS = 5
 FREE = Crawlers(1, 1e6)
-"""A machine that was never seen to be the limit."""
+"""A machine that was never observed to be the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What would be otherwise; None is as it is. `top` is how many hosts are listed."""
+    """The alternative settings; None keeps the current value. `top` is the number of hosts listed."""
 
     delay_s: float | None = None
     budget: int | None = None
@@ -82,9 +82,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """One host: requests a day, the share of the day in which it answers us, and how far apart known pages' visits are.
+    """One host: requests a day, its answering share of the day, and the time between visits of known pages.
 
-    `late_pages` cannot be visited every week; with a delay of `week_delay_s` all could (None: with none).
+    `late_pages` cannot be visited every week; with a delay of `week_delay_s` all could (None: with no delay).
     """
 
     host: str
@@ -99,10 +99,10 @@ class HostLoad:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A collection under some terms. `bound` is the best that anyone could do in the long run under the same terms.
+    """A collection under some terms. `bound` is the best that any policy could do in the long run under the same terms.
 
-    `full_pass_s` is how long it takes until every page was visited once, by `slowest_host` last. `limited_by` says what
-    keeps visits from being more. `unvisited` pages have no visit at all in the days that are predicted.
+    `full_pass_s` is the time until every page was visited once, by `slowest_host` last. `limited_by` names the limit on
+    the number of visits. `unvisited` pages have no visit at all in the predicted days.
     """
 
     terms: Terms
@@ -122,9 +122,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The answer. `prior_only` pages were visited once; `prior_share` of what is known of rates is but thought.
+    """The result. `prior_only` pages were visited once; `prior_share` of the knowledge of rates comes from priors.
 
-    `gain` is by how much freshness would be higher. `what_if` is None where nothing was to be otherwise.
+    `gain` is the increase of freshness. `what_if` is None if no setting was changed.
     """
 
     pages: int
@@ -144,7 +144,7 @@ class WhatIf:
 
 
 def what_if(source: Source, asked: Asked, clock: Clock, reached: Callable[[float], None] = lambda _: None) -> WhatIf:
-    """Answer from what a collection's visits saw; LabError if they saw nothing yet. `reached`: which share is done."""
+    """Predict from a collection's visits; LabError if it has none yet. `reached` receives the completed share."""
     past, config = remembered(source, clock.now_s()), source.config
     manners = manners_of(source, past)
     now = Terms(config.courtesy.delay_s, config.refresh.policy)
@@ -209,7 +209,7 @@ class _Future:
 
     @property
     def slot_s(self) -> Floats:
-        """How far apart the visits of each host's known pages are, when nothing else holds them up."""
+        """Time between the visits of each host's known pages, when nothing else delays them."""
         per_s = np.bincount(
             [part.host for part in self.past.parts], 1.0 / self.world.politeness_s, len(self.past.hosts)
         )
@@ -218,7 +218,7 @@ class _Future:
 
     @property
     def held_up(self) -> float:
-        """By how much the machine makes all slots longer."""
+        """Factor by which the machine makes all slots longer."""
         return max(1.0, float((1.0 / self.world.politeness_s).sum()) / self.world.crawlers.visits_per_s)
 
     @property
@@ -227,11 +227,11 @@ class _Future:
 
     @property
     def pass_s(self) -> Floats:
-        """How long a visit of every page of each host takes."""
+        """Time that a visit of every page of each host takes."""
         return np.where(self.pages > 0, self.pages * np.where(self.pages > 0, self.slot_s, 0.0), 0.0)
 
     def limit(self) -> str:
-        """What keeps visits from being more."""
+        """Return the name of the limit on the number of visits."""
         least = self.config.refresh.least_s / np.maximum(self.pages, 1)
         if self.terms.budget is not None and self.world is not self.granted and self.held_up == 1.0:
             granted = float((1.0 / self.granted.politeness_s).sum())
@@ -246,9 +246,9 @@ class _Future:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judged:
-    """A future that was simulated: visits of each page, a day's requests and late pages of each host, freshness.
+    """A simulated future: visits of each page, a day's requests and late pages of each host, freshness.
 
-    `values` is the freshness of each world, `variance` what chance adds to any of them.
+    `values` is the freshness of each world, `variance` the random variation of any of them.
     """
 
     future: _Future
@@ -262,7 +262,7 @@ class _Judged:
 
 
 def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clock: Clock) -> _Judged:
-    """Carry the policy out, and look at what came of it in every world."""
+    """Carry the policy out, and judge the result in every world."""
     parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
     policy = Live(future.terms.policy, parts, future.config.refresh)
@@ -324,7 +324,7 @@ def _load(judged: _Judged, host: int) -> HostLoad:
 
 
 def _late_urls(judged: _Judged) -> tuple[str, ...]:
-    """Some pages of hosts that cannot be kept within a week: those with the fewest visits."""
+    """Return some pages of hosts that cannot be visited within a week: those with the fewest visits."""
     found: list[tuple[int, str]] = []
     past, starts = judged.future.past, judged.future.world.starts
     for server, part in enumerate(past.parts):
@@ -347,7 +347,7 @@ def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
 
 
 def _notes(past: Past, manners: Manners, tested: Backtest, last: _Future, config: Config) -> list[str]:
-    """What a reader has to know to take the numbers for what they are; `last` is what was asked for."""
+    """Return notes that a reader needs to interpret the numbers; `last` is the alternative."""
     notes = [
         f"tested on its own visits: of the later {tested.visits:,}, {tested.changed:,} found a change and"
         f" {tested.expected:,.0f} should have; rates are taken {tested.factor:.2f} times as high as they seemed"

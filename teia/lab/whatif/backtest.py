@@ -1,12 +1,12 @@
-"""The rates put to the test of the collection's own visits: were there as many changes as they promised?
+"""A test of the rates on the collection's own visits: observed changes against predicted ones.
 
-Each visit of the later half is predicted from all that its page's earlier visits had shown, by the same estimator that
-plans are made from. How often a page was visited may depend on what was seen before; that makes no difference, since
-every prediction knows it too. If pages were as the model has them, as many visits would find a change as predicted. If
-fewer did, as where pages change in bursts that fade, rates are too high for what comes next, and by this `factor`.
+Each visit of the later half is predicted from its page's earlier visits, by the same estimator that plans are made
+from. The frequency of visits may depend on earlier results. That makes no difference, since every prediction knows them
+too. If pages followed the model, as many visits would find a change as predicted. If fewer did, as where pages change
+in bursts that fade, rates are too high for the next visits, by this `factor`.
 
-The factor is known only so well (pages differ, not visits of one page: its error is that of sums over pages), and a
-first guess of 1 counts as a measurement with the error `BELIEF`.
+The factor is uncertain (pages differ, not visits of one page: its error is that of sums over pages), and a first guess
+of 1 counts as a measurement with the error `BELIEF`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.int64]
 MAX_PAGES = 10_000
 MAX_VISITS = 200_000
 BELIEF = 0.05
-"""How far the logarithm of the factor is from 0 for a web of which nothing is known."""
+"""Prior standard deviation of the logarithm of the factor, around 0."""
 
 WIDEST = 3.0
 _ROUNDS = 60
@@ -37,7 +37,7 @@ _ROUNDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """Visits that were predicted, how many of them found a change, and how many should have.
+    """The number of predicted visits, the number that found a change, and the expected number.
 
     Rates are to be multiplied by `factor`, whose logarithm has the standard deviation `error`.
     """
@@ -53,7 +53,7 @@ NOTHING = Backtest(0, 0, 0.0, 1.0, BELIEF)
 
 
 class Trial(NamedTuple):
-    """A visit: what was known of the page before it and thought before that, how long it waited, what was found."""
+    """A visit: the page's history before it, its prior, the time since the last visit, and the result."""
 
     known: bytes
     prior_changes: float
@@ -65,7 +65,7 @@ class Trial(NamedTuple):
 
 
 def backtest(past: Past) -> Backtest:
-    """Test what is known of rates on a sample of pages."""
+    """Test the posteriors of the rates on a sample of pages."""
     share = min(1.0, MAX_PAGES / max(1, sum(map(len, past.parts))))
     trials = [each for part in past.parts for each in _trials(past, part, max(1, round(share * len(part))))]
     if not trials:
@@ -78,7 +78,7 @@ def backtest(past: Past) -> Backtest:
 
 
 def _trials(past: Past, part: Part, pages: int) -> Iterator[Trial]:
-    """Visits of a part's first pages that could be compared with one before."""
+    """Yield the visits of a part's first pages that have an earlier visit to compare with."""
     host, keys = past.hosts[part.host], part.columns.key[:pages].tolist()
     place = {key: number for number, key in enumerate(keys)}
     sql = """
@@ -101,6 +101,7 @@ def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Ba
     def expected(factor: float) -> Floats:
         return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes
 
+    # Bisect, on a logarithmic scale, for the factor at which the expected changes equal the observed ones.
     low, high = 1.0 / WIDEST, WIDEST
     for _ in range(_ROUNDS):
         middle = (low * high) ** 0.5

@@ -1,10 +1,10 @@
-"""Visits judged in worlds drawn from what is known: how fresh copies would be, and how far from that chance may lead.
+"""Visits judged in worlds drawn from the posteriors: the expected freshness, and its random variation.
 
-A world is one draw of every rate from its posterior. What a host's priors say may be wrong for all its pages alike, so
-each world also has a factor for each host, which moves a rate as far as it rests on the prior; and one for all rates,
-as the collection's own visits showed them to be off (backtest.py). In each world freshness is the exact expectation
-over the visits. Beside that, pages change when they will: the variance of the time for which a copy is fresh is added,
-in closed form. What is not in the interval is a page that does not change as a Poisson process.
+A world is one draw of every rate from its posterior. A host's priors may be wrong for all its pages alike. So each
+world also has a factor for each host, which moves a rate as far as it depends on the prior; and one for all rates, by
+the error that the collection's own visits showed (backtest.py). In each world freshness is the exact expectation over
+the visits. The changes themselves are random too: the variance of the time for which a copy is fresh is added, in
+closed form. The interval does not cover pages that do not change as a Poisson process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from teia.refresh.model import Floats, Rows, World
 from teia.refresh.priors import PARENT_PAGES
 
 ERRORS = 1.645
-"""Standard deviations of an interval that holds 90%."""
+"""Number of standard deviations of an interval that holds 90%."""
 
 SLOWEST_DRAW = 1e-12
 
@@ -37,14 +37,14 @@ class Estimate:
 
 
 def draw_worlds(parts: Sequence[Part], tested: Backtest, worlds: int, chance: np.random.Generator) -> Floats:
-    """Rates of all pages, a row for each world."""
+    """Draw the rates of all pages, a row for each world."""
     of_all = tested.factor * np.exp(tested.error * chance.standard_normal((worlds, 1)))
     drawn = np.empty((worlds, sum(map(len, parts))))
     begin = 0
     for part in parts:
         rows = slice(begin, begin := begin + len(part))
         shape, seen = part.found.changes, float((part.columns.histories.visits > 0).sum())
-        # The mean of so many rates is uncertain by as much as one of them over the root of their number.
+        # The error of the mean of these rates is that of one of them over the root of their number.
         spread = np.sqrt(1.0 / (float(part.prior.changes.mean()) * (seen + PARENT_PAGES)))
         factor = np.exp(spread * chance.standard_normal((worlds, 1)) * part.prior_share[None, :])
         own = chance.standard_gamma(np.broadcast_to(shape, (worlds, len(part)))) / part.found.time_s
@@ -53,7 +53,7 @@ def draw_worlds(parts: Sequence[Part], tested: Backtest, worlds: int, chance: np
 
 
 class Judge:
-    """Takes visits in their order, from 0 on, and adds up for how long copies were fresh between two instants."""
+    """Takes visits in order, from 0 on, and sums the time for which copies were fresh between two instants."""
 
     def __init__(self, world: World, rates: Floats, begin_s: float, end_s: float) -> None:
         self._weight, self._rates, self._mean = world.weight, rates, world.rate
@@ -65,12 +65,12 @@ class Judge:
 
     def take(self, visits: Visits) -> None:
         self._add(visits.page, visits.before_s, visits.time_s)
-        self._last_s[visits.page] = visits.time_s  # the last of a page's visits is written last
+        self._last_s[visits.page] = visits.time_s  # of several visits of a page the last is written last
         inside = visits.page[(visits.time_s >= self._begin_s) & (visits.time_s < self._end_s)]
         self.visits += np.bincount(inside, minlength=len(self.visits))
 
     def finish(self) -> tuple[Floats, float]:
-        """The freshness of each world, and the variance that chance adds to any of them."""
+        """Return the freshness of each world, and the variance that random changes add to any of them."""
         pages = np.arange(len(self._last_s))
         self._add(pages, self._last_s, np.full(len(pages), self._end_s))
         self._last_s = np.full(len(pages), self._end_s)
@@ -78,7 +78,7 @@ class Judge:
         return self._fresh_s / length_s, self._variance / length_s**2
 
     def _add(self, page: Rows, before_s: Floats, until_s: Floats) -> None:
-        """Gaps between visits, as far as they lie between the two instants."""
+        """Add gaps between visits, as far as they lie between the two instants."""
         from_s = np.maximum(before_s, self._begin_s)
         counts = np.minimum(until_s, self._end_s) > from_s
         page, age_s = page[counts], (from_s - before_s)[counts]
@@ -93,12 +93,12 @@ class Judge:
 
 
 def _fresh_s(rate: Floats, age_s: Floats, length_s: Floats) -> Floats:
-    """How long a copy of an age stays fresh on average, within a time."""
+    """Return the expected time for which a copy of an age stays fresh, within a time."""
     fresh: Floats = np.exp(-rate * age_s) * -np.expm1(-rate * length_s) / rate
     return fresh
 
 
 def estimated(values: Floats, variance: float = 0.0, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The mean over worlds, and an interval of what differs between them and of chance."""
+    """Return the mean over worlds, and an interval from their differences and the random variation."""
     mean, error = float(values.mean()), ERRORS * float(np.sqrt(values.var(ddof=1) + variance))
     return Estimate(mean, max(least, mean - error), min(most, mean + error))

@@ -1,8 +1,8 @@
 """Every policy as the live crawler carries it out: each host planned by itself, with the visits it grants.
 
-What the crawler keeps on disk for `edf` (crawl/hostplan.py) and in memory for the others (crawl/carrying.py) is laid
-side by side here, as one plan for the simulator. A server of its world is a `Part`. Rates are what the crawler thinks
-of them; what pages really do is not the plan's affair.
+The crawler keeps its plan for `edf` on disk (host_plan.py) and those for other policies in memory (other_plans.py).
+Here the plans of all hosts are combined into one plan for the simulator. A server of its world is a `Part`. Rates are
+the crawler's estimates; the true behaviour of pages does not affect the plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.config import RefreshSettings
-from teia.crawl.hostplan import SHORTEST_SLOT_S, intervals, one_host, price_at
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, intervals, one_host, price_at
 from teia.lab.whatif.past import Part, Past
 from teia.refresh.intensities import plan_intensities
 from teia.refresh.merge import Timetable
@@ -24,11 +24,11 @@ from teia.refresh.priors import LONGEST_S
 from teia.refresh.segments import Segments
 
 ON_DISK = "edf"
-"""The policy that the crawler plans by prices, with a floor and pages to explore; others are as `POLICIES` has them."""
+"""Policy that the crawler plans by prices, with a floor and exploration; others are as in `POLICIES`."""
 
 
 def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Crawlers) -> World:
-    """All pages as the simulator knows them, by the rates they are thought to have; `slot_s` is of each part."""
+    """Return all pages as a world for the simulator, with their estimated rates; `slot_s` is per part."""
     parts = past.parts
     return World.build(
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
@@ -44,13 +44,13 @@ def world_of(past: Past, slot_s: Floats, settings: RefreshSettings, crawlers: Cr
 
 
 def of_parts(past: Past, of_hosts: Floats) -> Floats:
-    """Slots of parts from slots of hosts: each part has its part of its host's visits."""
+    """Convert slots of hosts to slots of parts: each part has its share of its host's visits."""
     pages = np.bincount([part.host for part in past.parts], [len(part) for part in past.parts], len(past.hosts))
     return np.array([of_hosts[part.host] * pages[part.host] / len(part) for part in past.parts])
 
 
 def within_budget(world: World, visits_per_day: float, floor: float) -> Floats:
-    """Slots of servers when all together have so many visits: shared out as is best in the long run."""
+    """Return slots of servers within a budget, distributed as is best in the long run."""
     limit = visits_per_day / 86_400.0
     if float((1.0 / world.politeness_s).sum()) <= limit:
         return world.politeness_s
@@ -79,7 +79,7 @@ class Live:
         kinds = {type(plan) for plan in plans if plan is not None}
         if Timetable in kinds:
             return _timetable(world, plans)
-        slot_s = world.politeness_s  # a host is asked as soon as it may be, whatever a plan thinks of slots
+        slot_s = world.politeness_s  # a host is visited as soon as politeness allows, independently of the plan's slots
         if ByValue in kinds:
             value = next(plan.value for plan in plans if isinstance(plan, ByValue))
             return ByValue(slot_s, value)
@@ -95,7 +95,7 @@ class Live:
         return Intervals(interval_s, interval_s - world.age_s, world.politeness_s)
 
     def _of_part(self, world: World, server: int) -> Plan | None:
-        """The plan of one part; None if it has no page that counts."""
+        """Return the plan of one part; None if it has no page with a weight."""
         rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
         weight, slot_s = world.weight[rows], float(world.politeness_s[server])
         if not weight.any():
@@ -116,7 +116,7 @@ def _timetable(world: World, plans: Sequence[Plan | None]) -> Timetable:
 
 
 def _laid(name: str, world: World, plans: Sequence[Plan | None]) -> Floats:
-    """A column of intervals from those of all parts; never, where there is none."""
+    """Join a column of the plans of all parts; infinity where there is no plan."""
     sizes = world.pages_per_server.tolist()
     each = [
         np.full(size, np.inf) if plan is None else getattr(plan, name) for size, plan in zip(sizes, plans, strict=True)

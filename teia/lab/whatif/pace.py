@@ -1,14 +1,14 @@
-"""How far apart the visits of each host would be, by what it really granted.
+"""The time between the visits of each host, from its observed behaviour.
 
-A host is asked again after what courtesy asks for, the largest of
+A host is requested again after the politeness delay, the largest of
 
     the delay; its Crawl-delay; response_factor x its last answer's time; Retry-After, where it sent one
 
-request by request as the log has them, with another delay in place of the old one. To that come the time of the answer
-and what the crawler itself was late on average. Hosts that share an address share its rest. Some of a host's requests
-are not for known pages: robots.txt once in a while, new URLs while any wait, visits that fail; what is left is
-`slot_s`. More machines change none of this: they add to how many servers are visited at the same time, and to the
-pages a second that all can do, where the log shows that one machine reached its limit.
+computed request by request from the log, with another delay in place of the old one. The time of the answer and the
+crawler's mean lateness are added. Hosts that share an address share its delay. Some of a host's requests are not for
+known pages: robots.txt at intervals, new URLs while any wait, visits that fail. The rest gives `slot_s`. More machines
+change none of this. They raise the number of servers visited at the same time. They also raise the total pages a
+second, where the log shows that one machine reached its limit.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.config import Config, CourtesySettings
-from teia.crawl.reports.source import Source
-from teia.frontier.sharing import OF_A_CDN, Networks, address_rest_s
+from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks, address_rest_s
 from teia.lab.whatif.past import HostPast, Past
 from teia.refresh.history import DAY_S
 from teia.refresh.priors import LONGEST_S
 from teia.refresh.rates import Floats
 from teia.urls import site_of
+from teia.views.reports.source import Source
 
 RECENT_DAYS = 30
-"""How far back the log is read: hosts change."""
+"""Days of the log that are read, because hosts change."""
 
 IDLE_RESTS = 3.0
-"""A host that was left alone for more than so many rests had nothing to do; it was not the crawler that was late."""
+"""Number of delays after which a host was idle because it had no work, not because the crawler was late."""
 
 WINDOW_S = 600
 MAX_HOSTS = 1_000_000
 TIMEOUT_S = 120.0
 LEAST_SHARE = 0.01
-"""Of a host's requests that go to known pages at least, whatever else it is asked for."""
+"""Least share of a host's requests that go to known pages."""
 
 _TOOK = "date_diff('microsecond', started, ended) / 1e6"
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a crawl goes by. `budget` is visits a day over all hosts; None is what hosts grant."""
+    """The settings of a crawl. `budget` is visits a day over all hosts; None means all that hosts grant."""
 
     delay_s: float
     policy: str
@@ -54,7 +54,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the log shows of the machine: pages a second when it was busiest, and whether hosts waited for it then."""
+    """The observed capacity of the machine: pages a second when busiest, and whether hosts waited for it then."""
 
     pages_per_s: float
     was_the_limit: bool
@@ -62,7 +62,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Manners:
-    """How hosts answered, one number each: seconds of an answer, seconds the crawler was late, share that failed."""
+    """The behaviour of hosts, one number each: seconds per answer, seconds the crawler was late, share that failed."""
 
     took_s: Floats
     late_s: Floats
@@ -74,8 +74,8 @@ class Manners:
 class Paces:
     """Seconds between requests of each host, and between visits of its known pages; others are requests a day.
 
-    `crawl_delays` counts hosts whose Crawl-delay is longer than the delay. `crowd` is how many times as many hosts
-    there are as may be visited at the same time, at least 1.
+    `crawl_delays` counts hosts whose Crawl-delay is longer than the delay. `crowd` is the number of hosts relative to
+    the number that may be visited at the same time, at least 1.
     """
 
     request_s: Floats
@@ -85,11 +85,11 @@ class Paces:
     crowd: float
 
 
-# ---- what the log says ----------------------------------------------------------------------------------------------
+# ---- observations from the log ---------------------------------------------------------------------------------------
 
 
 def manners_of(source: Source, past: Past) -> Manners:
-    """How hosts answered lately. What is not known of one is as it is on average."""
+    """Return the recent behaviour of hosts; unknown values are filled with the mean."""
     sql = f"""
         SELECT host, avg({_TOOK}),
                avg(rested_s - rest_s) FILTER (rested_s <= {IDLE_RESTS} * rest_s + 1.0),
@@ -102,7 +102,7 @@ def manners_of(source: Source, past: Past) -> Manners:
     took_s, late_s, failed = known.reshape(-1, 3).T
     machine = _machine(source)
     alone = np.array([len(names) == 1 for names in _at_address(past.hosts)])
-    # A host that shares its address also waits for the others there: that is counted where addresses are.
+    # A host that shares its address also waits for the others there; `_shared` accounts for that.
     late_s = np.where(alone, late_s, np.nan)
     late_s = np.zeros_like(late_s) if machine.was_the_limit else _filled(late_s)
     return Manners(_filled(took_s), np.maximum(late_s, 0.0), np.nan_to_num(failed), machine)
@@ -123,7 +123,7 @@ def _recent() -> str:
 
 
 def _machine(source: Source) -> Machine:
-    """The busiest ten minutes: how many requests, and how long hosts waited beyond their rests."""
+    """Return the requests of the busiest ten minutes, and if hosts then waited beyond their delays."""
     sql = f"""
         SELECT count(*) AS requests, median(rested_s - rest_s), median(rest_s) FROM fetches
         GROUP BY floor(epoch(started) / {WINDOW_S}) ORDER BY requests DESC LIMIT 1
@@ -134,7 +134,7 @@ def _machine(source: Source) -> Machine:
 
 
 def rests(source: Source, past: Past, delay_s: float) -> Floats:
-    """How long each host would have rested on average, with this delay; where the log has nothing, as courtesy says."""
+    """Return each host's mean delay with this setting; without log entries, the larger of it and its Crawl-delay."""
     floors = np.array([max(delay_s, host.crawl_delay_s) for host in past.hosts])
     found = floors.copy()
     factor = source.config.courtesy.response_factor if delay_s > 0 else 0.0
@@ -156,11 +156,11 @@ def _rests(source: Source, least_s: float, factor: float) -> dict[str, float]:
     return dict(source.log.query(sql, MAX_HOSTS, TIMEOUT_S).rows)
 
 
-# ---- what follows from it -------------------------------------------------------------------------------------------
+# ---- resulting paces -------------------------------------------------------------------------------------------------
 
 
 def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: Terms, length_s: float) -> Paces:
-    """How far apart visits would be on average over `length_s`, before any budget."""
+    """Return the mean time between visits over `length_s`, before any budget."""
     courtesy = replace(config.courtesy, delay_s=terms.delay_s)
     request_s = (rest_s + manners.took_s + manners.late_s) / courtesy.per_host
     request_s = _shared(past.hosts, request_s, manners, courtesy)
@@ -169,6 +169,7 @@ def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: T
     request_s = np.where(busy, np.maximum(request_s, 1e-3) * crowd, LONGEST_S)
     per_s = 1.0 / request_s
     waiting = np.array([host.waiting for host in past.hosts], dtype=np.float64)
+    # New URLs get at most the share of requests that is not reserved for revisits.
     new = np.minimum(waiting / length_s, per_s * (1.0 - config.refresh.share))
     robots = 1.0 / courtesy.robots_max_age_s if courtesy.robots else 0.0
     others = np.minimum(new + robots, per_s * (1.0 - LEAST_SHARE))
@@ -184,7 +185,7 @@ def paces(past: Past, manners: Manners, rest_s: Floats, config: Config, terms: T
 
 
 def _shared(hosts: tuple[HostPast, ...], request_s: Floats, manners: Manners, courtesy: CourtesySettings) -> Floats:
-    """Hosts that share an address take turns: together they are asked no more often than it may be."""
+    """Slow down hosts that share an address, so that together they do not exceed its request rate."""
     networks, slowed = Networks(courtesy.cdn_nets), request_s.copy()
     for address, names in _addresses(hosts).items():
         sites = OF_A_CDN if address in networks else len({site_of(hosts[each].name) for each in names})
@@ -196,7 +197,7 @@ def _shared(hosts: tuple[HostPast, ...], request_s: Floats, manners: Manners, co
 
 
 def _addresses(hosts: tuple[HostPast, ...]) -> dict[str, list[int]]:
-    """The hosts of each address that has several with pages."""
+    """Return the hosts of each address that has several with pages."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for number, host in enumerate(hosts):
         if host.address and host.pages and not host.is_parked:
@@ -205,6 +206,6 @@ def _addresses(hosts: tuple[HostPast, ...]) -> dict[str, list[int]]:
 
 
 def _at_address(hosts: tuple[HostPast, ...]) -> list[list[int]]:
-    """For each host, those at its address; itself alone where the address is not known."""
+    """Return, for each host, those at its address; itself alone where the address is not known."""
     shared = _addresses(hosts)
     return [shared.get(host.address, [number]) for number, host in enumerate(hosts)]

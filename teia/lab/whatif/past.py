@@ -1,6 +1,6 @@
-"""What a collection's history tells: its pages, how fast they may change, and how its hosts were and answered.
+"""The history of a collection: its pages, the posteriors of their change rates, and the behaviour of its hosts.
 
-Pages are read host by host, a large host in parts, as the live crawler plans them (crawl/refreshing.py). Rates are
+Pages are read host by host, a large host in parts, as the live crawler plans them (keep_fresh.py). Rates are
 posteriors; priors are learnt from all hosts first, then each host's pages from their own visits.
 """
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from teia.crawl.hostplan import Columns, Weigh, columns_of, learn
-from teia.crawl.observing import readable
-from teia.crawl.reports.source import OpenCell, Source
-from teia.crawl.weights import weigher
+from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, learn
+from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.weights import weigher
 from teia.errors import LabError
 from teia.fetch.robots import parse_robots
-from teia.frontier import histories, revisits
-from teia.frontier.schema import LANE_NEW
+from teia.frontier.cell import histories, revisits
+from teia.frontier.cell.schema import LANE_NEW
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, same_for_all
 from teia.refresh.trust import Trust
 from teia.urls import site_of, slot_of
+from teia.views.reports.source import OpenCell, Source
 
 PART = 50_000
-"""Pages of one host that are planned together; keys are hashes, so a part is a fair sample."""
+"""Number of pages of one host that are planned together; keys are hashes, so a part is a fair sample."""
 
 FIRST_KEY = -(1 << 63)
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
@@ -33,9 +33,9 @@ _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostPast:
-    """A host: where its pages are kept, where it is, what waits there, and what its robots.txt asks for.
+    """A host: the cell of its pages, its address, its waiting URLs, and the Crawl-delay of its robots.txt.
 
-    `is_parked`: it is left alone.
+    `is_parked`: the crawler does not visit it.
     """
 
     name: str
@@ -50,7 +50,7 @@ class HostPast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Pages of one host: `host` is its number. `found` is what is known of their rates, `prior` what was before."""
+    """Pages of one host: `host` is its number. `found` is the posterior of their rates, `prior` the prior."""
 
     host: int
     columns: Columns
@@ -63,14 +63,14 @@ class Part:
 
     @property
     def weight(self) -> Floats:
-        """What pages are worth; nothing if they are gone."""
+        """Weights of the pages; 0 if they are gone."""
         return np.where(self.columns.is_gone, 0.0, self.columns.weight)
 
     @property
     def prior_share(self) -> Floats:
-        """How much of what is known of each rate was thought before the page was visited again: 1 is all.
+        """Share of the knowledge of each rate that comes from the prior: 1 is all.
 
-        Imaginary changes among all that count, or imaginary time in all that is known, whichever is less.
+        Imaginary changes among all changes, or imaginary time in all observed time, whichever is less.
         """
         of_changes = self.prior.changes / self.found.changes
         of_time = self.prior.time_s / self.found.time_s
@@ -79,7 +79,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """A collection as its visits left it. `now_s` is when the future begins."""
+    """A collection as its visits left it. `now_s` is the time at which the future begins."""
 
     hosts: tuple[HostPast, ...]
     parts: tuple[Part, ...]
@@ -87,7 +87,7 @@ class Past:
 
     @property
     def pages(self) -> int:
-        """Pages that are there and count."""
+        """Number of existing pages with a weight."""
         return sum(int((part.weight > 0).sum()) for part in self.parts)
 
     @property
@@ -96,7 +96,7 @@ class Past:
 
     @property
     def revisits(self) -> float:
-        """Visits of known pages that are remembered; old ones have faded."""
+        """Number of remembered visits of known pages; old ones have decayed."""
         return sum(float(part.columns.histories.visits.sum()) for part in self.parts)
 
 
@@ -133,7 +133,7 @@ def _columns(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[
 
 
 def _learnt(read: list[tuple[int, Columns, bool]]) -> tuple[Part, ...]:
-    """What is thought of all pages first, host by host; then each part's rates, beginning from that."""
+    """Learn the prior of all pages first, host by host; then each part's rates, beginning from that prior."""
     sums = np.zeros(3)
     for _, columns, trusted in read:
         of_part = learn(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
@@ -146,7 +146,7 @@ def _learnt(read: list[tuple[int, Columns, bool]]) -> tuple[Part, ...]:
 
 
 def _waiting(cell: OpenCell, slot: int, host_id: int) -> int:
-    """New URLs of a host that wait to be visited."""
+    """Return the number of new URLs of a host that wait to be visited."""
     sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
     return int(next(iter(cell.rows(sql, slot, host_id, LANE_NEW)))[0])
 
@@ -156,7 +156,7 @@ def _is_parked(cell: OpenCell, host_id: int) -> bool:
 
 
 def _crawl_delay_s(cell: OpenCell, host_id: int, host: str, source: Source) -> float:
-    """The longest Crawl-delay that a host's robots.txt files ask of us; 0 if none does, or they are not obeyed."""
+    """Return the longest Crawl-delay in a host's robots.txt files; 0 if there is none, or they are not obeyed."""
     if not source.config.courtesy.robots:
         return 0.0
     kept = cell.frontier.robots_of(host_id, host)

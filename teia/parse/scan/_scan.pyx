@@ -16,8 +16,8 @@ import re
 from codecs import BOM_UTF8
 from html.entities import html5
 
-from teia.parse.bounds import LONG_TAG_CHARS
-from teia.parse.text import MAX_ANCHOR_CHARS, one_line
+from teia.parse.html.bounds import LONG_TAG_CHARS
+from teia.parse.text.normal import MAX_ANCHOR_CHARS, one_line
 from teia.records import Link, LinkKind
 from teia.urls import MAX_REFERENCE_CHARS
 

@@ -2,9 +2,9 @@
 
     psp.py       PSP as printed and centred, MP2, M-Wolf: counts, then a timetable
     optimum.py   intensities that are best in the long run: with politeness (edf), without it (cho)
-    even.py      those that ignore what pages are worth: uniform, round-robin, proportional, F2's rateUpdate
-    sampling.py  a few pages of each server, then where most of them had changed
-    value.py     whatever is worth most now: by freshness (index), by what users miss (user-centric)
+    even.py      policies that ignore the value of visits: uniform, round-robin, proportional, F2's rateUpdate
+    sampling.py  a few pages of each server, then the servers where most of them had changed
+    value.py     the most valuable page now: by freshness (index), by what users miss (user-centric)
 
 To add one: a class with `name`, `renew_s` and `plan`, and a place in POLICIES.
 """
@@ -44,7 +44,7 @@ POLICIES: Final[dict[str, Policy]] = {
 
 
 def policy_named(name: str) -> Policy:
-    """Return the policy of this name; the nearest name is suggested for one that nobody has."""
+    """Return the policy of this name; for an unknown name, raise UsageError with the nearest known name."""
     if name not in POLICIES:
         near = get_close_matches(name, POLICIES, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Policies that do not ask what a visit is worth."""
+"""Policies that ignore the value of a visit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from teia.refresh.segments import Segments
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """All pages equally often."""
+    """Visits of all pages equally often."""
 
     name: str = "uniform"
     renew_s: None = None
@@ -25,7 +25,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Pages as often as they change, in proportion; what seems natural and is worse than uniform (Cho)."""
+    """Pages visited in proportion to their change rates; seems natural and is worse than uniform (Cho)."""
 
     name: str = "proportional"
     renew_s: None = None
@@ -40,7 +40,7 @@ class Proportional:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """Every server's pages in turn, as fast as politeness allows."""
+    """Visits of every server's pages in turn, as fast as politeness allows."""
 
     name: str = "round-robin"
     renew_s: None = None
@@ -55,7 +55,7 @@ class RoundRobin:
 class RateUpdate:
     """F2's rule: changes seen over days since the last visit, both between 1 and 10, renewed every 24 hours.
 
-    Pages are visited in proportion to it. It reads what visits saw, not the rates: at first all pages are alike.
+    Pages are visited in proportion to it. It uses the observed changes, not the rates, so at first all pages are alike.
     """
 
     name: str = "rate-update"

@@ -11,9 +11,9 @@ from teia.refresh.policy import Intervals, intervals_at
 
 @dataclass(frozen=True, slots=True)
 class PeriodEdf:
-    """The best intensities under politeness; whoever is due first is next. Over weeks it goes to the optimum.
+    """The best intensities under politeness; the page due first is next. Over weeks it converges to the optimum.
 
-    `floor_share` of each server's visits go to all its pages alike, so that none is given up.
+    `floor_share` of each server's visits is spread evenly over all its pages, so that none is given up.
     """
 
     name: str = "edf"
@@ -28,7 +28,7 @@ class PeriodEdf:
 
 @dataclass(frozen=True, slots=True)
 class Cho:
-    """Cho and Garcia-Molina's optimum (2003), which knows no politeness; on large servers pages wait for their turn."""
+    """Cho and Garcia-Molina's optimum (2003), which ignores politeness; on large servers pages wait in the queue."""
 
     name: str = "cho"
     renew_s: None = None

@@ -1,7 +1,7 @@
-"""PSP and those it is compared with (P4, P5): how often by greedy counts, when by MERGE or at ideal times.
+"""PSP and the policies it is compared with (P4, P5): greedy counts, with times by MERGE or at ideal times.
 
-They differ in one thing each. PSP spreads the visits of a server evenly in the order of their ideal times; MP2 leaves
-each visit at its ideal time; M-Wolf does that too, and counts as if there were no politeness (Wolf and others, 2002).
+They differ in one thing each. PSP spreads the visits of a server evenly in the order of their ideal times. MP2 leaves
+each visit at its ideal time. M-Wolf does so too, and computes its counts without politeness (Wolf and others, 2002).
 Dispatch is the same for all: the most overdue page that may be visited now, never early.
 """
 
@@ -16,10 +16,10 @@ from teia.refresh.model import World
 
 @dataclass(frozen=True, slots=True)
 class Psp:
-    """Counts under politeness; `spacing` says when.
+    """Counts under politeness, and times by `spacing`.
 
-    The plan is for one horizon and made anew for the next. As printed, every horizon begins as if all copies were
-    fresh, so the same pages are left out every time; `from_ages` begins with the ages that copies have.
+    The plan is for one horizon and is made anew for the next. As printed, every horizon begins as if all copies were
+    fresh, so the same pages are left out every time. `from_ages` begins with the actual ages of the copies.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Psp:
 
 @dataclass(frozen=True, slots=True)
 class MWolf:
-    """Wolf's counts and ideal times, which know nothing of politeness; dispatch makes them wait."""
+    """Wolf's counts and ideal times, which ignore politeness; dispatch delays the visits."""
 
     name: str = "m-wolf"
     renew_s: None = None

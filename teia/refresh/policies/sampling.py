@@ -1,4 +1,4 @@
-"""Sampling (Cho and Ntoulas, 2002; P5): look at a few pages of each server, then go where most of them had changed."""
+"""Sampling (Cho and Ntoulas, 2002; P5): visit a few pages of each server, then the servers where most had changed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from teia.refresh.model import Floats, Numbers, World
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Every horizon is a cycle: a sample of each server, then all pages of the servers whose samples changed most.
+    """Cycles of one horizon: a sample of each server, then all pages of the servers whose samples changed most.
 
-    What a sample of `pages` shows is taken as it is on average, from the rates of these pages and no others. Nothing
-    is remembered from one cycle to the next. Samples are pages evenly apart in the order of ids.
+    The result of a sample of `pages` is its expected value, from the rates of the sampled pages alone. Nothing is
+    remembered from one cycle to the next. Samples are pages at even distances in the order of ids.
     """
 
     name: str = "sampling"
@@ -48,7 +48,7 @@ class Sampling:
         return sampled
 
     def _changed(self, world: World, sampled: Numbers) -> Floats:
-        """The share of each server's sample that has changed since it was fresh, half of the cycle from now."""
+        """Return the share of each server's sample that has changed since it was fresh, half of the cycle from now."""
         share = -np.expm1(-world.rate * (world.age_s + world.horizon_s / 2)) * sampled
         total = np.bincount(world.server, share, minlength=world.servers)
         seen: Floats = total / np.maximum(np.bincount(world.server, sampled, minlength=world.servers), 1)

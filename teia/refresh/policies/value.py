@@ -1,4 +1,4 @@
-"""No plan: whatever is worth most now."""
+"""A policy without a plan: the most valuable page now."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from teia.refresh.policy import ByValue, Value, fair_slots, slots
 
 @dataclass(frozen=True, slots=True)
 class MostValuable:
-    """Of a server's pages the most valuable, at every slot.
+    """The most valuable page of a server at every slot.
 
-    Only how a budget is split between servers needs a plan, and only where they could take more than there is.
+    A plan is only needed to split a budget between servers, and only where they could take more visits than it has.
     """
 
     name: str

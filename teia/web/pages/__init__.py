@@ -1,1 +1,9 @@
-"""One module per page: the record it shows, how that is made, and where it is found. `add_to` registers them."""
+"""One module per page, grouped by what people do with it. Pages do not import pages.
+
+finding/     Searching, and looking at what was found.
+collection/  Running a collection.
+people/      Accounts.
+machine/     The installation and its cluster.
+lab/         The lab in the browser.
+inbound/     Routes for programs of other sites.
+"""

@@ -62,9 +62,12 @@ function shown(element, value) {
 
 const at = (record, path) => path.split(".").reduce((value, key) => value?.[key], record);
 
-// A sentence: in English as the record has it, else as the stream says it. The twin of a page has no other language.
+// A sentence: in English as the record has it, else as the stream translates it; without a translation, in English.
+// The JSON of a page, which is polled, has no translations: what is shown stays, unless that is the sign for nothing.
 function sentence(record, element, value) {
-  return lang === "en" ? value : (record.said?.[element.dataset.live] ?? (element.textContent || value));
+  if (lang === "en") return value;
+  if (record.said) return record.said[element.dataset.live] ?? value;
+  return element.textContent === shown(element, "") ? value : element.textContent || value;
 }
 
 function put(element, value) {

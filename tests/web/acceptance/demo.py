@@ -24,11 +24,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from teia.clock import WallClock
-from teia.crawl.series import ENOUGH_AGAIN
+from teia.collections.series import ENOUGH_AGAIN
 from teia.store.root import open_root
-from teia.web.accounts import Accounts
+from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
-from teia.web.site import Site
+from teia.web.server.installation import Site
 from tests.web.conftest import PASSWORD, QUICK, Web
 from tests.web.test_live_browser import Running
 

@@ -15,14 +15,14 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext
 
 from teia.clock import WallClock
-from teia.cluster.searchwire import numbers
+from teia.cluster.search.messages import numbers
 from teia.store.root import open_root
 from teia.urls import host_of
-from teia.web.accounts import Accounts
+from teia.web.access.accounts import Accounts
 from teia.web.app import make_app
-from teia.web.site import Site
+from teia.web.server.installation import Site
 from tests.cluster.conftest import run_servers
-from tests.cluster.test_search_nodes import Searchable
+from tests.cluster.search.test_search_nodes import Searchable
 from tests.system.labs import running_lab
 from tests.web.conftest import QUICK, Web
 from tests.web.test_browser import Live, Served, watched

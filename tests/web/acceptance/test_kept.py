@@ -18,13 +18,13 @@ import pytest
 from playwright.sync_api import Browser
 
 from teia.clock import from_iso
-from teia.crawl.reports.freshness import Freshness, freshness
-from teia.crawl.reports.source import looking
-from teia.lab.faults import Kind
-from teia.lab.world import World
+from teia.lab.world.url_kinds import Kind
+from teia.lab.world.world import World
 from teia.store.root import open_root
 from teia.urls import split
-from tests.crawl.kept import DAY_S, KeptWeb, kept_web, quiet_world
+from teia.views.reports.freshness import Freshness, freshness
+from teia.views.reports.source import looking
+from tests.crawler.fresh_crawls import DAY_S, KeptWeb, kept_web, quiet_world
 from tests.web.test_browser import Live
 
 from .demo import serving_at

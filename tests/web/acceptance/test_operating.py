@@ -193,7 +193,7 @@ def test_what_the_tester_said_of_fifty_urls_is_what_the_crawler_did(evening: Eve
 
 
 def test_reports_and_everything_else_is_read_without_scripts(evening: Evening) -> None:
-    """6: search, page, copy, reports; two versions are compared in tests/web/test_copy_browser.py."""
+    """6: search, page, copy, reports; two versions are compared in tests/web/pages/finding/test_capture_browser.py."""
     page = evening.page
     page.click("nav.sub >> text=Reports")
     page.click("text=Types")

@@ -12,16 +12,16 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from teia.clock import from_iso
+from teia.collections.coordinator import Coordinator
+from teia.collections.due_runs import Task
+from teia.collections.inbox import Control
+from teia.collections.series import FINE_S
 from teia.config import CourtesySettings
-from teia.crawl.control import Control
-from teia.crawl.coordinator import Coordinator
-from teia.crawl.duties import Task
-from teia.crawl.series import FINE_S
-from teia.frontier.politeness import Politeness
-from teia.web.roles import Role
-from teia.web.words import ENGLISH
-from tests.crawl.test_coordinator import LeapingClock, serve
-from tests.crawl.webs import ScriptedWeb, html
+from teia.frontier.queue.politeness import Politeness
+from teia.web.access.roles import Role
+from teia.web.language.numbers import ENGLISH
+from tests.collections.test_coordinator import LeapingClock, serve
+from tests.crawler.webs import ScriptedWeb, html
 from tests.web.test_browser import Live
 
 from .demo import NAME, counted

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from teia.clock import from_iso
-from teia.web.words import ENGLISH
+from teia.web.language.numbers import ENGLISH
 from tests.web.test_browser import Live, watched
 
 from .demo import NAME, Left, serving_at

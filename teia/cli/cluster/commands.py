@@ -1,0 +1,209 @@
+"""`teia cluster …`: many machines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from teia.cli.cluster import change
+from teia.cli.cluster.change import drain, move, set_, split
+from teia.cli.cluster.copy import copy
+from teia.cli.cluster.lookup import lookup
+from teia.cli.options import AsJson, Data
+from teia.cli.output import print_json, progress_console, result_console
+from teia.errors import ClusterError, UsageError
+
+if TYPE_CHECKING:
+    from teia.cluster.local import Local
+    from teia.cluster.views.status import Status
+
+START_S = 60.0
+END_S = 60.0
+MOVES = 10
+
+Seeds = Annotated[list[str] | None, typer.Argument(metavar="SEED...", help="Where to begin.")]
+File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the collection.")]
+Name = Annotated[str, typer.Option("--name", "--collection", help="The collection.")]
+Nodes = Annotated[int, typer.Option("--nodes", min=1, max=64, help="How many nodes.")]
+Servers = Annotated[int, typer.Option("--servers", help="NATS servers: three, or one for trying.")]
+SessionS = Annotated[float, typer.Option("--session", metavar="S", help="Silence after which a node counts as dead.")]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C instead of going on in the back.")]
+
+NUMBERS = frozenset({"cells", "queued", "pages", "epoch", "URLs", "messages/page", "bytes/page"})
+"""Columns of figures."""
+
+app = typer.Typer(help="Many machines: who keeps what.", no_args_is_help=True)
+app.command("lookup")(lookup)
+app.command("move")(move)
+app.command("drain")(drain)
+app.command("split")(split)
+app.command("set")(set_)
+app.command("copy")(copy)
+
+
+@app.callback()
+def _cluster() -> None:
+    """Many machines: who keeps what."""
+
+
+@app.command("up")
+def up(
+    data: Data,
+    seeds: Seeds = None,
+    nodes: Nodes = 3,
+    servers: Servers = 3,
+    config: File = None,
+    name: Name = "main",
+    session: SessionS = 15.0,
+    foreground: Foreground = False,
+) -> None:
+    """Start a cluster on this machine, for trying it: NATS servers and nodes that crawl from SEEDs.
+
+    Without SEEDs it goes on with what it crawled before. Example: teia cluster up https://example.org/ --data try
+    """
+    if servers not in {1, 3}:
+        raise UsageError(f"--servers {servers}: three, or one for trying; two are worse than one")
+    data.mkdir(parents=True, exist_ok=True)
+    _write_settings(data, seeds or [], config, name)
+    if foreground:
+        _look_after(data, name, nodes, servers, session)
+        return
+    local = _started(data, nodes, servers, name, session)
+    print(f"{len(local.nodes)} nodes run in {data}; `teia cluster status --data {data}` shows them")
+
+
+def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
+    """Keep what is to be crawled beside the cluster; its nodes read it from there."""
+    from teia.collections.compiled import check
+    from teia.config import load, to_toml
+
+    kept = data / "web.toml"
+    if kept.exists():
+        if seeds or config is not None:
+            raise UsageError(f"{data} has a cluster with settings of its own in {kept.name}; choose another --data")
+        return
+    settings = load(config, os.environ, {"collection.seeds": seeds or None, "collection.name": name}).config
+    if not settings.collection.seeds:
+        raise UsageError("a new cluster needs at least one SEED, like https://example.org/, or --config")
+    check(settings)
+    kept.write_text(to_toml(settings), "utf-8")
+
+
+def _look_after(data: Path, name: str, nodes: int, servers: int, session: float) -> None:
+    from teia.clock import WallClock
+    from teia.cluster.local import look_after
+
+    console = progress_console()
+    asyncio.run(look_after(data, name, nodes, servers, session, WallClock(), console.print))
+
+
+def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> Local:
+    """Start the process that looks after the cluster, and wait until the nodes are there."""
+    from teia.cluster.local import holder, read_local
+
+    if holder(data) is not None:
+        raise ClusterError(f"a cluster runs in {data} already; see `teia cluster status`")
+    command = [sys.executable, "-m", "teia", "cluster", "up", "--data", str(data), "--foreground", "--name", name]
+    command += ["--nodes", str(nodes), "--servers", str(servers), "--session", str(session)]
+    log = data / "up.log"
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as said:
+        process = subprocess.Popen(  # noqa: S603  # our own program, no shell
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and process.poll() is None:
+        if (data / "up.json").exists():
+            return read_local(data)
+        time.sleep(0.1)
+    words = log.read_text("utf-8", "replace").strip().splitlines()
+    raise ClusterError(f"the cluster did not start: {words[-1].removeprefix('teia: ') if words else 'it is too slow'}")
+
+
+@app.command("status")
+def status(
+    data: change.Data = None,
+    nats: change.Nats = None,
+    key: change.Key = None,
+    ca: change.Ca = None,
+    collection: change.Collection = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Show the nodes of a cluster, and who keeps which cell."""
+    servers, key, collection = change.servers_of(data, nats, key, collection)
+    found = asyncio.run(_status(servers, key, ca, collection))
+    if as_json:
+        print_json(asdict(found))
+        return
+    _print_tables(found)
+
+
+async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> Status:
+    from teia.clock import WallClock
+    from teia.cluster.nats.wire import connect
+    from teia.cluster.views.status import status_of
+
+    wire = await connect(servers, key, "status", ca=ca)
+    try:
+        return await status_of(wire, WallClock(), collection)
+    finally:
+        await wire.end()
+
+
+def _print_tables(found: Status) -> None:
+    from rich.table import Table
+
+    def table(*heads: str) -> Table:
+        made = Table(box=None)
+        for head in heads:
+            made.add_column(head, justify="right" if head in NUMBERS else "left")
+        return made
+
+    def number(value: Any) -> str:  # Any: what a node said, or nothing
+        return "" if value is None else f"{value:,.0f}"
+
+    def each_page(load: dict[str, float], key: str) -> str:
+        return f"{load[key] / load['pages']:,.1f}" if load.get("pages") and key in load else ""
+
+    nodes = table("node", "region", "state", "cells", "queued", "pages", "messages/page", "bytes/page")
+    for node in found.nodes:
+        load = [number(node.load.get(key)) for key in ("queued", "pages")]
+        load += [each_page(node.load, key) for key in ("messages", "sent_bytes")]
+        state = "drained" if node.is_drained and node.state == "alive" else node.busy or node.state
+        nodes.add_row(node.name, node.region, state, str(len(node.cells)), *load)
+    cells = table("cell", "keeper", "epoch", "URLs", "")
+    for cell in found.cells:
+        chosen = found.overrides.get(str(cell.id))
+        note = "" if chosen is None else "moved here" if chosen == cell.keeper else f"to go to {chosen}"
+        cells.add_row(str(cell.id), cell.keeper or "nobody", str(cell.epoch), number(cell.urls), note)
+    console = result_console()
+    console.print(nodes)
+    console.print(cells)
+    if found.moves:
+        moves = table("moved", "cell", "from", "to", "why")
+        for each in found.moves[:MOVES]:
+            moves.add_row(each["time"], str(each["cell"]), each["giver"], each["taker"], each["why"])
+        console.print(moves)
+
+
+@app.command("down")
+def down(data: Data) -> None:
+    """End a local cluster: its nodes commit and leave, then NATS stops. What was crawled stays."""
+    from teia.cluster.local import holder, read_local
+
+    local = read_local(data)
+    os.kill(local.pid, signal.SIGTERM)
+    until = time.monotonic() + END_S
+    while holder(data) is not None:
+        if time.monotonic() > until:
+            raise ClusterError(f"process {local.pid} still looks after {data}; {data / 'up.log'} may say why")
+        time.sleep(0.1)
+    print(f"the cluster in {data} has ended")

@@ -1,0 +1,106 @@
+"""`teia cluster lookup`: where a host lives, and the way there over fingers (A2)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.options import AsJson
+from teia.cli.output import print_json
+from teia.clock import WallClock, iso_utc
+from teia.cluster.circle.circle import CAPACITY_MOST, Circle
+from teia.cluster.views.host_lookup import Home, Where, host_from, imagined, where_is
+from teia.cluster.views.view import ClusterView, NodeView
+from teia.errors import UsageError
+from teia.urls import SLOTS
+
+Host = Annotated[str, typer.Argument(metavar="HOST", help="A host, or a URL of it.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="The folder of a node: the cluster as it is there.")
+]
+Nodes = Annotated[
+    list[str] | None,
+    typer.Option("--node", metavar="NAME[=CAPACITY]", help="Without --data: a node of an imagined cluster; repeat it."),
+]
+Cells = Annotated[int, typer.Option("--cells", metavar="N", min=1, max=SLOTS, help="Cells of the imagined cluster.")]
+Start = Annotated[str | None, typer.Option("--from", metavar="NODE", help="The node that asks.")]
+Hops = Annotated[bool, typer.Option("--hops", help="Show the way over fingers, hop by hop.")]
+CELLS = 64
+NODES_MOST = 10_000
+
+
+def lookup(
+    host: Host,
+    hops: Hops = False,
+    data: Data = None,
+    node: Nodes = None,
+    cells: Cells = CELLS,
+    start: Start = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say in which cell of each collection a host is, which node keeps that, and who would take it over."""
+    name = host_from(host)
+    if (data is None) == (not node):
+        raise UsageError("give the folder of a node (--data DIR) or imagine some (--node a --node b=2)")
+    where = where_is(_imagined(node or [], cells) if data is None else _real(data), name, start)
+    if as_json:
+        print_json(asdict(where))
+        return
+    print(f"{where.host}\n  site    {where.site}\n  key     {where.key}\n  slot    {where.slot}")
+    for home in where.homes:
+        print(_lines(where, home, hops))
+    if not where.homes:
+        print("  no collection is there yet")
+    if len({home.home for home in where.homes}) > 1:
+        print("  its collections have different numbers of cells, and so its cells different nodes")
+
+
+def _real(data: Path) -> ClusterView:
+    from teia.cluster.views.node_file import cluster_of
+    from teia.store.root import open_root
+
+    return cluster_of(open_root(data), WallClock()).view()
+
+
+def _imagined(words: list[str], cells: int) -> ClusterView:
+    nodes = dict(_node(word) for word in words)
+    if len(nodes) < len(words):
+        raise UsageError("--node names the same node twice")
+    if len(nodes) > NODES_MOST:
+        raise UsageError(f"--node: {len(nodes):,} nodes are more than {NODES_MOST:,}")
+    try:
+        kept = imagined(Circle(nodes), cells)
+    except ValueError as error:
+        raise UsageError(f"--node: {error}") from None
+    lines = [
+        NodeView(name, "normal", sum(cell.keeper == name for cell in kept), capacity=size)
+        for name, size in sorted(nodes.items())
+    ]
+    return ClusterView(iso_utc(WallClock().now_s()), lines[0].name, lines, kept, [], [])
+
+
+def _node(word: str) -> tuple[str, float]:
+    name, _, capacity = word.partition("=")
+    try:
+        return name, float(capacity or 1)
+    except ValueError:
+        raise UsageError(f"--node {word}: the capacity is a number up to {CAPACITY_MOST:g}, as in b=2") from None
+
+
+def _lines(where: Where, home: Home, with_hops: bool) -> str:
+    collection = f"{home.collection}: " if home.collection else ""
+    keeper = home.keeper or "nobody"
+    moving = f", moving to {home.to}" if home.to else ""
+    slots = f"slots {home.first_slot} to {home.end_slot - 1}"
+    text = f"  {collection}cell {home.number:02d} ({slots}) is kept by {keeper}{moving}"
+    if len(home.order) > 1:
+        text += f"\n    after it by {', '.join(home.order[1:4])}{' …' if len(home.order) > 4 else ''}"
+    if with_hops:
+        number = len(home.hops)
+        text += f"\n    {number} {'hop' if number == 1 else 'hops'} from {where.start}"
+        for hop in home.hops:
+            text += f"\n      {hop.start} {hop.start_id[:8]} -> finger 2^{hop.exponent} -> {hop.end} {hop.end_id[:8]}"
+    return text

@@ -1,0 +1,178 @@
+"""`teia add`, `block`, `unblock`, `set`: the settings of a collection changed, also while it is being crawled (A10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.crawl.schedule import show
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, progress_console
+from teia.clock import WallClock
+from teia.collections.change_settings import Changed, change
+from teia.collections.edits import Edit, Operator, form_of, implied_scope, parse_edit
+from teia.collections.overview import agenda_of
+from teia.collections.stored import choose, saved
+from teia.config import Config, toml_value
+from teia.errors import UsageError
+from teia.frontier.rules.rule_lists import read_list, rules_of_word, with_whole_path
+from teia.frontier.rules.scope import compile_scope, list_of, why_out_of_scope
+from teia.store.root import open_root
+from teia.urls import from_user
+
+SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
+MAX_SHOWN = 5
+
+What = Annotated[list[str], typer.Argument(metavar="WHAT...", help="A name, a URL, a RULE, or @FILE with one a line.")]
+Wanted = Annotated[
+    list[str] | None, typer.Argument(metavar="WHAT...", help="A URL to begin with, or host:NAME or domain:NAME.")
+]
+Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="What belongs to the collection from now on.")]
+Settings = Annotated[
+    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+]
+
+
+def add(
+    data: Data, what: Wanted = None, scope: Rules = None, collection: Collection = None, as_json: AsJson = False
+) -> None:
+    """Add seeds and domains to a collection; a crawl that is running goes on with them at once.
+
+    `host:NAME` and `domain:NAME` add a rule to the scope and begin at http://NAME/. Example:
+    teia add https://example.org/news/ domain:example.net --data archive
+    """
+    root = open_root(data)
+    name = choose(root, collection)
+    if not what and not scope:
+        raise UsageError("say what to add: a URL, host:NAME, domain:NAME, or --scope RULE")
+    edits = [edit for word in what or () for edit in _added(word)]
+    edits += [_rule(INCLUDE, Operator.ADD, rule) for rule in scope or ()]
+    changed = change(root, name, edits, WallClock())
+    _report(changed, as_json)
+    if not as_json:
+        _warn_of_lone_seeds(saved(root, name).config, [edit.value for edit in edits if edit.key == SEEDS])
+
+
+def _added(word: str) -> list[Edit]:
+    """A URL is a seed; a host or domain is a seed and a rule."""
+    kind, _, value = word.strip().partition(":")
+    if kind in {"host", "domain"}:
+        return [
+            _rule(INCLUDE, Operator.ADD, word.strip()),
+            Edit(SEEDS, Operator.ADD, f"http://{value.strip().lstrip('.')}/"),
+        ]
+    return [Edit(SEEDS, Operator.ADD, word.strip())]
+
+
+def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
+    """Say so where a seed lies outside the scope: it is fetched, and nothing else of its host is."""
+    scope = config.scope
+    rules = scope.include or tuple(implied_scope(config.collection.seeds))
+    for seed in seeds:
+        url = from_user(seed)
+        why = why_out_of_scope(url, rules, scope.exclude, scope.queries) if url else ""
+        if why:
+            is_excluded = url is not None and compile_scope((), scope.exclude).excludes(url)
+            what = "it is not fetched" if is_excluded else "only this page of its host is fetched"
+            progress_console().print(f"{seed}: {what}: {why}", soft_wrap=True, markup=False)
+
+
+def block(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Exclude hosts, domains and URLs from a collection; nothing of them is asked for any more.
+
+    A name means the domain and all below it, a URL what begins so. Given again, @FILE is read again. Example:
+    teia block tracker.example https://example.org/private/ @blocked.txt --data archive
+    """
+    root = open_root(data)
+    edits = [_rule(EXCLUDE, Operator.ADD, rule) for word in what for rule in rules_of_word(word)]
+    _report(change(root, choose(root, collection), edits, WallClock()), as_json)
+
+
+def unblock(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Take back what `teia block` or --exclude forbade; URLs that waited come back."""
+    root = open_root(data)
+    name = choose(root, collection)
+    edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
+    _check_there(saved(root, name).config.scope.exclude, edits)
+    _report(change(root, name, edits, WallClock()), as_json)
+
+
+def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
+    known = {form_of(EXCLUDE, rule) for rule in excluded}
+    for edit in edits:
+        if form_of(EXCLUDE, edit.value) in known:
+            continue
+        for path in filter(None, map(list_of, excluded)):
+            if edit.value in read_list(Path(path)):
+                raise UsageError(f"{edit.value} stands in {path}; take it out there, then: teia block @{path}")
+        there = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
+        raise UsageError(f"{edit.value} is not excluded; excluded: {there or 'nothing'}")
+
+
+def set_settings(data: Data, settings: Settings, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Change settings of a collection: KEY=VALUE, or KEY+=ITEM and KEY-=ITEM for lists.
+
+    KEY is a setting (`teia config` lists them) or the name of a flag of `teia crawl`. Example:
+    teia set delay=10 max-pages=100000 scope.exclude+=query:yes --data archive
+    """
+    root = open_root(data)
+    edits = [_with_path(parse_edit(text)) for text in settings]
+    changed = change(root, choose(root, collection), edits, WallClock())
+    _report(changed, as_json)
+    if any(key.startswith("schedule.") for key in changed.settings) and not as_json:
+        show(agenda_of(root, changed.collection, WallClock()), progress_console())
+
+
+# ---- what they share ------------------------------------------------------------------------------------------------
+
+
+def _rule(key: str, operator: Operator, rule: str) -> Edit:
+    return Edit(key, operator, with_whole_path(rule, Path.cwd()))
+
+
+def _with_path(edit: Edit) -> Edit:
+    """An edit of rules with the whole path of every list in it."""
+    if edit.key not in {INCLUDE, EXCLUDE}:
+        return edit
+    if isinstance(edit.value, list):
+        return Edit(edit.key, edit.operator, [with_whole_path(str(rule), Path.cwd()) for rule in edit.value])
+    return _rule(edit.key, edit.operator, edit.value)
+
+
+def _report(changed: Changed, as_json: bool) -> None:
+    """Say what is different now, and from when on."""
+    if as_json:
+        print_json(asdict(changed))
+        return
+    console = progress_console()
+    for key, (before, after) in changed.settings.items():
+        line = f"{changed.collection}: {key} {_difference(before, after)}; {_since(changed, key)}"
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _difference(before: Any, after: Any) -> str:
+    if before == after:
+        return f"is {_shown(after)} already"
+    if not isinstance(after, tuple):
+        return f"= {_shown(after)} (was {_shown(before)})"
+    gone = [f"- {item}" for item in before if item not in after]
+    new = [f"+ {item}" for item in after if item not in before]
+    return ", ".join([*gone, *new][:MAX_SHOWN]) + (" …" if len(gone) + len(new) > MAX_SHOWN else "")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return toml_value(value) if len(value) <= MAX_SHOWN else f"a list of {len(value):,}"
+    return toml_value(value)
+
+
+def _since(changed: Changed, key: str) -> str:
+    if key in changed.now:
+        return "the running crawl goes by it"
+    return (
+        "the running crawl keeps the old value until it is started again" if changed.running else "no crawl is running"
+    )

@@ -1,0 +1,85 @@
+"""`teia queue`: URLs that wait dropped, put first or tried again, many at a time (A6, A10)."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from contextlib import closing
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, progress_console
+from teia.clock import WallClock
+from teia.collections import bulk
+from teia.collections.inbox import Control
+from teia.collections.stored import choose
+from teia.errors import UsageError
+from teia.frontier.cell.bulk import Chosen, Deed, as_values
+from teia.store.root import Root, open_root
+from teia.views.reports.source import snapshot
+
+LOOK_S = 0.1
+PATIENCE_S = 600.0
+
+What = Annotated[Deed, typer.Argument(metavar="DEED", help="drop, first or retry.", case_sensitive=False)]
+Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
+Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs with this text in them.")]
+Source = Annotated[str, typer.Option("--from", metavar="SOURCE", help="Only new, retry, suspect or refresh ones.")]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Only URLs so many hops from a seed.")]
+LastOutcome = Annotated[str, typer.Option("--outcome", metavar="NAME", help="Only URLs whose last try came to this.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this they are only counted.")]
+
+
+def queue(
+    deed: What,
+    data: Data,
+    host: Host = "",
+    contains: Contains = "",
+    source: Source = "",
+    depth: Depth = None,
+    outcome: LastOutcome = "",
+    yes: Yes = False,
+    collection: Collection = None,
+    as_json: AsJson = False,
+) -> None:
+    """Drop URLs that wait, put them first, or try again those that were given up; counted first, done with --yes.
+
+    Examples: teia queue drop --contains /agenda/ --data archive
+    · teia queue retry --outcome timeout --yes --data archive
+    """
+    root = open_root(data)
+    name = choose(root, collection)
+    chosen = Chosen(deed, host.strip().lower(), contains, source, depth, outcome.strip())
+    with snapshot(root, name) as cells:
+        counted = bulk.count([cell.frontier for cell in cells], chosen, WallClock().now_s())
+    done = _do(root, name, chosen) if yes else None
+    answer: dict[str, Any] = {"collection": name, "deed": str(deed), **as_values(chosen)}
+    answer |= {"matched": counted.number, "examples": list(counted.examples), "done": done}
+    if as_json:
+        print_json(answer)
+        return
+    console = progress_console()
+    for url in counted.examples if done is None else ():
+        console.print(url, soft_wrap=True, markup=False, highlight=False)
+    said = (
+        f"{counted.number:,} URLs match; nothing was done, --yes does it" if done is None else f"{done:,} URLs: {deed}"
+    )
+    console.print(said, soft_wrap=True)
+
+
+def _do(root: Root, name: str, chosen: Chosen) -> int:
+    """Have it done, by the crawl that runs or here, and wait for that; returns how many URLs it was."""
+    clock = WallClock()
+    with closing(Control(root.path / "control.sqlite")) as control:
+        number = bulk.ask(control, name, chosen, getpass.getuser(), clock.now_s())
+        until = clock.ticks_s() + PATIENCE_S
+        while clock.ticks_s() < until:
+            if control.run(name) is None and root.holder() is None:
+                bulk.try_to_carry_out(root, name, clock)
+            found = next(each for each in bulk.latest(control, name, bulk.MAX_WAITING) if each.id == number)
+            if found.done_s is not None:
+                return found.number
+            time.sleep(LOOK_S)
+    raise UsageError("it is written down and not done yet; the crawl that has the folder does it")

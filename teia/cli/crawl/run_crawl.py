@@ -1,0 +1,249 @@
+"""What `teia crawl` does when it has read its flags: the crawl with its display, signals and summary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+import uvloop
+
+from teia.cli.advice import about_contact, got_nowhere, next_steps
+from teia.cli.crawl.crawl import When
+from teia.cli.exits import FAILED, INTERRUPTED
+from teia.cli.output import print_json, progress_console
+from teia.cli.progress import finish_index, print_summary, show_progress
+from teia.clock import WallClock
+from teia.collections.account import Summary, nothing_yet, summarize, with_index
+from teia.collections.crawler_reports import last_change, listen
+from teia.collections.stored import choose, configure, configure_all, saved
+from teia.config import Config
+from teia.crawler.loop import Crawler
+from teia.crawler.running_collection import State
+from teia.crawler.start import Park, open_crawler
+from teia.errors import StoreError, TeiaError, UsageError
+from teia.indexer.companion import Companion
+from teia.indexer.state import state_on_disk
+from teia.notify.keep_process import CourierKeeper
+from teia.parse.children.spawn import ZygoteProcess
+from teia.store.root import Root
+from teia.transfer.read_all import audit_of
+
+INDEX_S = 3.0
+"""How long a crawl that was stopped waits for its index."""
+
+
+def crawl_and_report(
+    root: Root,
+    name: str | None,
+    file: Path | None,
+    flags: dict[str, Any],
+    as_json: bool,
+    zygote: ZygoteProcess,
+    when: When = When.AS_CONFIGURED,
+) -> None:
+    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
+    since = last_change(root)
+    if when is When.SCHEDULED:
+        _check_scheduled(root, name)
+        _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
+        return
+    if when is When.AS_ORDERED:
+        _serve(root, root.collections, flags, as_json, zygote, when)
+        return
+    parked: dict[str, str] = {}
+
+    def park(name: str, error: TeiaError) -> None:
+        if name not in parked:
+            progress_console().print(f"{name}: it is left alone: {error}", soft_wrap=True, markup=False)
+        parked.setdefault(name, str(error))
+
+    configs = configure_all(root, name, file, os.environ, flags, park)
+    if when is When.NOW or any(config.schedule.start for config in configs):
+        _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
+        if parked:
+            raise typer.Exit(FAILED)
+        return
+    is_one = len(configs) + len(parked) == 1
+    summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since, None if is_one else park))
+    crawled = {summary.collection for summary in summaries}
+    configs = [config for config in configs if config.collection.name in crawled]
+    audits = [_audit_of(root, config, parked) for config in configs]
+    accounts: list[dict[str, Any]] = [
+        {**asdict(summary), "politeness_violations": violations}
+        for summary, violations in zip(summaries, audits, strict=True)
+    ]
+    console = progress_console()
+    for config, account in zip(configs, accounts, strict=True):
+        print_summary(account, console)
+        for line in next_steps(root, config, account):
+            console.print(f"  next: {line}", soft_wrap=True, markup=False)
+    for line in filter(None, {about_contact(config.courtesy) for config in configs}):
+        console.print(f"note: {line}", soft_wrap=True, markup=False)
+    accounts += [{**asdict(nothing_yet(each)), "paused_why": parked[each]} for each in parked if each not in crawled]
+    if as_json:
+        print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if parked or any(map(got_nowhere, accounts)):
+        raise typer.Exit(FAILED)
+
+
+def _audit_of(root: Root, config: Config, parked: Mapping[str, str]) -> int:
+    """How often a collection's crawl was impolite; of one that cannot be read that is not known."""
+    try:
+        return audit_of(root, config.collection.name, config.courtesy).violations
+    except StoreError:
+        if config.collection.name not in parked:
+            raise
+        return 0
+
+
+def _serve(
+    root: Root,
+    names: Callable[[], Sequence[str]],
+    flags: dict[str, Any],
+    as_json: bool,
+    zygote: ZygoteProcess,
+    when: When,
+) -> None:
+    """Let a coordinator crawl; flags hold for all it does, but for seeds, which the collections have by now."""
+    from teia.cli.crawl.run_scheduled import serve_and_report  # loads numpy, which a plain crawl does without
+
+    def read(name: str) -> Config:
+        return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
+
+    is_resident = when is When.AS_ORDERED
+    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW, is_resident=is_resident)
+
+
+def _scheduled(root: Root, name: str | None) -> list[str]:
+    """The collections with a schedule, of all there are or of the one that is named."""
+    names = [choose(root, name)] if name is not None else root.collections()
+    return [each for each in names if _has_schedule(root, each)]
+
+
+def _has_schedule(root: Root, name: str) -> bool:
+    """Whether a collection has a schedule; of one whose settings make no sense the coordinator says so."""
+    try:
+        return bool(saved(root, name).config.schedule.start)
+    except TeiaError:
+        return True
+
+
+def _check_scheduled(root: Root, name: str | None) -> None:
+    if not _scheduled(root, name):
+        raise UsageError(
+            f"no collection in {root.path} has a schedule;"
+            f' `teia set schedule.start="2026-11-21 02:00" --data {root.path}` gives it one'
+        )
+
+
+async def _crawl_and_index(
+    root: Root, configs: list[Config], zygote: ZygoteProcess, since: int, park: Park | None
+) -> tuple[list[Summary], bool]:
+    """Crawl with an indexer beside; when the crawl has ended by itself, wait until all of it can be searched.
+
+    A crawl that was stopped waits for a moment only, and one that was interrupted not at all: the rest is indexed next
+    time.
+    """
+    companion = await Companion.start(root, configs)
+    courier = CourierKeeper(root, WallClock())
+    courier.start()
+    signals = StopSignals()
+    is_hurried = True
+    try:
+        summaries = await _crawl(root, configs, zygote, since, signals, park)
+        clock = WallClock()
+        ended = clock.ticks_s()
+        if companion is not None and not signals.came:
+            is_stopped = all(each.state == State.STOPPED for each in summaries)
+            finishing = asyncio.create_task(finish_index(companion, progress_console()))
+            await signals.or_done(finishing, INDEX_S if is_stopped else None)
+        interrupted, is_hurried = signal.SIGINT in signals.came, bool(signals.came)
+        if companion is None:
+            return summaries, interrupted
+        index_s = round(clock.ticks_s() - ended, 3)
+        await companion.leave()
+        return [_with_index(root, each, index_s) for each in summaries], interrupted
+    finally:
+        if companion is not None:
+            await companion.leave()
+        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # now that all of it can be searched
+        signals.ignore()
+
+
+class StopSignals:
+    """SIGINT and SIGTERM while a crawl runs, is closed and is indexed: the first stops it, the second hurries it."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self._has_come = asyncio.Event()
+        self._crawler: Crawler | None = None
+
+    def heed(self, crawler: Crawler) -> None:
+        """Stop this crawler when one comes; before, signals do what they always do."""
+        self._crawler = crawler
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._come, number)
+
+    def ignore(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    async def or_done(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
+        """Wait for a task, for so long at most; once a signal has come it is left undone."""
+        coming = asyncio.create_task(self._has_come.wait())
+        await asyncio.wait([task, coming], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        coming.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        else:
+            task.result()
+
+    def _come(self, number: int) -> None:
+        self.came.append(number)
+        self._has_come.set()
+        if self._crawler is not None and len(self.came) == 1:
+            self._crawler.stop()
+        elif self._crawler is not None:
+            self._crawler.hurry()
+
+
+def _with_index(root: Root, summary: Summary, index_s: float) -> Summary:
+    if not saved(root, summary.collection).config.index.enabled:
+        return summary
+    return with_index(summary, state_on_disk(root.collection(summary.collection)), index_s)
+
+
+async def _crawl(
+    root: Root, configs: list[Config], zygote: ZygoteProcess, since: int, signals: StopSignals, park: Park | None
+) -> list[Summary]:
+    """Crawl with a live display. `since` is the newest change of settings when these were read."""
+    clock = WallClock()
+    began = clock.ticks_s()
+    async with open_crawler(root, configs, clock, seed=int(clock.now_s()), zygote=zygote, park=park) as crawler:
+        loop = asyncio.get_running_loop()
+        signals.heed(crawler)
+        beside = [
+            loop.create_task(show_progress(crawler, clock, progress_console())),
+            loop.create_task(listen(crawler, root, clock, since)),
+        ]
+        try:
+            await crawler.run()
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+        seconds = clock.ticks_s() - began
+        for crawl in crawler.crawls:
+            if crawl.failure is not None and park is not None:
+                park(crawl.name, crawl.failure)
+        return [summarize(crawl, seconds) for crawl in crawler.crawls]

@@ -1,0 +1,179 @@
+"""What `teia crawl` does with collections that have a schedule: it serves them, with display, signals and summary."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict
+from typing import Any
+
+import typer
+import uvloop
+
+from teia.cli.exits import FAILED, INTERRUPTED
+from teia.cli.output import print_json, progress_console
+from teia.cli.progress import print_summary, show_progress
+from teia.clock import Clock, WallClock
+from teia.collections.account import nothing_yet, with_index
+from teia.collections.controllers import Charge
+from teia.collections.coordinator import Coordinator
+from teia.collections.overview import in_summary
+from teia.collections.resident import Resident
+from teia.collections.run_log import Why
+from teia.config import Config
+from teia.crawler.loop import Crawler
+from teia.errors import StoreError
+from teia.indexer.companion import Companion
+from teia.indexer.state import state_on_disk
+from teia.notify.keep_process import CourierKeeper
+from teia.parse.children.spawn import ZygoteProcess
+from teia.store.root import Root
+from teia.transfer.read_all import audit_of
+
+Names = Callable[[], Sequence[str]]
+Read = Callable[[str], Config]
+ORPHAN_S = 600.0
+"""So long a resident crawler goes on when the server that looks after it is gone; the next one starts another."""
+
+
+def serve_and_report(
+    root: Root,
+    names: Names,
+    read: Read,
+    as_json: bool,
+    zygote: ZygoteProcess | None,
+    *,
+    at_once: bool = False,
+    is_resident: bool = False,
+) -> None:
+    """Serve the schedules of some collections until they are over or the user stops them; then report."""
+    coordinator, interrupted = uvloop.run(_serve(root, names, read, zygote, at_once, is_resident))
+    if is_resident:
+        return
+    accounts = [_account(root, charge) for charge in coordinator.charges.values()]
+    for account in accounts:
+        print_summary(account, progress_console())
+    if as_json:
+        print_json(accounts[0] if len(accounts) == 1 else {"collections": accounts})
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if coordinator.unread or any(charge.parked for charge in coordinator.charges.values()):
+        raise typer.Exit(FAILED)  # what is wrong was said when it was found
+
+
+async def _serve(
+    root: Root, names: Names, read: Read, zygote: ZygoteProcess | None, at_once: bool, is_resident: bool
+) -> tuple[Coordinator, bool]:
+    """Serve with a live display; returns the coordinator, and whether Ctrl-C ended it."""
+    clock, console, signals = WallClock(), progress_console(), list[int]()
+    beside = _Beside(root, clock, is_shown=not is_resident)
+    courier = None if is_resident else CourierKeeper(root, clock)  # a server has its own
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    how: dict[str, Any] = {"at_once": at_once, "around": beside.around, "say": say, "zygote": zygote}
+    if is_resident:
+        coordinator: Coordinator = Resident(root, names, read, clock, **how)
+        _mind_the_server(coordinator)
+    else:
+        coordinator = Coordinator(root, names, read, clock, **how)
+
+    def interrupted(number: int) -> None:
+        signals.append(number)
+        if len(signals) == 1:
+            coordinator.stop()
+        else:
+            coordinator.hurry()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted, number)
+    if courier is not None:
+        courier.start()
+    try:
+        await coordinator.serve()
+        await beside.finish(is_hurried=bool(signals))
+    finally:
+        await beside.leave()
+        if courier is not None:
+            await asyncio.to_thread(courier.stop, is_hurried=bool(signals))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+    return coordinator, signal.SIGINT in signals
+
+
+def _mind_the_server(coordinator: Coordinator) -> None:
+    """Leave some time after the server is gone, which holds the other end of our standard input."""
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        if not os.read(0, 4_096):
+            loop.remove_reader(0)
+            loop.call_later(ORPHAN_S, coordinator.stop)
+
+    if not os.isatty(0):
+        loop.add_reader(0, look)
+
+
+class _Beside:
+    """What goes on beside a shift: the display and the indexer, which may take longer than the shift.
+
+    An indexer that has not ended when the next shift begins is left: the next one goes on where it was.
+    """
+
+    def __init__(self, root: Root, clock: Clock, *, is_shown: bool = True) -> None:
+        self._root, self._clock, self._is_shown = root, clock, is_shown
+        self._companion: Companion | None = None
+        self._finishing: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
+        await self.leave()
+        self._companion = await Companion.start(self._root, configs)
+        shown = [show_progress(crawler, self._clock, progress_console())] if self._is_shown else []
+        displays = [asyncio.create_task(each) for each in shown]
+        try:
+            yield
+        finally:
+            for display in displays:
+                display.cancel()
+            await asyncio.gather(*displays, return_exceptions=True)
+            if self._companion is not None:
+                self._finishing = asyncio.create_task(self._companion.finish())
+
+    async def finish(self, *, is_hurried: bool) -> None:
+        """Wait for the index, unless the user wants to leave."""
+        if self._finishing is not None and not is_hurried:
+            with progress_console().status("indexing"):
+                await asyncio.wait([self._finishing])
+
+    async def leave(self) -> None:
+        companion, self._companion = self._companion, None
+        if self._finishing is not None:
+            self._finishing.cancel()
+            await asyncio.gather(self._finishing, return_exceptions=True)
+        if companion is not None:
+            await companion.leave()
+
+
+def _account(root: Root, charge: Charge) -> dict[str, Any]:
+    """What a collection's part came to, under the keys of a crawl's summary."""
+    if charge.summary is None:
+        account = asdict(nothing_yet(charge.name))
+    else:
+        violations, summary = 0, charge.summary
+        with nullcontext() if not charge.parked else suppress(StoreError):  # a parked collection may be unreadable
+            violations = audit_of(root, charge.name, charge.config.courtesy).violations
+            if charge.config.index.enabled:
+                summary = with_index(summary, state_on_disk(root.collection(charge.name)))
+        account = {**asdict(summary), "politeness_violations": violations}
+    account["state"] = "stopped"
+    account["paused_why"] = charge.parked
+    if charge.is_over:
+        was_cut = charge.run is not None and charge.run.why in {Why.DEADLINE, Why.LIMIT}
+        account["state"] = "limit" if was_cut else "finished"
+    return {**account, **in_summary(root, charge.name, WallClock())}

@@ -1,0 +1,7 @@
+"""Commands about the data folder.
+
+export   `teia export`
+import_  `teia import`
+audit    `teia audit`
+rebuild  `teia rebuild`
+"""

@@ -1,0 +1,116 @@
+"""`teia audit`: what the data folder says of itself, checked without trusting any counter."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, result_console
+from teia.cli.supervised import end_with_input
+from teia.clock import WallClock
+from teia.collections.stored import choose
+from teia.store.root import open_root
+from teia.transfer.audits import Kind, audit
+from teia.transfer.links_audit import LinksAudit
+from teia.transfer.repair_archive import Repaired, repair
+
+app = typer.Typer(help="Check politeness, archive, index and in-links, record by record.", no_args_is_help=True)
+
+Supervised = Annotated[bool, typer.Option("--supervised", help="End when standard input does.")]
+
+
+@app.command()
+def politeness(
+    data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False
+) -> None:
+    """Replay the fetch log: no request may have come before its server's rest was over."""
+    _audit(Kind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
+
+
+@app.command()
+def archive(
+    data: Data,
+    collection: Collection = None,
+    must_repair: Annotated[
+        bool, typer.Option("--repair", help="Go on without what is lost; fetch its pages again.")
+    ] = False,
+    as_json: AsJson = False,
+    supervised: Supervised = False,
+) -> None:
+    """Read every record of the archive: whole, one per gzip member, with the digests it claims."""
+    _audit(Kind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+
+
+@app.command()
+def index(data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False) -> None:
+    """Compare the search index with the pages that belong into it."""
+    _audit(Kind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
+
+
+@app.command()
+def links(
+    data: Data,
+    collection: Collection = None,
+    must_repair: Annotated[
+        bool, typer.Option("--repair", help="Write the counts that come out; not beside a crawl.")
+    ] = False,
+    as_json: AsJson = False,
+    supervised: Supervised = False,
+) -> None:
+    """Count anew how many pages link to every URL, and compare."""
+    _audit(Kind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+
+
+def _audit(
+    kind: Kind,
+    what: str,
+    data: Path,
+    collection: str | None,
+    *,
+    as_json: bool,
+    supervised: bool,
+    must_repair: bool = False,
+) -> None:
+    if supervised:
+        end_with_input()
+    root, console = open_root(data), result_console()
+    name, repaired = choose(root, collection), None
+    if must_repair and kind is Kind.ARCHIVE:
+        with root.locked():
+            repaired = repair(root, name, WallClock())
+    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is Kind.LINKS)
+    if as_json:
+        print_json(asdict(found) | ({} if repaired is None else {"repaired": asdict(repaired)}))
+    else:
+        if repaired is not None:
+            _tell(repaired, console)
+        if isinstance(found, LinksAudit):
+            _print_links(found, console, is_repaired=must_repair)
+        console.print(f"{found.checked:,} {what} checked, {found.violations:,} violations")
+        for line in found.details:
+            console.print(f"  {line}", markup=False)
+    if found.violations:
+        raise typer.Exit(1)
+
+
+def _tell(repaired: Repaired, console: Console) -> None:
+    """Say what a repair did."""
+    for line in repaired.details:
+        console.print(line, markup=False, soft_wrap=True)
+    if not repaired.cells:
+        console.print("nothing to repair: the archive holds all that was committed")
+
+
+def _print_links(found: LinksAudit, console: Console, *, is_repaired: bool) -> None:
+    if is_repaired:
+        console.print(f"{found.repaired:,} counts repaired")
+    elif found.uncertain:
+        console.print(
+            f"{found.uncertain:,} pages were read by an older teia, which did not keep what it counted;"
+            " `teia audit links --repair` counts their links anew"
+        )

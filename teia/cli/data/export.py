@@ -1,0 +1,127 @@
+"""`teia export`: what is in a data folder, in formats that other programs read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from teia.cli.options import Collection, Data
+from teia.cli.output import progress_console
+from teia.cli.progress import size
+from teia.collections.stored import choose
+from teia.errors import UsageError
+from teia.store.root import Root, open_root
+from teia.transfer.export import (
+    Exported,
+    cdxj_lines,
+    check_target,
+    export_errors,
+    export_log,
+    export_warc,
+    export_warc_folder,
+    graph_lines,
+    new_file,
+)
+from teia.transfer.read_all import known_urls
+
+app = typer.Typer(help="Write what is in a data folder for other programs.", no_args_is_help=True)
+Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Where to; standard output if not given.")]
+
+
+@app.command()
+def urls(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Write every known URL, one JSON object a line."""
+    root, name = _opened(data, collection, out)
+    _write_lines((json.dumps(each).encode() + b"\n" for each in known_urls(root, name)), out)
+
+
+@app.command()
+def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Write the archive: into one file if PATH ends in .warc.gz, else into a folder, file by file.
+
+    Example: teia export warc --data archive --out copy.warc.gz
+    """
+    root, name = _opened(data, collection, out)
+    if out is not None and not out.name.endswith(".warc.gz"):
+        done = export_warc_folder(root, name, out)
+    else:
+        with _binary(out) as file:
+            done = export_warc(root, name, file)
+    _say(done, "records", out)
+
+
+@app.command()
+def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Write the index of the archive, sorted; it names the files that `export warc` writes into a folder."""
+    root, name = _opened(data, collection, out)
+    with cdxj_lines(root, name) as lines:
+        _write_lines(lines, out)
+
+
+@app.command()
+def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Write the fetch log, one row for each request, as one Parquet file."""
+    root, name = _opened(data, collection, out)
+    if out is not None:
+        with new_file(out) as file:
+            done = export_log(root, name, file)
+    else:
+        with _binary(None) as file, tempfile.TemporaryFile() as whole:
+            done = export_log(root, name, whole)
+            whole.seek(0)
+            shutil.copyfileobj(whole, file)
+    _say(done, "rows", out)
+
+
+@app.command()
+def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
+    """Write the links between pages, one `source TAB target` a line."""
+    root, name = _opened(data, collection, out)
+    _write_lines(graph_lines(root, name), out)
+
+
+def _opened(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
+    root = open_root(data)
+    if out is not None:
+        check_target(root, out)
+    return root, choose(root, collection)
+
+
+def _write_lines(lines: Iterable[bytes], out: Path | None) -> None:
+    if out is not None:
+        with new_file(out) as file:
+            file.writelines(lines)
+        return
+    with export_errors(Path("standard output")):
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _binary(out: Path | None) -> Iterator[BinaryIO]:
+    """The file to write to. A terminal is spared what only programs can read."""
+    if out is not None:
+        with new_file(out) as file:
+            yield file
+        return
+    if sys.stdout.isatty():
+        raise UsageError("this is nothing for a terminal; give --out PATH, or send it on with > or |")
+    with export_errors(Path("standard output")):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+
+
+def _say(done: Exported, what: str, out: Path | None) -> None:
+    written = f", {size(done.bytes)}" if done.bytes else ""
+    progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
+    if done.damaged:
+        progress_console().print(f"{done.damaged:,} damaged places left out; `teia audit archive` names them")
+        raise typer.Exit(1)

@@ -1,0 +1,116 @@
+"""`teia import`: archives, lists and logs from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.options import AsJson, Data
+from teia.cli.output import print_json, progress_console
+from teia.clock import WallClock
+from teia.durable import disk_errors
+from teia.store.root import open_root
+from teia.transfer.import_data import Imported, Target, collection_for, open_target
+from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
+from teia.transfer.import_warc import hosts_of_archives, import_warc
+
+app = typer.Typer(help="Take in archives, lists and logs from elsewhere.", no_args_is_help=True)
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="What to take in.")]
+Name = Annotated[str | None, typer.Option("--name", "--collection", help="The collection; made if it is new.")]
+File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of a new collection.")]
+Rules = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="What a new collection may crawl; by default the files' hosts.")
+]
+
+
+@app.command()
+def warc(
+    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+) -> None:
+    """Copy WARC files into the archive and make their pages known, with their links.
+
+    Killed or interrupted, the same command goes on. Example: teia import warc other/*.warc.gz --data archive
+    """
+
+    def take(target: Target, done: Imported) -> None:
+        asyncio.run(import_warc(target, files, done))
+
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), take)
+
+
+@app.command()
+def urls(
+    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+) -> None:
+    """Queue URLs from lists: one a line, or JSON lines as `teia export urls` writes them."""
+
+    def take(target: Target, done: Imported) -> None:
+        import_urls(target, files, done)
+
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), take)
+
+
+@app.command()
+def log(
+    files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
+) -> None:
+    """Add fetch logs of another teia, as `teia export parquet` writes them, to be asked with SQL."""
+
+    def take(target: Target, done: Imported) -> None:
+        import_log(target, files, done)
+
+    _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), take)
+
+
+def _import(
+    files: list[Path],
+    data: Path,
+    name: str | None,
+    config: Path | None,
+    scope: list[str] | None,
+    as_json: bool,
+    hosts: Callable[[], set[str]],
+    take: Callable[[Target, Imported], None],
+) -> None:
+    for path in files:
+        with disk_errors(path, "read"), path.open("rb"):
+            pass
+    root = open_root(data, create=True)
+    with root.locked():
+        collection = collection_for(root, name, config, scope or (), hosts)
+        done = Imported(collection)
+        with open_target(root, collection, WallClock()) as target:
+            take(target, done)
+    _report(done, as_json)
+    if done.damaged and not done.records and not done.skipped:
+        raise typer.Exit(1)
+
+
+def _report(done: Imported, as_json: bool) -> None:
+    console = progress_console()
+    counts = {name: value for name, value in asdict(done).items() if isinstance(value, int) and value}
+    said = ", ".join(f"{value:,} {_WORDS[name]}" for name, value in counts.items()) or "nothing"
+    console.print(f"{done.collection}: {said}", markup=False)
+    for line in done.details:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+    if as_json:
+        print_json(asdict(done))
+
+
+_WORDS = {
+    "files": "files",
+    "records": "records stored",
+    "pages": "pages known",
+    "urls_new": "URLs new",
+    "rows": "lines or rows read",
+    "skipped": "there already",
+    "damaged": "damaged places passed over",
+    "mismatched": "records with a wrong digest",
+    "refused": "lines refused",
+}

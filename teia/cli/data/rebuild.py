@@ -1,0 +1,37 @@
+"""`teia rebuild`: what is derived from the archive, made again from it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, progress_console, result_console
+from teia.clock import WallClock
+from teia.collections.stored import choose
+from teia.indexer.rebuild import rebuild_index
+from teia.store.root import open_root
+
+app = typer.Typer(help="Make the search index again from the archive.", no_args_is_help=True)
+
+
+@app.callback()
+def rebuild() -> None:
+    """Make what is derived from the archive again."""
+
+
+@app.command()
+def index(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Throw the search index away and make it again from the archive alone."""
+    root = open_root(data)
+    name = choose(root, collection)
+    clock = WallClock()
+    began = clock.ticks_s()
+    with progress_console().status(f"indexing {name}"):
+        documents = asyncio.run(rebuild_index(root, name, clock))
+    seconds = clock.ticks_s() - began
+    if as_json:
+        print_json({"collection": name, "indexed": documents, "seconds": round(seconds, 3)})
+    else:
+        result_console().print(f"{documents:,} pages indexed in {seconds:.1f} s")

@@ -1,0 +1,54 @@
+"""`teia lab plan`: how often and when to visit the pages of a file again (P4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.options import AsJson
+from teia.cli.output import print_json, progress_console
+from teia.cli.supervised import Progress, Supervised
+
+
+def plan(
+    scenario: Annotated[
+        Path, typer.Option(metavar="FILE.csv", help="Columns page,server,weight,rate_per_day[,size_bytes][,age_s].")
+    ],
+    horizon_h: Annotated[float, typer.Option("--horizon-h", metavar="H", help="How long the plan is for, in hours.")],
+    politeness_s: Annotated[
+        float, typer.Option("--politeness-s", metavar="S", help="Seconds between visits to one server.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="COUNTS.csv", help="Where page,count,times go.")],
+    budget: Annotated[int | None, typer.Option(metavar="N", min=0, help="Visits in all; no limit by default.")] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Whose plan: psp, psp-centred, mp2, m-wolf …")] = "psp",
+    as_json: AsJson = False,
+    supervised: Supervised = False,
+) -> None:
+    """Plan the visits of a file's pages: counts and times, and the staleness to be expected.
+
+    Examples: teia lab plan --scenario pages.csv --horizon-h 24 --politeness-s 15 --out counts.csv --json
+    """
+    from teia.clock import WallClock
+    from teia.lab.plan import plan_file
+
+    say = Progress(supervised=True).say if supervised else (lambda _: None)
+    summary = plan_file(
+        scenario,
+        out,
+        policy,
+        horizon_s=3600.0 * horizon_h,
+        politeness_s=politeness_s,
+        budget=budget,
+        clock=WallClock(),
+        say=say,
+    )
+    if as_json:
+        print_json(summary)
+        return
+    console = progress_console()
+    console.print(
+        f"{summary['visits']:,} visits of {summary['visited_pages']:,} of {summary['pages']:,} pages in {out}"
+    )
+    console.print(f"staleness {summary['staleness']:.5f}; the bound (WP) is {summary['bounds']['wp']:.5f}")

@@ -1,0 +1,9 @@
+"""Commands that read what was crawled.
+
+search  `teia search`
+page    `teia page`
+trace   `teia trace`
+report  `teia report`
+sql     `teia sql`
+watch   `teia watch`
+"""

@@ -1,0 +1,84 @@
+"""`teia page`: everything that is known about one page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, result_console
+from teia.clock import WallClock
+from teia.collections.stored import choose, saved
+from teia.store.root import open_root
+from teia.views.lookup import Lookup
+from teia.views.page import PageView, page_view
+from teia.views.page_signals import PageSignal
+
+SHOWN = 10
+Url = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+
+
+def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
+    """Show what is known of a page: its versions, its links in and out, why it is not fetched yet."""
+    root = open_root(data)
+    name = choose(root, collection)
+    with Lookup(root, name) as lookup:
+        view = page_view(lookup, url, saved(root, name).config, WallClock())
+    if as_json:
+        print_json(asdict(view))
+    else:
+        _show(view)
+
+
+def _show(view: PageView) -> None:
+    console = result_console()
+    console.print(view.url, markup=False, style="bold", soft_wrap=True)
+    table = Table.grid(padding=(0, 2))
+    lines = {
+        "title": view.title,
+        "canonical": view.canonical if view.canonical != view.url else None,
+        "state": f"{view.state}{f', {view.outcome}' if view.outcome else ''}",
+        "not yet": view.why_waiting,
+        "next due": view.next_due,
+        "depth": f"{view.depth} hops from a seed",
+        "type": view.type,
+        "language": view.lang,
+        "digest": view.digest,
+    }
+    for name, value in lines.items():
+        if value:
+            table.add_row(name, _plain(value))
+    console.print(table)
+    _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
+    if view.signals:
+        _list("signals", [_signal(each) for each in view.signals])
+    _list(f"links out: {len(view.links_out)}", view.links_out[:SHOWN])
+    _list(f"links in: {len(view.links_in)}, {view.in_links:,} counted", view.links_in[:SHOWN])
+    if view.note:
+        console.print(view.note, markup=False)
+
+
+def _version(view: PageView, number: int) -> str:
+    version = view.versions[number]
+    changed = {None: "", True: "changed", False: "unchanged"}[version.changed]
+    return f"{version.time}  {version.outcome}  {(version.digest or '')[:12]}  {changed}".rstrip()
+
+
+def _signal(each: PageSignal) -> str:
+    news = "not looked at yet" if each.is_news else "looked at"
+    return f"{each.kind}  says it changed {each.changed}, {news}; its word is worth {each.weight:.2f}"
+
+
+def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
+    console = result_console()
+    console.print(title)
+    for line in lines:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """A text of the web as rich shows it unchanged."""
+    return text.replace("[", r"\[")

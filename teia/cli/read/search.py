@@ -1,0 +1,210 @@
+"""`teia search`: what was crawled, found again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from teia.cli.options import AsJson, Collection
+from teia.cli.output import print_json, progress_console, result_console
+from teia.cli.table import print_grid, printable
+from teia.clock import Clock, WallClock
+from teia.collections.stored import choose
+from teia.errors import UsageError
+from teia.indexer.open_search import CollectionSearch
+from teia.search.query.query_language import environment_languages
+from teia.search.serve.searcher import MAX_AT_ONCE, Options
+from teia.search.show.results import Explanation, Hit, Results
+from teia.search.show.snippets import Snippet
+from teia.store.root import open_root
+
+if TYPE_CHECKING:
+    from teia.cluster.search.open import OpenedSearch
+
+MARK = "bold yellow"
+INDENT = "    "
+AGES = ((86_400.0 * 365, "year"), (86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"))
+
+Words = Annotated[str, typer.Argument(metavar="QUERY", help="Words, and more: see docs/query-language.md.")]
+Folder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder that holds everything.")]
+Nats = Annotated[
+    list[str] | None, typer.Option("--nats", metavar="URL", help="A NATS server of a cluster, instead of --data.")
+]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
+Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
+Number = Annotated[int, typer.Option("-n", min=1, max=MAX_AT_ONCE, metavar="N", help="How many results.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, metavar="N", help="How many results to skip.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show every part of each score.")]
+Facets = Annotated[bool, typer.Option("--facets", help="Count results by host, language, type and year.")]
+Reads = Annotated[
+    str | None,
+    typer.Option("--lang", "--language", metavar="LANG", help="Prefer pages in this language, as `pt` or `en`."),
+]
+Expand = Annotated[
+    bool | None,
+    typer.Option("--expand/--no-expand", help="Also search words that the best results have in common."),
+]
+
+
+def search(
+    query: Words,
+    data: Folder = None,
+    collection: Collection = None,
+    n: Number = 10,
+    offset: Offset = 0,
+    explain: Explain = False,
+    facets: Facets = False,
+    language: Reads = None,
+    expand: Expand = None,
+    nats: Nats = None,
+    key: Key = None,
+    ca: Ca = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search the pages of a collection, also while it is being crawled; of a cluster, on all its nodes.
+
+    Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
+    """
+    reads = environment_languages(os.environ)
+    options = Options(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
+    clock = WallClock()
+    with _opened(data, collection, nats or [], key, ca, clock) as opened:
+        results = opened.search(query, n, offset, options)
+    if as_json:
+        print_json(results.as_json())
+    else:
+        _show(results, clock)
+
+
+def _opened(
+    data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
+) -> OpenedSearch:
+    """What is to be searched: a folder, a cluster that `teia cluster up` started in one, or one that NATS leads to."""
+    if nats:
+        from teia.cluster.search.ask_nodes import ClusterSearch
+
+        if data is not None:
+            raise UsageError("--nats searches a cluster and --data a folder; give one of them")
+        return ClusterSearch(nats, key, collection or "main", clock, ca=ca)
+    if data is None:
+        raise UsageError("what is to be searched? Give --data DIR, or --nats URL of a cluster")
+    if (data / "up.json").exists():
+        from teia.cluster.local import read_local
+        from teia.cluster.search.ask_nodes import ClusterSearch
+
+        local = read_local(data)
+        return ClusterSearch(local.urls, Path(local.key), collection or local.collection, clock)
+    root = open_root(data)
+    name = choose(root, collection)
+    if (root.path / name / "search.json").exists():
+        from teia.cluster.search.open import open_search
+
+        return open_search(root, [name], clock)
+    return CollectionSearch(root, [name], clock)
+
+
+def _show(results: Results, clock: Clock) -> None:
+    for warning in results.warnings:
+        progress_console().print(printable(warning), markup=False, soft_wrap=True)
+    console = result_console()
+    console.print(_summary(results), style="dim", markup=False, soft_wrap=True)
+    for hit in results.hits:
+        console.print()
+        _show_hit(console, hit, clock)
+    for name, counts in results.facets.items():
+        if counts:
+            print_grid((name, "pages"), [(value or "unknown", f"{n:,}") for value, n in counts.items()], (False, True))
+    for line in _offers(results):
+        console.print(f"\n{line}", markup=False, soft_wrap=True)
+
+
+def _summary(results: Results) -> str:
+    pages = "1 page" if results.total == 1 else f"{results.total:,} pages"
+    at_least = "at least " if results.is_partial else ""
+    parts = [f"{at_least}{pages}", f"{results.took_ms:.0f} ms"]
+    if results.expansion.words:
+        parts.append(f"also searched: {', '.join(map(printable, results.expansion.words))}")
+    return " · ".join(parts)
+
+
+def _show_hit(console: Console, hit: Hit, clock: Clock) -> None:
+    number = f"{hit.rank}".rjust(3)
+    console.print(Text(f"{number} ", style="dim").append_text(_marked(hit.title, "bold")), soft_wrap=True)
+    console.print(INDENT + printable(hit.url), style="cyan", markup=False, soft_wrap=True)
+    if hit.snippet:
+        _indented(console, _marked(hit.snippet))
+    console.print(INDENT + " · ".join(_facts(hit, clock)), style="dim", markup=False, soft_wrap=True)
+    if hit.explanation is not None:
+        _show_explanation(hit.score, hit.explanation)
+
+
+def _indented(console: Console, text: Text) -> None:
+    """A paragraph that is folded to the terminal; one line where nobody looks."""
+    width = max(20, console.width - len(INDENT)) if console.is_terminal else max(1, len(text))
+    for line in text.wrap(console, width):
+        console.print(Text(INDENT).append_text(line), soft_wrap=True)
+
+
+def _marked(snippet: Snippet, style: str = "") -> Text:
+    text = Text(style=style)
+    for part, is_marked in snippet.parts:
+        text.append(printable(part), MARK if is_marked else None)
+    return text
+
+
+def _facts(hit: Hit, clock: Clock) -> list[str]:
+    found = [printable(each) for each in (hit.lang, hit.type) if each]
+    if hit.last_visit_s:
+        found.append(f"seen {age(clock.now_s() - hit.last_visit_s)}")
+    if hit.fresh_probability is not None:
+        found.append(f"{hit.fresh_probability:.0%} likely current")
+    if hit.backlinks:
+        found.append(f"linked by {hit.backlinks:,}")
+    if hit.alike:
+        found.append(f"{hit.alike} more read the same")
+    return found
+
+
+def age(seconds: float) -> str:
+    for unit_s, name in AGES:
+        count = int(seconds // unit_s)
+        if count >= 1:
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def _show_explanation(score: float, why: Explanation) -> None:
+    rows = [
+        (
+            each.word,
+            each.field,
+            each.term,
+            f"{each.boost:.2f}",
+            f"{each.idf:.2f}",
+            "" if each.pages is None else f"{each.pages:,}",
+            f"{each.of:,}",
+            f"{each.score:.3f}",
+        )
+        for each in why.components
+    ]
+    names = ("word", "field", "term", "weight", "idf", "pages", "of", "adds")
+    print_grid(names, rows, (False, False, False, True, True, True, True, True))
+    factors = f"authority {why.authority:.3f} x news {why.news:.3f} x readable {why.readable:.3f}"
+    line = f"{INDENT}text {why.text:.3f} x {factors} + semantics {why.semantics:.3f} = {score:.3f}"
+    result_console().print(line, style="dim", markup=False, soft_wrap=True)
+
+
+def _offers(results: Results) -> list[str]:
+    lines = [f"No page has {', '.join(printable(word) for word in results.missing)}."] if results.missing else []
+    lines += [
+        f"Did you mean {printable(each.instead)} ({each.pages:,} pages)?  {printable(each.query)}"
+        for each in results.suggestions
+    ]
+    if results.expansion.offered and results.total:
+        lines.append("--expand also searches words that the best results have in common.")
+    return lines

@@ -1,0 +1,60 @@
+"""`teia sql`: one question over what was crawled, answered read-only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from teia.cli.options import AsJson, Collection, Data
+from teia.cli.output import print_json, progress_console
+from teia.cli.table import print_grid
+from teia.collections.stored import choose
+from teia.errors import UsageError
+from teia.lib.csvtext import CsvWriter
+from teia.store.fetchlog import Rows
+from teia.store.root import open_root
+from teia.views.sql_child import OF_A_TERMINAL, ask
+
+Query = Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT statement, in DuckDB's SQL.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Comma-separated values, the first line names the columns.")]
+
+
+def sql(
+    query: Query, data: Data, collection: Collection = None, as_csv: AsCsv = False, as_json: AsJson = False
+) -> None:
+    """Answer a SELECT over the views fetches (one row a request), pages (one a known URL) and hosts (one a server).
+
+    Nothing can be changed by it. `DESCRIBE` a view with: teia sql "SELECT * FROM (DESCRIBE pages)" --data DIR
+    Example: teia sql "SELECT outcome, count(*) FROM fetches GROUP BY ALL ORDER BY 2 DESC" --data archive
+    """
+    if as_csv and as_json:
+        raise UsageError("--csv and --json exclude each other; give one")
+    root = open_root(data)
+    answered = ask(root, choose(root, collection), query, OF_A_TERMINAL)
+    found = answered.rows
+    for path in answered.damaged:
+        progress_console().print(f"left out, because it cannot be read: {path}", markup=False)
+    if as_json:
+        print_json({"columns": found.columns, "rows": found.rows, "cut": found.cut})
+        return
+    _print_csv(found) if as_csv else _print_grid(found)
+    if found.cut:
+        progress_console().print(f"only the first {len(found.rows):,} rows; narrow it with WHERE or LIMIT")
+
+
+def _print_csv(found: Rows) -> None:
+    writer = CsvWriter(sys.stdout)
+    writer.writerow(found.columns)
+    writer.writerows([_text(value) for value in row] for row in found.rows)
+
+
+def _print_grid(found: Rows) -> None:
+    columns = range(len(found.columns))
+    numeric = [any(isinstance(row[n], int | float) for row in found.rows) for n in columns]
+    print_grid(found.columns, [[_text(value) for value in row] for row in found.rows], numeric)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

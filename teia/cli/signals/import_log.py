@@ -1,0 +1,55 @@
+"""`teia signals import-log`: what people ask for, from logs of proxies and web servers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from teia.cli.options import AsJson, Data
+from teia.cli.output import print_json, progress_console
+from teia.errors import UsageError
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Access logs, compressed with gzip or not.")]
+Name = Annotated[str | None, typer.Option("--collection", "--name", help="The collection, where there are several.")]
+Format = Annotated[str, typer.Option("--format", help="squid, combined or common; auto looks at the lines.")]
+Site = Annotated[str, typer.Option("--site", metavar="URL", help="Whose log it is, where its lines name paths alone.")]
+
+
+def import_log(
+    files: Files, data: Data, collection: Name = None, form: Format = "auto", site: Site = "", as_json: AsJson = False
+) -> None:
+    """Take in access logs: pages in scope that people ask for become known, and weigh as much as they are asked for.
+
+    Who asked is not looked at; queries and credentials are cut off. Example: teia signals import-log access.log.gz
+    --site https://www.example.org/ --data archive
+    """
+    from teia.clock import WallClock
+    from teia.signals.accesslog import FORMATS
+    from teia.store.root import open_root
+    from teia.transfer.import_data import collection_for, open_target
+    from teia.transfer.import_hits import take_in
+    from teia.urls import from_user
+
+    chosen = next((each for each in FORMATS if each == form), None)
+    if chosen is None and form != "auto":
+        raise UsageError(f"--format {form!r}: must be auto, {', '.join(FORMATS)}")
+    whose = from_user(site) if site else ""
+    if whose is None:
+        raise UsageError(f"--site {site!r}: must be a URL, like https://www.example.org/")
+    root = open_root(data, create=False)
+    with root.locked():
+        name = collection_for(root, collection, None, (), set)
+        with open_target(root, name, WallClock()) as target:
+            done = take_in(target, root.collection(name), files, chosen, whose)
+    console = progress_console()
+    counts = [
+        f"{value:,} {key.replace('_', ' ')}" for key, value in asdict(done).items() if type(value) is int and value
+    ]
+    if done.empty:
+        console.print(f"there is nothing in {done.empty:,} of {len(files):,} logs yet", markup=False)
+    console.print(f"{done.collection}: {', '.join(counts) or 'nothing'}", markup=False)
+    if as_json:
+        print_json(asdict(done))

@@ -1,0 +1,124 @@
+"""Copies of cells that this node is about to own, made and followed before the cells change hands.
+
+Moving a cell must not make its hosts wait for gigabytes. So the node that is to own a cell first makes its copy,
+continues to follow its log, and announces that with its session (`ready`). Only then the present owner stops requests
+to the cell's hosts, lets those under way end, commits and releases. The new owner sees that within a moment and has a
+record or two to apply. If the successor never becomes ready, the owner continues.
+
+A cell that was taken because its owner is dead has to be brought up too. That happens beside the crawl of the open
+cells. The shift changes when all cells are up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from teia.clock import Clock
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.log import CellLog, CellLost
+from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.snapshots import CannotRestore
+from teia.cluster.members.session import Session
+from teia.cluster.nats.objects import ObjectsAway
+from teia.cluster.nats.wire import NoAnswer
+from teia.errors import DiskFull, TeiaError
+
+LOOK_S = 0.2
+IDLE_LOOK_S = 1.0
+"""Interval between looks while no cell is coming and all are ready; a cell that was taken triggers a look at once."""
+
+NEAR_COMMITS = 50
+"""Number of commits behind its log up to which a copy counts as ready."""
+
+TRY_AGAIN_S = 1.0
+UNFIT_S = 30.0
+"""Time for which a cell that cannot be restored here is left to other nodes."""
+
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Updater of copies: of cells owned and not yet open, and of cells to come; runs in the cluster's own loop."""
+
+    def __init__(self, keeper: Keeper, session: Session, copies: Copies, clock: Clock) -> None:
+        self._keeper, self._session, self._copies, self._clock = keeper, session, copies, clock
+        self.ready: set[int] = set()
+        """Cells whose copies are up to their logs, or a moment behind."""
+        self.failure: TeiaError | None = None
+        """An error that only a user can fix; the node ends with it."""
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+
+    async def follow_for_ever(self) -> None:
+        try:
+            while not self._session.is_lost:
+                try:
+                    await self._look()
+                except Exception as error:  # noqa: BLE001  # a node that stops following would never be given a cell
+                    _log.warning("cells to come not looked after: %r", error)
+                    await self._clock.sleep(TRY_AGAIN_S)
+                is_idle = not self._under_way and self.ready == set(self._keeper.kept)
+                await self._keeper.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
+        finally:
+            for task in self._under_way.values():
+                task.cancel()
+
+    async def _look(self) -> None:
+        coming, kept = self._keeper.coming(), dict(self._keeper.kept)
+        self.ready &= {*coming, *kept}
+        self._under_way = {cell: task for cell, task in self._under_way.items() if not task.done()}
+        logs = {cell: log for cell, log in kept.items() if cell not in self.ready}
+        logs |= {cell: self._keeper.log_of(cell) for cell in coming if cell not in kept}
+        for cell, log in logs.items():
+            if cell not in self._under_way and cell not in self._copies.open:
+                deed = self._bring(cell, log) if cell in kept else self._follow(cell, log)
+                self._under_way[cell] = asyncio.get_running_loop().create_task(self._guarded(cell, deed))
+        says = sorted(self.ready & set(coming))
+        if says != self._session.node.ready:
+            await self._say(says)
+
+    async def _say(self, ready: list[int]) -> None:
+        try:
+            await self._session.tell_ready(ready)
+        except NoAnswer as error:
+            _log.info("ready cells not told: %s", error)
+
+    async def _bring(self, cell: int, log: CellLog) -> None:
+        """Bring up a cell that this node already owns."""
+        behind = await self._copies.follow(log, log.last)
+        _log.info("cell=%d brought up commits=%d", cell, behind)
+        self.ready.add(cell)
+
+    async def _follow(self, cell: int, log: CellLog) -> None:
+        """Bring up a cell that another node still owns, as far as its log goes now."""
+        head = await log.head()
+        if head is None:
+            self.ready.add(cell)
+            return
+        behind = await self._copies.follow(log, head.seq)
+        if behind <= NEAR_COMMITS:
+            self.ready.add(cell)
+        if head.record.kind == "release":
+            self._session.wake()
+
+    async def _guarded(self, cell: int, deed: Coroutine[Any, Any, None]) -> None:
+        """Run one action for one cell, so that its failure does not affect other cells."""
+        try:
+            await deed
+        except (NoAnswer, CellLost, ObjectsAway, DiskFull) as error:
+            _log.warning("cell=%d not brought up, tried again: %s", cell, error)
+            await self._clock.sleep(TRY_AGAIN_S)
+        except CannotRestore as error:
+            await self.leave_to_others(cell, error)
+        except TeiaError as error:
+            self.failure = error
+
+    async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
+        """Give up a cell whose snapshot cannot be read here, for a while; the other cells continue."""
+        _log.error("cell=%d left to others: %s", cell, why)
+        self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
+        self.ready.discard(cell)
+        if cell in self._keeper.kept:
+            await self._keeper.release([cell])

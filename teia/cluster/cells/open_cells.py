@@ -1,0 +1,220 @@
+"""The cells that a node owns, opened after their files are brought up to their logs.
+
+A file is always a prefix of its cell's log. So a new owner applies the records that its own copy lacks. The copy may be
+an empty file, yesterday's, or one a single record behind because of a crash between the log and the file. If those
+records were purged, a snapshot replaces the file first (copies.py).
+
+Bodies do not travel with the log: they lie in the archive of the node that fetched them. A node that takes a cell over
+begins a new archive file. If its own last file holds more than the log knows, the rest is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import overload
+
+from teia.clock import Clock
+from teia.cluster.cells.log import CellLog, Entry
+from teia.cluster.cells.publish import LogJournal, unpacked
+from teia.cluster.nats.thread import LoopThread
+from teia.config import Config
+from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
+from teia.crawler.open_cell import Cell, committed_position
+from teia.durable import disk_errors
+from teia.errors import ClusterError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import sqlite_errors
+from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
+from teia.frontier.queue.order import order_named
+from teia.frontier.traps.watch import Watch
+from teia.store.archive import ArchiveWriter, Position
+from teia.store.root import CellFolder, CollectionFolder
+
+AT_ONCE_BYTES = 8 << 20
+
+
+class KeptCell(Cell):
+    """A cell in a cluster: the file of the archive's committed position may lie on another node's disk."""
+
+    def _open_archive(self) -> ArchiveWriter:
+        start = committed_position(self.frontier)
+        file = None if start is None else self.folder.archive / start.file
+        is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
+        return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
+
+    def rewind(self) -> None:
+        """Go back to the last commit.
+
+        If the log may have a newer record, keep the archive until the file catches up.
+        """
+        journal = self.frontier.journal
+        if not (isinstance(journal, LogJournal) and journal.is_behind):
+            super().rewind()
+
+
+def size_of(file: Path) -> int:
+    """Return the size of a file; -1 if there is none."""
+    return file.stat().st_size if file.exists() else -1
+
+
+def is_brought(file: Path) -> bool:
+    """Tell whether an archive file came from another node (ship_archive.py): it may be read here, not written."""
+    return file.exists() and not file.stat().st_mode & 0o200
+
+
+class KeptCells(Sequence[Cell]):
+    """Some cells of a collection: iterated in order, indexed by their number in the collection."""
+
+    def __init__(self, cells: Mapping[int, Cell]) -> None:
+        self._cells = dict(cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(list(self._cells.values()))
+
+    def keeps(self, number: int) -> bool:
+        return number in self._cells
+
+    @overload
+    def __getitem__(self, at: int) -> Cell: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Cell]: ...
+    def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
+        if isinstance(at, slice):
+            raise TypeError("cells have numbers, not places")
+        return self._cells[at]
+
+    def drop(self, number: int) -> None:
+        """Remove a cell that was lost; the code that opened it closes it."""
+        self._cells.pop(number, None)
+
+
+def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
+    """Create the files of all cells, and refuse those of another cluster or of a crawl on one machine."""
+    for each in folder.create_cells(count):
+        frontier = FrontierCell(each.frontier, of_cluster=True)
+        try:
+            row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone()
+            if row is None and frontier.known:
+                raise ClusterError(
+                    f"{folder.path} was crawled on one machine; export its URLs and import them into a new collection"
+                )
+            if row is not None and row[0] != cluster:
+                raise ClusterError(f"{folder.path} belongs to another cluster; choose another --data")
+            if row is None:
+                frontier.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, cluster))
+        finally:
+            frontier.close()
+
+
+async def catch_up(folder: CellFolder, journal: LogJournal, until: int | None = None) -> int:
+    """Apply a cell's log to its file, up to `until` or our own last record; return the number of commits.
+
+    With `until` another node may still own the cell. `LogGone` if a snapshot is needed.
+    """
+    # Opening and closing may checkpoint SQLite's WAL into a large file: not in the loop that renews sessions.
+    frontier = await asyncio.to_thread(FrontierCell, folder.frontier, journal=journal)
+    try:
+        with sqlite_errors(folder.frontier):  # the node waits while the disk is full
+            return await _catch_up(frontier, folder, journal.log, until)
+    finally:
+        await asyncio.to_thread(frontier.close)
+
+
+async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, until: int | None) -> int:
+    assert isinstance(frontier.db, RecordingConnection)
+    end = log.last if until is None else until
+    have = applied_seq(frontier.db)
+    if until is not None and have >= end:
+        return 0
+    if have > end:
+        raise ClusterError(
+            f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
+            " the log was lost or begun anew; nothing was changed"
+        )
+    records, ours = 0, OwnTail(frontier, folder)
+    if have < end:
+        async for some in _gathered(log.replay(have, end)):
+            await _in_thread(apply, frontier.db, some, ours.look)
+            records += len(some)
+    await _in_thread(note_seq, frontier.db, end)
+    await _in_thread(ours.cut)
+    return records
+
+
+async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
+    """Run a function in a thread and wait for its end, also when cancelled: its file must not be closed meanwhile.
+
+    The work is awaited as a future, not a task: `LoopThread` cancels all tasks of its loop, which would end the waiting
+    and not the work.
+    """
+    work = asyncio.get_running_loop().run_in_executor(None, deed, *arguments)
+    try:
+        await asyncio.shield(work)
+    finally:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({work})
+
+
+async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:
+    """Yield the changes of commits, many at a time: a transaction for each would wait for the disk each time."""
+    some: list[tuple[int, bytes]] = []
+    size = 0
+    async for entry in entries:
+        if entry.record.kind == "commit":
+            some.append((entry.seq, unpacked(entry.body)))
+            size += len(some[-1][1])
+            if size >= AT_ONCE_BYTES:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
+
+
+class OwnTail:
+    """The end of our own part of a cell's archive by the log; a dead owner may have written more than it recorded.
+
+    The files of other owners are not on this disk, so the last position in a file on this disk counts.
+    """
+
+    def __init__(self, frontier: FrontierCell, folder: CellFolder) -> None:
+        self._frontier, self._folder = frontier, folder
+        self._end: Position | None = None
+        self.look()
+
+    def look(self) -> None:
+        position = committed_position(self._frontier)
+        if position is not None and (self._folder.archive / position.file).exists():
+            self._end = position
+
+    def cut(self) -> None:
+        if self._end is None:
+            return
+        path = self._folder.archive / self._end.file
+        with disk_errors(path, "cut"):
+            if path.stat().st_size > self._end.offset:
+                os.truncate(path, self._end.offset)
+
+
+@contextmanager
+def opened_cell(
+    folder: CellFolder, collection: str, config: Config, clock: Clock, log: CellLog, thread: LoopThread
+) -> Iterator[Cell]:
+    """Open a cell that this node owns for writing."""
+    order = order_named(config.collection.order, config.sydney)
+    cell = KeptCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
+    if config.sites.traps and config.parse.text:
+        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+    try:
+        yield cell
+        with suppress(ClusterError):  # this node may have lost it
+            roll_out(cell.frontier, cell.folder.log, at_least=ROLL_OUT_AT_END)
+    finally:
+        cell.close()

@@ -1,0 +1,174 @@
+"""Shipping of a cell's archive files to the store of its snapshots, and from there to the cell's present owner.
+
+An archive file only grows, so it is shipped in stretches: object `7-warc-<file>-<from>-<to>` holds these bytes of it.
+Before each snapshot everything up to the committed position is shipped. Bodies fetched after the last snapshot are only
+on the disk of the node that fetched them. Stretches put one after another are the file, for any WARC reader.
+
+A downloaded file may be read here and not written: it belongs to another node's epoch, and is read-only so that no
+process appends to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+
+from teia.cluster.cells.open_cells import is_brought, size_of
+from teia.cluster.nats.objects import Objects
+from teia.crawler.open_cell import committed_position
+from teia.durable import disk_errors, sync_folder, temporary_name
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.archive import committed_files, place_of
+from teia.store.root import CellFolder
+
+STRETCH_BYTES = 64 << 20
+READ_BYTES = 1 << 20
+_STRETCH = re.compile(r"\d+-warc-(.+\.warc(?:\.gz)?)-(\d+)-(\d+)")
+_log = logging.getLogger(__name__)
+
+
+class Shipping:
+    """Upload and download of archive files of one collection."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._shipped: dict[int, dict[str, list[tuple[int, int]]]] = {}
+
+    async def ship(self, folder: CellFolder) -> int:
+        """Upload committed archive bytes that are not stored yet; return their number."""
+        if folder.number not in self._shipped:
+            self._shipped[folder.number] = await self._stretches(folder.number)
+        shipped, sent = self._shipped[folder.number], 0
+        for file, end in await asyncio.to_thread(_committed, folder):
+            begin = _reach(shipped.get(file.name, []))
+            while begin < end:
+                to = min(end, begin + STRETCH_BYTES)
+                await self._put(folder, file, begin, to)
+                shipped.setdefault(file.name, []).append((begin, to))
+                sent, begin = sent + to - begin, to
+        return sent
+
+    async def _put(self, folder: CellFolder, file: Path, begin: int, end: int) -> None:
+        stretch = folder.path / ".stretch"
+        try:
+            await asyncio.to_thread(_copy_part, file, stretch, begin, end)
+            await self._objects.put(f"{folder.number}-warc-{file.name}-{begin}-{end}", stretch)
+        finally:
+            stretch.unlink(missing_ok=True)
+
+    async def _stretches(self, cell: int) -> dict[str, list[tuple[int, int]]]:
+        """Return the stored stretches of a cell's files, by file name."""
+        found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for name in await self._objects.names(f"{cell}-warc-"):
+            if match := _STRETCH.fullmatch(name):
+                found[match[1]].append((int(match[2]), int(match[3])))
+        return dict(found)
+
+    async def bring(self, folder: CellFolder) -> int:
+        """Download the files that other nodes wrote and this one lacks, or has less of; return their number."""
+        return await self._bring(folder, None)
+
+    async def bring_from_before(self, folder: CellFolder, kept: Collection[int]) -> int:
+        """Download the archive files that a split-off cell still references in its parents; return their number.
+
+        Files of parents that are owned here are left out: they are downloaded as those cells' own.
+        """
+        brought = 0
+        for path, names in (await asyncio.to_thread(_from_before, folder)).items():
+            before = CellFolder(int(path.name), path)
+            if before.number not in kept and await asyncio.to_thread(before.archive.is_dir):
+                brought += await self._bring(before, names)
+        return brought
+
+    async def _bring(self, folder: CellFolder, names: Collection[str] | None) -> int:
+        brought = 0
+        for name, stretches in sorted((await self._stretches(folder.number)).items()):
+            path = folder.archive / name
+            if path.parent != folder.archive or size_of(path) >= _reach(stretches) or not _is_ours_to_write(path):
+                continue
+            if names is None or name in names:
+                await self._bring_file(folder, path, stretches)
+                brought += 1
+        return brought
+
+    async def _bring_file(self, folder: CellFolder, path: Path, stretches: list[tuple[int, int]]) -> None:
+        whole, stretch = temporary_name(path), folder.path / ".stretch"
+        with disk_errors(path, "written"):
+            try:
+                whole.unlink(missing_ok=True)
+                for begin, end in _chain(stretches):
+                    await self._objects.get(f"{folder.number}-warc-{path.name}-{begin}-{end}", stretch)
+                    await asyncio.to_thread(_append, stretch, whole)
+                await asyncio.to_thread(_put_in_place, whole, path)
+            finally:
+                whole.unlink(missing_ok=True)
+                stretch.unlink(missing_ok=True)
+        _log.info("brought %s", path)
+
+
+def _committed(folder: CellFolder) -> list[tuple[Path, int]]:
+    """Return the archive files of a cell on this disk, each with the end of its committed part."""
+    with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+        position = committed_position(frontier)
+    if position is None:
+        return []
+    return [(path, size_of(path) if end is None else end) for path, end in committed_files(folder.archive, position)]
+
+
+def _from_before(folder: CellFolder) -> dict[Path, set[str]]:
+    """Return the archive files of other cells that a cell references, by the folder of their cell."""
+    found: defaultdict[Path, set[str]] = defaultdict(set)
+    with closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+        for (file,) in frontier.db.execute("SELECT DISTINCT file FROM pages WHERE file != ''"):
+            place = place_of(folder.archive, file)
+            if place.parent != folder.archive:
+                found[place.parent.parent].add(file)
+    return dict(found)
+
+
+def _chain(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the stretches that make up the beginning of a file, in order; two owners may have cut it differently."""
+    chain, at = list[tuple[int, int]](), 0
+    while best := max((each for each in stretches if each[0] == at), key=lambda each: each[1], default=None):
+        chain.append(best)
+        at = best[1]
+    return chain
+
+
+def _reach(stretches: list[tuple[int, int]]) -> int:
+    chain = _chain(stretches)
+    return chain[-1][1] if chain else 0
+
+
+def _is_ours_to_write(path: Path) -> bool:
+    """Tell whether a file may be replaced: it is missing or was downloaded.
+
+    A file of our own epoch is never touched.
+    """
+    return not path.exists() or is_brought(path)
+
+
+def _copy_part(source: Path, target: Path, begin: int, end: int) -> None:
+    with disk_errors(source, "read"), source.open("rb") as file, target.open("wb") as into:
+        file.seek(begin)
+        left = end - begin
+        while left and (some := file.read(min(READ_BYTES, left))):
+            into.write(some)
+            left -= len(some)
+
+
+def _append(source: Path, target: Path) -> None:
+    with source.open("rb") as file, target.open("ab") as into:
+        shutil.copyfileobj(file, into, READ_BYTES)
+
+
+def _put_in_place(whole: Path, path: Path) -> None:
+    whole.chmod(0o444)
+    whole.replace(path)
+    sync_folder(path.parent)

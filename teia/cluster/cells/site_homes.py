@@ -1,0 +1,208 @@
+"""Homes of sites: the cell of their slot, or another cell that they were sent to (A4).
+
+Two cells remember a site that was sent away: the cell it left (`away SITE`, a row of `meta`, so it is in the log) and
+the cell that has it (`guest SITE`). Links for it still go to the cell of its slot, its *home*: a node that does not
+know better sends them there, and the home forwards them. When a guest is sent on, its home is notified. Links that
+arrive the old way meanwhile are forwarded by the cell it left. The stream keeps the order, so a site always arrives
+before its links.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from teia.crawler.signals_in.for_other_nodes import Passed
+from teia.errors import ClusterError, DiskFull
+from teia.frontier.cell import mail, move_site
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.split import split_off
+from teia.frontier.queue.ledger import Ledger
+from teia.urls import cell_table, site_of, slot_of
+
+TOLD, PASSED = b"told", b"signal"
+AWAY, AWAY_END = "away ", "away!"
+GUEST, GUEST_END = "guest ", "guest!"
+
+
+REST, REST_END = "rest ", "rest!"
+"""Prefix of `meta` rows for hosts with more than the usual delay; the value is the time when it ends."""
+
+
+class Told(msgspec.Struct, array_like=True, frozen=True):
+    """Notification for a site's home: the cell that its guest moved on to."""
+
+    site: str
+    cell: int
+
+
+Said = list[Found] | move_site.Part | Told | Passed
+"""Message of one cell to another: links, a site or a part of it, a site's new cell, or forwarded signals."""
+
+_decode_passed = msgspec.msgpack.Decoder(Passed).decode
+_decode_told = msgspec.msgpack.Decoder(Told).decode
+
+
+def said_in(bulk: bytes) -> Said:
+    """Decode a message from another cell."""
+    if move_site.is_part(bulk):
+        return move_site.part_in(bulk)
+    if not bulk.startswith((TOLD, PASSED)):
+        return mail.links_in(bulk)
+    try:
+        if bulk.startswith(PASSED):
+            return _decode_passed(bulk[len(PASSED) :])
+        return _decode_told(bulk[len(TOLD) :])
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"what another cell says of a site cannot be read: {error}") from error
+
+
+class Departure(NamedTuple):
+    """A site that is to leave a cell: its new cell, the delays of its hosts, and a note for the new cell."""
+
+    site: str
+    cell: int
+    to_cell: int
+    rests: Mapping[str, float]
+    note: str = ""
+
+
+def long_rests(frontier: FrontierCell, now_s: float) -> dict[str, float]:
+    """Return the times until which hosts of a cell are delayed, as earlier owners wrote; delete those that are over.
+
+    Without room for that they stay: a cell that could not be opened could not be copied, and nothing would make room.
+    """
+    written = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (REST, REST_END))
+    rests = {name: float(until_s) for name, until_s in written}
+    if any(until_s < now_s for until_s in rests.values()):
+        with suppress(DiskFull), frontier.transaction():
+            frontier.db.execute("DELETE FROM meta WHERE name >= ? AND name < ? AND value < ?", (REST, REST_END, now_s))
+    latest_s = now_s + Ledger.MAX_REST_S
+    return {name.removeprefix(REST): min(until_s, latest_s) for name, until_s in rests.items() if until_s >= now_s}
+
+
+class Homes:
+    """The homes of sites as known by the cells owned here. Written by the commit thread, read by others."""
+
+    def __init__(self, starts: Sequence[int], cells: Iterable[tuple[int, FrontierCell]]) -> None:
+        self._table = cell_table(tuple(starts))
+        self.away: dict[int, dict[str, int]] = {}
+        """By cell: sites that left it, and their new cell."""
+        self.guests: dict[str, int] = {}
+        """Sites that live in a cell owned here which is not their home."""
+        self.notes: dict[str, str] = {}
+        """The note that came with each guest."""
+        self._split: set[int] = set()
+        """Cells that others were split off; links for those may still arrive here."""
+        for number, frontier in cells:
+            self.read(number, frontier)
+
+    def read(self, cell: int, frontier: FrontierCell) -> None:
+        """Read the sites in a cell's file; also after a failed transaction of it."""
+        if split_off(frontier.db):
+            self._split.add(cell)
+        self.guests = {site: number for site, number in self.guests.items() if number != cell}
+        self.away[cell] = {site: int(number) for site, number in _rows(frontier, AWAY, AWAY_END)}
+        notes = dict(_rows(frontier, GUEST, GUEST_END))
+        self.notes.update(notes)
+        self.guests |= dict.fromkeys(notes, cell)
+
+    def home_of(self, site: str) -> int:
+        """Return the cell of a site's slot."""
+        return self._table[slot_of(site)]
+
+    def number_of(self, host: str) -> int:
+        """Return the cell with a host's rows, as far as is known here; else its home, which knows."""
+        site = site_of(host)
+        guest_in = self.guests.get(site)
+        if guest_in is not None:
+            return guest_in
+        home = self.home_of(site)
+        return self.away.get(home, {}).get(site, home)
+
+    def lives_here(self, site: str) -> bool:
+        """Tell whether a site lives in a cell that is owned here."""
+        if site in self.guests:
+            return True
+        left = self.away.get(self.home_of(site))
+        return left is not None and site not in left
+
+    def next_of(self, cell: int, site: str) -> int:
+        """Return the cell to which a cell forwards links for a site; the cell itself if the site lives in it."""
+        if self.guests.get(site) == cell:
+            return cell
+        home = self.home_of(site)
+        return self.away.get(cell, {}).get(site, home)
+
+    # -- inside a transaction of the cell ------------------------------------------------------------------
+
+    def send(self, frontier: FrontierCell, leaving: Departure) -> move_site.Moved:
+        """Send a site to another cell, and notify its home if that is a third one."""
+        site, cell, to_cell = leaving.site, leaving.cell, leaving.to_cell
+        moved = move_site.send(frontier, site, to_cell, leaving.rests, leaving.note)
+        frontier.db.executemany("DELETE FROM meta WHERE name = ?", [(REST + host,) for host in moved.hosts])
+        self._leave(cell, frontier, site, to_cell)
+        home = self.home_of(site)
+        if home not in {cell, to_cell}:
+            assert frontier.journal is not None
+            frontier.journal.post(home, TOLD + msgspec.msgpack.encode(Told(site, to_cell)))
+        return moved
+
+    def hear(
+        self, cell: int, frontier: FrontierCell, said: Said, now_s: float,
+        onward: MutableMapping[int, list[Found]] | None = None,
+    ) -> list[tuple[int, str]]:  # fmt: skip
+        """Apply a message from another cell; return (host id, name) of hosts with new work.
+
+        Links for other cells are added to `onward`, if given, for a caller that applies more messages before it posts;
+        else they are posted now.
+        """
+        if isinstance(said, Told):
+            self._leave(cell, frontier, said.site, said.cell)
+            return []
+        if isinstance(said, Passed):
+            return []  # for the inbox, not for the cell (cluster/crawl/commit.py)
+        if isinstance(said, move_site.Part):
+            return self._come(cell, frontier, said, now_s)
+        if not self.guests and not self.away.get(cell) and cell not in self._split:
+            return frontier.absorb(said, now_s)
+        by_cell: dict[int, list[Found]] = defaultdict(list)
+        for found in said:
+            by_cell[self.next_of(cell, site_of(found.host))].append(found)
+        touched = frontier.absorb(by_cell.pop(cell, ()), now_s)
+        for to_cell, links in by_cell.items():
+            if onward is None:
+                mail.post(frontier, to_cell, links)
+            else:
+                onward.setdefault(to_cell, []).extend(links)
+        return touched
+
+    def _come(self, cell: int, frontier: FrontierCell, part: move_site.Part, now_s: float) -> list[tuple[int, str]]:
+        touched = move_site.take(frontier, part)
+        rests = [(REST + host, until_s) for host, until_s in part.rests.items() if until_s > now_s]
+        frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rests)
+        site = part.site
+        frontier.db.execute("DELETE FROM meta WHERE name = ?", (AWAY + site,))
+        self.away.setdefault(cell, {}).pop(site, None)
+        if cell != self.home_of(site) or part.note:
+            frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (GUEST + site, part.note))
+            self.guests[site], self.notes[site] = cell, part.note
+        return touched if part.is_last else []
+
+    def _leave(self, cell: int, frontier: FrontierCell, site: str, to_cell: int) -> None:
+        """Record that a site left a cell, or moved on from the cell it was sent to."""
+        frontier.db.execute("DELETE FROM meta WHERE name = ?", (GUEST + site,))
+        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (AWAY + site, to_cell))
+        if self.guests.get(site) == cell:
+            del self.guests[site]
+        self.notes.pop(site, None)
+        self.away.setdefault(cell, {})[site] = to_cell
+
+
+def _rows(frontier: FrontierCell, start: str, end: str) -> Iterable[tuple[str, str]]:
+    rows = frontier.db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (start, end)).fetchall()
+    return [(name.removeprefix(start), str(value)) for name, value in rows]

@@ -1,0 +1,124 @@
+"""Schedule of snapshots: every ten minutes or 256 MB of log, one cell after another, and when the stream runs full.
+
+A cell whose file has nothing new is left alone. Copying takes at most a twentieth of the time: a snapshot that took a
+minute is not repeated for twenty. A failed snapshot is tried again after a while; the log holds the data meanwhile.
+
+A stream that is full would take no pointer either, and nothing could ever be purged. So commits stop at nine tenths of
+its room (`has_room`), snapshots are made at once, and the crawl continues when they have made room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from teia.clock import Clock
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.log import CellLog, CellLost, stream_of
+from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.ship_archive import Shipping
+from teia.cluster.cells.snapshots import Snapshots
+from teia.cluster.nats.wire import Wire
+from teia.clustersettings import ClusterSettings
+from teia.errors import TeiaError
+
+LOOK_S = 1.0
+TRY_AGAIN_S = 30.0
+SHARE = 20
+ALMOST_FULL = 0.9
+ROOM_LOOK_S = 2.0
+_log = logging.getLogger(__name__)
+
+
+class Room:
+    """The room of a collection's stream for more commits, as of a moment ago."""
+
+    def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
+        self.has_some = True
+        self._wire, self._clock, self._stream = wire, clock, stream_of(collection)
+        self._look_at = 0.0
+
+    async def look(self) -> None:
+        if self._clock.ticks_s() < self._look_at:
+            return
+        self._look_at = self._clock.ticks_s() + ROOM_LOOK_S
+        info = await self._wire.ask(self._wire.js.stream_info(self._stream))
+        most = info.config.max_bytes or -1
+        had_some, self.has_some = self.has_some, most <= 0 or info.state.bytes < ALMOST_FULL * most
+        if had_some and not self.has_some:
+            _log.warning("stream %s is almost full bytes=%d of=%d: commits wait", self._stream, info.state.bytes, most)
+        elif self.has_some and not had_some:
+            _log.warning("stream %s has room again bytes=%d of=%d", self._stream, info.state.bytes, most)
+
+
+@dataclass(slots=True)
+class Saver:
+    """Scheduler of snapshots of the cells that a node owns; runs in the cluster's own loop."""
+
+    snapshots: Snapshots
+    settings: ClusterSettings
+    keeper: Keeper
+    copies: Copies
+    room: Room
+    clock: Clock
+    shipping: Shipping | None = None
+    _at: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """By cell: an epoch, and the time at which a snapshot is due in it."""
+    _not_before: dict[int, float] = field(default_factory=dict)
+    _idle_until: dict[int, float] = field(default_factory=dict)
+    """By cell: the time until which a cell without news is not checked again, even if room is short."""
+
+    async def save_for_ever(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            try:
+                await self.room.look()
+            except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
+                _log.info("room not looked at: %s", error)
+            for cell, log in list(self.keeper.kept.items()):
+                if cell in self.copies.open and not is_over():
+                    await self._tend(cell, log)
+            await self.clock.sleep(LOOK_S)
+
+    async def _tend(self, cell: int, log: CellLog) -> None:
+        """Make a snapshot of a cell if one is due."""
+        began = self.clock.ticks_s()
+        if began < self._not_before.get(cell, 0.0):
+            return
+        try:
+            if not await self._is_due(cell, log, began):
+                return
+            if self.shipping is not None:
+                await self.shipping.ship(self.copies.folders[cell])
+            is_short = not self.room.has_some
+            made = await self.snapshots.save(log, self.copies.folders[cell], must_make_room=is_short)
+        except CellLost as error:
+            _log.info("snapshot refused: %s", error)
+        except TeiaError as error:
+            self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
+            _log.warning("cell=%d no snapshot: %s", cell, error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # after any error the log still has the data, and it is tried again
+            self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
+            _log.warning("cell=%d no snapshot: %r", cell, error)
+        else:
+            now = self.clock.ticks_s()
+            if made is None:
+                self._idle_until[cell] = now + TRY_AGAIN_S
+            self._at[cell] = (log.epoch, now + max(self.settings.snapshot_s, SHARE * (now - began)))
+
+    async def _is_due(self, cell: int, log: CellLog, now: float) -> bool:
+        epoch, due_at = self._at.get(cell, (0, 0.0))
+        if epoch != log.epoch:
+            pointer = await self.snapshots.pointer_of(log)
+            age_s = 0.0 if pointer is None else max(0.0, self.clock.now_s() - pointer.last.time_s)
+            due_at = now + max(0.0, self.settings.snapshot_s - age_s)
+            if pointer is not None and self.snapshots.has_to_be_made_anew(pointer):
+                due_at = now
+            self._at[cell] = (log.epoch, due_at)
+        if not self.room.has_some:  # a new owner has written nothing, but earlier records may be in no snapshot
+            return bool(log.unsaved_bytes) or now >= self._idle_until.get(cell, 0.0)
+        is_large = log.unsaved_bytes >= self.settings.snapshot_log_bytes
+        return bool(log.unsaved_bytes) and (now >= due_at or is_large)

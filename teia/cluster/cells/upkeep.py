@@ -1,0 +1,151 @@
+"""Background work of a node for its cells: copies brought up, snapshots made, archives downloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from teia.clock import Clock
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copy_ahead import Follower
+from teia.cluster.cells.log import MOST_CELLS, CellLog
+from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.ship_archive import Shipping
+from teia.cluster.cells.snapshot_schedule import Room, Saver
+from teia.cluster.cells.snapshots import CannotRestore
+from teia.cluster.members.session import Session
+from teia.cluster.nats.objects import Objects
+from teia.clustersettings import ClusterSettings
+
+GATHER_S = 5.0
+"""Time that ready cells wait for others that are not, between two shifts."""
+
+HAND_OVER_S = 20.0
+"""Time that cells ready for hand-over wait for others that are to go too: each change of shift costs seconds."""
+
+SETTLE_S = 0.3
+"""Time without changes after which a shift begins: cells are taken one after another."""
+
+LOOK_S = 1.0
+TRY_AGAIN_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """The upkeep of one session's cells; `run` lives in the cluster's own loop, the rest is safe from any loop."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        session: Session,
+        copies: Copies,
+        objects: Objects | None,
+        settings: ClusterSettings,
+        clock: Clock,
+    ) -> None:
+        self.copies = copies
+        self._follower = Follower(keeper, session, copies, clock)
+        self._keeper, self._session, self._clock = keeper, session, clock
+        self._saver: Saver | None = None
+        self._shipping = Shipping(objects) if objects is not None and settings.ship_archive else None
+        self._waiting_since: float | None = None
+        self._handing_since: float | None = None
+        self._kept: set[int] = set()
+        self._settled_at = 0.0
+        self.held: Callable[[], set[int]] = set
+        """Cells that are owned and must not be crawled now."""
+        self.whole = MOST_CELLS
+        """Number of cells that were not split off others."""
+        if copies.snapshots is not None:
+            room = Room(session.wire, clock, keeper.collection)
+            keeper.has_room = lambda: room.has_some
+            self._saver = Saver(copies.snapshots, settings, keeper, copies, room, clock, self._shipping)
+
+    async def run(self) -> None:
+        """Work until the session is lost, or cancelled."""
+        deeds: list[Awaitable[None]] = [self._follower.follow_for_ever()]
+        if self._saver is not None:
+            deeds.append(self._saver.save_for_ever(self._is_over))
+        if self._shipping is not None:
+            deeds.append(self._bring_archives(self._shipping))
+        await asyncio.gather(*deeds)
+
+    def _is_over(self) -> bool:
+        return self._session.is_lost or self._keeper.is_leaving
+
+    # -- for the node ----------------------------------------------------------------------------------------
+
+    def next_shift(self) -> dict[int, CellLog]:
+        """Return the cells that a shift would open now; none while it waits for cells that are almost ready."""
+        if self._follower.failure is not None:
+            raise self._follower.failure
+        held = self.held()
+        kept = {cell: log for cell, log in list(self._keeper.kept.items()) if cell not in held}
+        ready = {cell: log for cell, log in kept.items() if cell in self._follower.ready}
+        now = self._clock.ticks_s()
+        if not self._are_settled(set(kept)):
+            return {}
+        if len(ready) == len(kept):
+            self._waiting_since = None
+            return ready
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return ready if now - self._waiting_since >= GATHER_S else {}
+
+    async def leave_to_others(self, error: CannotRestore) -> None:
+        """Continue without a cell that could not be opened for a shift. In the cluster's own loop."""
+        assert error.cell is not None
+        await self._follower.leave_to_others(error.cell, error)
+
+    def has_other_cells(self, opened: set[int]) -> bool:
+        """Tell whether a shift should end: a cell was lost, some can be handed over, or all cells taken are ready."""
+        kept = set(self._keeper.kept) - self.held()
+        new = kept - opened
+        are_new_ready = new <= self._follower.ready and self._are_settled(kept)
+        return bool(
+            self._follower.failure is not None or opened - kept or (new and are_new_ready) or self._can_hand_over()
+        )
+
+    def _are_settled(self, kept: set[int]) -> bool:
+        now = self._clock.ticks_s()
+        if kept != self._kept:
+            self._kept, self._settled_at = kept, now + SETTLE_S
+        return now >= self._settled_at
+
+    def _can_hand_over(self) -> bool:
+        """Tell whether the new owners of all cells to hand over are ready; or of some, if the others take too long."""
+        held, now = self.held(), self._clock.ticks_s()
+        some = self._keeper.to_hand_over().keys() - held
+        if not some:
+            self._handing_since = None
+            return False
+        if self._handing_since is None:
+            self._handing_since = now
+        if len(some) < len(self._keeper.elsewhere().keys() - held) and now - self._handing_since < HAND_OVER_S:
+            return False
+        self._handing_since = None
+        return True
+
+    # -- archives --------------------------------------------------------------------------------------------
+
+    async def _bring_archives(self, shipping: Shipping) -> None:
+        """Download the archives of cells that were taken, one after another, while they are crawled."""
+        done: dict[int, int] = {}
+        not_before: dict[int, float] = {}
+        while not self._is_over():
+            for cell, log in list(self._keeper.kept.items()):
+                is_new = done.get(cell) != log.epoch and self._clock.ticks_s() >= not_before.get(cell, 0.0)
+                if cell not in self.copies.open or not is_new:
+                    continue
+                try:
+                    brought = await shipping.bring(self.copies.folders[cell])
+                    if cell >= self.whole:
+                        brought += await shipping.bring_from_before(self.copies.folders[cell], self._keeper.kept)
+                    done[cell] = log.epoch
+                    _log.info("cell=%d archive files brought=%d", cell, brought)
+                # after any error it is tried again, and other cells continue
+                except Exception as error:  # noqa: BLE001
+                    not_before[cell] = self._clock.ticks_s() + TRY_AGAIN_S
+                    _log.warning("cell=%d archive not brought: %r", cell, error)
+            await self._clock.sleep(LOOK_S)

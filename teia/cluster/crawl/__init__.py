@@ -1,0 +1,12 @@
+"""The crawl of one node: the crawler of one machine over the cells that this node owns.
+
+crawl                 one collection on one node
+commit                group commit with links from and to other cells
+refresh               keep pages fresh in the cells of this node
+limits                limits of a whole collection, shared by nodes
+shared_addresses      leases on addresses that several nodes need
+settings              settings and commands of users, agreed by all nodes
+unsupported_settings  settings that a cluster refuses
+runs                  scheduled runs, begun once for all nodes
+finished              detect that a crawl by many nodes has ended
+"""

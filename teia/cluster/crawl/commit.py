@@ -1,0 +1,304 @@
+"""Commits of one node: pages, and messages from other cells, into the cells owned here.
+
+Links for other cells travel with the commit (mail.py). Those from other cells arrive by the stream; the next commit
+merges them and records the last message merged. A cell that was lost is left out. A commit that is too large for NATS
+is committed in parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.cells.log import CellLost, TooLarge
+from teia.cluster.cells.open_cells import KeptCells
+from teia.cluster.cells.site_homes import PASSED, REST, Departure, Homes, Said, said_in
+from teia.cluster.crawl.limits import STORED
+from teia.cluster.crawl.refresh import NodeRefresh
+from teia.cluster.nats.wire import NoAnswer
+from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.open_cell import Cell
+from teia.crawler.signals_in.for_other_nodes import Elsewhere, Message, Passed
+from teia.crawler.visit import Visit
+from teia.frontier.cell import mail
+from teia.frontier.cell.cell import Found
+from teia.frontier.cell.move_site import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
+from teia.frontier.queue.ledger import Ledger, Rest
+from teia.store.archive import Stored
+from teia.urls import site_of
+
+HEARD_AT_ONCE = 200
+"""Bulks of links that one commit merges."""
+
+HEARD_WITHIN_S = 2.0
+"""Longest wait of links from other cells for a commit of pages of their cell, which then holds both.
+
+In a cell with nothing else to do new links do not wait.
+"""
+
+_KNOWN = "SELECT depth, found_by FROM hosts AS h JOIN urls AS u USING (slot, host_id) WHERE h.name = ? AND u.key = ?"
+_log = logging.getLogger(__name__)
+
+
+class NodeCommitter(Committer):
+    """Committer for the cells owned here. Another thread fills `inbox` with (cell, number, links)."""
+
+    cells: KeptCells
+
+    def __init__(self, cells: KeptCells, starts: Sequence[int], ledger: Ledger, clock: Clock) -> None:
+        super().__init__(cells, starts, ledger, clock)
+        self.inbox: deque[tuple[int, int, bytes]] = deque()
+        self.homes = Homes(starts, [(cell.number, cell.frontier) for cell in cells])
+        self.number_of = self.homes.number_of
+        self.wishes.announced.elsewhere = Elsewhere(self._is_here, self.homes.number_of, self._pass_on)
+        self.departures: deque[Departure] = deque()
+        """Sites to be sent to other cells with the next commit; filled by the crawl's loop."""
+        self.departed: list[tuple[Departure, Moved | None]] = []
+        """Sites that were sent, or could not be."""
+        self.arrived: dict[str, float] = {}
+        """Hosts of sites that arrived, and the times until which they are delayed."""
+        self.hearing: dict[int, list[tuple[int, int, Said]]] = {}
+        """By cell: links taken from the inbox and not committed yet; after a failed commit they are still here."""
+        self._waiting_since: dict[int, float] = {}
+        self._with_news: set[int] = set()
+        """Cells that received URLs which are new there, or whole sites; in the others only counts change."""
+        self._at_once = HEARD_AT_ONCE
+        """Bulks that one transaction merges; fewer after one that was too large, since bulks may be forwarded."""
+        self._from_others = 0
+        """URLs that the current transaction got with sites that another cell knew before."""
+        self._passed: list[Passed] = []
+        """Signals that the current transaction received; they are applied after its commit."""
+        self.heard: dict[int, int] = {}
+        self.lost: set[int] = set()
+        self.dropped: list[Visit] = []
+        self.stored = {cell.number: stored_in(cell) for cell in cells}
+        """Number of pages that each cell has ever stored."""
+        self.usual_s = 0.0
+        """Usual delay; longer delays are written into the cell, for its next owner."""
+        self._rests: dict[str, Rest] = {}
+
+    def _is_here(self, host: str) -> bool:
+        return self.homes.lives_here(site_of(host)) and self.cells.keeps(self.homes.number_of(host))
+
+    def _pass_on(self, messages: Sequence[Message]) -> None:
+        """Forward signals to other cells' owners, with one record of any cell owned here."""
+        frontier = next((cell.frontier for cell in self.cells), None)
+        if frontier is None:
+            raise NoAnswer("all cells of this shift were lost")
+        with frontier.transaction():
+            assert frontier.journal is not None
+            for to_cell, passed in messages:
+                frontier.journal.post(to_cell, PASSED + msgspec.msgpack.encode(passed))
+            # an empty change makes the record that carries the posts
+            frontier.db.execute("DELETE FROM meta WHERE name = ''")
+
+    def commit(self, group: Group) -> Committed:
+        """Commit a group; leave out everything that belongs to a lost cell."""
+        while True:
+            self._leave_out_lost(group)
+            self._rests = {rest.name: rest for rest in group.rests if rest.kind == "server"}
+            try:
+                if not self.is_winding_up:  # else the cells' next owner merges it
+                    self._hear({visit.queue.cell for visit in group.visits}, group.done)
+                done = super().commit(group)
+                if not self.is_winding_up:
+                    self._send_sites()
+                self._at_once = HEARD_AT_ONCE
+                return done
+            except TooLarge:
+                bulks = min(self._at_once, max(map(len, self.hearing.values()), default=0))
+                if len(group.visits) <= 1 and bulks <= 1:
+                    raise
+                self._at_once = max(1, bulks // 2)
+                if len(group.visits) > 1:
+                    self._commit_half(group)
+            except CellLost as error:
+                self.cells.drop(error.cell)
+                self.lost.add(error.cell)
+                if isinstance(self.refresh, NodeRefresh):
+                    self.refresh.drop_cell(error.cell)
+
+    def _commit_half(self, group: Group) -> None:
+        """Commit half of a group's pages first: the links of all lead to more cells than one batch reaches."""
+        half = len(group.visits) // 2
+        part = Group(group.visits[:half], group.settled, rests=group.rests, done=group.done)
+        others = group.visits[half:]
+        try:
+            self.commit(part)
+        finally:
+            group.visits = part.visits + others
+
+    def _leave_out_lost(self, group: Group) -> None:
+        self.dropped += [visit for visit in group.visits if not self.cells.keeps(visit.queue.cell)]
+        group.visits = [visit for visit in group.visits if self.cells.keeps(visit.queue.cell)]
+        group.parked = [each for each in group.parked if self.cells.keeps(each[0].cell)]
+        group.refills = [each for each in group.refills if self.cells.keeps(each[0].cell)]
+        group.seeds = [seed for seed in group.seeds if self._finds(site_of(seed.host))]
+
+    def _finds(self, site: str) -> bool:
+        """Tell whether a site's cell is owned here, or its home, which can forward to it."""
+        return self.cells.keeps(self.homes.guests.get(site, self.homes.home_of(site)))
+
+    def _send_sites(self) -> None:
+        """Send the sites that are to leave; one whose commit fails stays and is tried again with the next."""
+        while self.departures:
+            leaving, moved = self.departures[0], None
+            if self.cells.keeps(leaving.cell):
+                frontier = self.cells[leaving.cell].frontier
+                if urls_of(frontier, leaving.site) <= URLS_MOST:
+                    try:
+                        with frontier.transaction():
+                            moved = self.homes.send(frontier, leaving)
+                    except SiteTooLarge as error:
+                        _log.info("%s", error)
+                    except BaseException:
+                        self.homes.read(leaving.cell, frontier)
+                        raise
+            self.departures.popleft()
+            self.departed.append((leaving, moved))
+            if moved is not None and isinstance(self.refresh, NodeRefresh):
+                self.refresh.drop_hosts(leaving.cell, moved.hosts)
+
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Merge messages of other cells, in a commit of their own."""
+        known_before = cell.frontier.known
+        try:
+            with cell.frontier.transaction():
+                self._merge(cell, bulks, done)
+        except BaseException:
+            self.homes.read(cell.number, cell.frontier)
+            raise
+        done.new_urls += cell.frontier.known - known_before - self._from_others
+        self._take_up_passed()
+
+    def _merge(self, cell: Cell, bulks: Iterable[tuple[int, int, Said]], done: Committed) -> None:
+        """Merge messages inside a transaction: links count as new URLs; URLs of a site were known to another cell."""
+        frontier, now_s, self._from_others, self._passed = cell.frontier, self._clock.now_s(), 0, []
+        onward: dict[int, list[Found]] = {}
+        for sender, seq, said in bulks:
+            if seq > mail.heard(frontier, sender):
+                known = frontier.known
+                if isinstance(said, Passed):
+                    self._passed.append(said)
+                self._note(done, cell, self.homes.hear(cell.number, frontier, said, now_s, onward))
+                if isinstance(said, Part):
+                    self._from_others += frontier.known - known
+                    self.arrived |= dict.fromkeys(said.names.values(), 0.0) | said.rests
+                mail.note_heard(frontier, sender, seq)
+        for to_cell, links in onward.items():
+            mail.post(frontier, to_cell, links)
+
+    def _take_up_passed(self) -> None:
+        passed, self._passed = self._passed, []
+        self.wishes.announced.passed.extend(passed)
+
+    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+        try:
+            super()._commit_cell(cell, visits, done)
+        except BaseException:
+            self.homes.read(cell.number, cell.frontier)
+            raise
+        done.new_urls -= self._from_others
+        self._take_up_passed()
+        self.stored[cell.number] += sum(is_stored(visit) for visit in visits)
+        self._was_heard(cell.number)
+
+    def _absorb_seeds(self, group: Group, done: Committed) -> None:
+        """Add seeds; forward those of a site that was sent away."""
+        for seed in group.seeds:
+            site = site_of(seed.host)
+            if not self.homes.lives_here(site):
+                frontier = self.cells[self.homes.home_of(site)].frontier
+                with frontier.transaction():
+                    mail.post(frontier, self.homes.number_of(seed.host), [seed])
+                    # an empty change makes the record that carries the post
+                    frontier.db.execute("DELETE FROM meta WHERE name = ''")
+        here = [seed for seed in group.seeds if self.homes.lives_here(site_of(seed.host))]
+        group.seeds = [seed for seed in here if not self._is_old(seed)]  # seeds are added again in every shift
+        super()._absorb_seeds(group, done)
+
+    def _is_old(self, seed: Found) -> bool:
+        """Tell whether a cell knows a URL so well that adding it would change nothing; that is worth no record."""
+        frontier = self.cells[self.homes.number_of(seed.host)].frontier
+        row = frontier.db.execute(_KNOWN, (seed.host, seed.key)).fetchone()
+        return row is not None and row[0] <= seed.depth and row[1] & seed.by == seed.by and not seed.in_links
+
+    def _hear(self, with_pages: Collection[int], done: Committed) -> None:
+        """Merge messages of other cells, except for cells whose pages come next: those merge with the pages."""
+        waiting = sum(map(len, self.hearing.values()))
+        for _ in range(min(max(0, HEARD_AT_ONCE - waiting), len(self.inbox))):
+            number, seq, bulk = self.inbox.popleft()
+            said = said_in(bulk)
+            self.hearing.setdefault(number, []).append((mail.THE_STREAM, seq, said))
+            if number not in self._with_news and self.cells.keeps(number) and self._has_news(number, said):
+                self._with_news.add(number)
+            self._waiting_since.setdefault(number, self._clock.ticks_s())
+        for number in list(self.hearing):
+            if not self.cells.keeps(number):
+                del self.hearing[number]
+            elif number not in with_pages and self._is_urgent(number):
+                while bulks := self._next_bulks(number):
+                    self._take(self.cells[number], bulks, done)
+                    self._was_heard(number)
+
+    @property
+    def must_hear(self) -> bool:
+        """True if messages of other cells have to be merged now. Not to be read while a commit is under way."""
+        return any(self.cells.keeps(number) and self._is_urgent(number) for number in self.hearing)
+
+    def _is_urgent(self, number: int) -> bool:
+        has_waited = self._clock.ticks_s() - self._waiting_since[number] >= HEARD_WITHIN_S
+        is_many = sum(map(len, self.hearing.values())) >= HEARD_AT_ONCE
+        is_awaited = number in self._with_news and not self.cells[number].frontier.queued
+        return has_waited or is_many or is_awaited
+
+    def _has_news(self, number: int, said: Said) -> bool:
+        """Tell whether a message brings URLs to visit.
+
+        True without a check while the cell has queued URLs of its own.
+        """
+        frontier = self.cells[number].frontier
+        if frontier.queued or not isinstance(said, list):
+            return True
+        return any(frontier.db.execute(_KNOWN, (each.host, each.key)).fetchone() is None for each in said)
+
+    def _next_bulks(self, number: int) -> list[tuple[int, int, Said]]:
+        """Return the bulks that the next transaction of a cell merges."""
+        return self.hearing.get(number, [])[: self._at_once]
+
+    def _was_heard(self, number: int) -> None:
+        bulks = self._next_bulks(number)
+        if bulks:
+            self.heard[number] = bulks[-1][1]
+        rest = self.hearing.pop(number, [])[self._at_once :]
+        if rest:
+            self.hearing[number] = rest
+        else:
+            self._waiting_since.pop(number, None)
+            self._with_news.discard(number)
+
+    def _record(
+        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+    ) -> None:
+        self._merge(cell, self._next_bulks(cell.number), done)
+        super()._record(cell, visits, stored, done)
+        rests = {name: self._rests[name] for visit in visits if (name := visit.queue.server.name) in self._rests}
+        rows = [(REST + name, rest.ready_at_s) for name, rest in rests.items() if rest.rest_s > self.usual_s]
+        pages = sum(is_stored(visit) for visit in visits)
+        rows += [(STORED, self.stored[cell.number] + pages)] if pages else []
+        cell.frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def is_stored(visit: Visit) -> bool:
+    """Tell whether a visit counts as a page, as for the limits of one machine."""
+    return visit.item.purpose == "page" and visit.result is not None and bool(visit.result.payload_bytes)
+
+
+def stored_in(cell: Cell) -> int:
+    """Return the number of pages that a cell has stored."""
+    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
+    return 0 if row is None else int(row[0])

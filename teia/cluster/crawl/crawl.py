@@ -1,0 +1,345 @@
+"""One collection on one node: the crawl of a single machine, over the cells owned here.
+
+Three things differ. Links for other cells travel with the commit (mail.py), and those from other cells arrive by the
+stream: the next commit merges them and records the last message merged. A request is sent only while the session's
+deadline guarantees that the cell is ours. And a cell can be lost: its uncommitted work is dropped, the other cells
+continue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from teia.clock import Clock
+from teia.cluster.cells.log import CellLog
+from teia.cluster.cells.open_cells import KeptCells, opened_cell
+from teia.cluster.cells.publish import LogJournal
+from teia.cluster.cells.site_homes import Homes, long_rests
+from teia.cluster.crawl.commit import NodeCommitter
+from teia.cluster.crawl.limits import Shares
+from teia.cluster.crawl.refresh import NodeRefresh
+from teia.cluster.crawl.shared_addresses import AddressTurns
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.placing.site_analyzer import Analyzer
+from teia.collections.compiled import Meaning, meaning_of, remove_old_copies
+from teia.config import Config
+from teia.crawler.commit import Committed, Group
+from teia.crawler.keep_fresh.visit_all_again import RevisitAll
+from teia.crawler.keep_fresh.weights import weigher
+from teia.crawler.pagerank_order import Authority
+from teia.crawler.running_collection import REFILL_PAUSE_S, Crawl
+from teia.crawler.signals_in.announcements import announcing
+from teia.crawler.visit import Visit
+from teia.errors import ClusterError
+from teia.frontier.cell import mail
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.queue.host_rules import delay_of
+from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.order import pagerank
+from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.store.root import Root
+from teia.urls import site_of, split
+
+LOOK_AGAIN_S, LOOK_SOON_S = 0.25, 0.05
+GATHER_S = 2.0
+"""Longest time between two commits of a node that is not busy."""
+
+AHEAD = 2
+"""Most uncommitted requests to a host with a delay, for each that may be under way: that one, and the one before it.
+
+A node that dies leaves no more than these to be requested again.
+"""
+
+LATE_S = 0.5
+"""Time after which a commit that also takes longer than the delay of hosts is late: NATS may be electing.
+
+No request is sent until it is done, because another node might have to repeat requests sent meanwhile.
+"""
+
+INBOX_BULKS = 2_000
+"""Most bulks of links that wait for their commit; beyond that the stream is not read."""
+
+_log = logging.getLogger(__name__)
+
+
+class NodeCrawl(Crawl):
+    """A running collection on a node. It never ends by itself: links may come from other nodes."""
+
+    committer: NodeCommitter
+    waits_for_every_commit = True
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        committer: NodeCommitter,
+        starts: tuple[int, ...],
+        meaning: Meaning,
+        may_ask: Callable[[int], bool],
+        clock: Clock,
+        taken_at: Mapping[int, float],
+        turns: AddressTurns,
+    ) -> None:
+        super().__init__(0, name, config, committer, starts, meaning.reading, meaning)
+        committer.usual_s = config.courtesy.delay_s
+        self._may_ask = may_ask
+        self._clock = clock
+        self._taken_at = taken_at
+        self._turns = turns
+        turns.usual_s = config.courtesy.delay_s
+        rests = [long_rests(cell.frontier, clock.now_s()) for cell in committer.cells]
+        self._long_rests = {host: until_s for each in rests for host, until_s in each.items()}
+        self.shares: Shares | None = None
+        """Shares of the page limit among nodes (limits.py); set when the cells are opened."""
+        self.is_over = False
+        self.analyzer: Analyzer | None = None
+        """Analyzer that decides which sites belong to other nodes; None if the circle alone decides."""
+        self._asked_of: Counter[HostQueue] = Counter()
+        """Requests to each host that are under way or not committed yet."""
+        self._schedule: Schedule | None = None
+        self._look_at = 0.0
+        self._is_waited_for = False
+        """True if a host with a shorter delay than others (its owner agreed) waits for a commit."""
+
+    def may_start(self, queue: HostQueue, item: Queued) -> bool:
+        if self.analyzer is not None and self.analyzer.is_leaving(queue):
+            return False
+        may_ask = self._may_ask(queue.cell) and not self._is_commit_late()
+        return may_ask and super().may_start(queue, item) and self._may_store(item)
+
+    def _is_ahead(self, queue: HostQueue) -> bool:
+        courtesy = self.config.courtesy
+        return bool(delay_of(courtesy, queue.host)) and self._asked_of[queue] >= AHEAD * courtesy.per_host
+
+    def _is_commit_late(self) -> bool:
+        late_s = max(LATE_S, min(GATHER_S, self.config.courtesy.delay_s))
+        return self.committing and self._clock.ticks_s() - self._last_group > late_s
+
+    def _may_store(self, item: Queued) -> bool:
+        """Tell whether this node's share of the remaining pages of the collection allows one more."""
+        most = self.config.limits.pages
+        if not most or self.shares is None or item.purpose == "robots":
+            return True
+        return self._open_pages < self.shares.left(self.committer.stored)
+
+    @property
+    def open_pages(self) -> int:
+        """Number of pages that are under way or not committed yet."""
+        return self._open_pages
+
+    def check_end(self, now: float) -> None:
+        """Do nothing: the cluster checks the limits, and links may always come."""
+
+    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:
+        """Begin a request to an address that other nodes may share.
+
+        Without its lease the address is delayed a little.
+        """
+        is_refused = self.analyzer is not None and not self.analyzer.accepts(queue)
+        is_ahead, courtesy = self._is_ahead(queue), self.config.courtesy
+        rest_s = delay_of(courtesy, queue.host)
+        self._is_waited_for = self._is_waited_for or (is_ahead and rest_s < courtesy.delay_s)
+        if is_refused or is_ahead:
+            queue.server.ready_at = max(queue.server.ready_at, now + (LOOK_AGAIN_S if is_refused else LOOK_SOON_S))
+            return False
+        place = schedule.politeness.address(queue.address)
+        again_at = self._turns.begin(queue.address, site_of(queue.host), rest_s)
+        place.ready_at = max(place.ready_at, again_at)
+        place.known_sites = max(place.known_sites, self._turns.sites_at(queue.address))
+        return again_at <= now
+
+    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+        super().note_rest(server, address, now, now_s)
+        if address is not None:
+            self._turns.finished(address.name, address.ready_at, address.last_rest_s)
+
+    def reaches(self, url: str) -> bool:
+        return self.committer.homes.lives_here(site_of(split(url).host))
+
+    def host(self, name: str, host_id: int, schedule: Schedule) -> HostQueue:
+        self._schedule = schedule
+        is_new = name not in self.queues
+        queue = super().host(name, host_id, schedule)
+        if is_new:
+            self._rest_as_asked(queue, schedule)
+            if self.analyzer is not None:
+                self.analyzer.met(queue)
+        return queue
+
+    def started(self, visit: Visit) -> None:
+        super().started(visit)
+        self._asked_of[visit.queue] += bool(visit.address)
+        if self.analyzer is not None:
+            self.analyzer.started(visit)
+
+    def _closed(self, visit: Visit) -> None:
+        super()._closed(visit)
+        self._asked_of[visit.queue] -= bool(visit.address)
+        if not self._asked_of[visit.queue]:
+            del self._asked_of[visit.queue]
+        if self.analyzer is not None:
+            self.analyzer.closed(visit)
+
+    def note_answer(self, visit: Visit, now: float) -> None:
+        super().note_answer(visit, now)
+        if self.analyzer is not None and not visit.from_cache:
+            self.analyzer.measure(visit)
+
+    def _rest_as_asked(self, queue: HostQueue, schedule: Schedule) -> None:
+        """Delay a host for its full time after its cell was taken: its last owner may just have sent it a request."""
+        server, taken_at = queue.server, self._taken_at.get(queue.cell)
+        if taken_at is not None:
+            schedule.politeness.rest_after_death([(server.name, "")], taken_at)
+        until_s = self._long_rests.get(server.name)
+        if until_s is not None:
+            server.ready_at = max(server.ready_at, self._clock.ticks_s() + until_s - self._clock.now_s())
+
+    def wake_due(self, now: float) -> None:
+        super().wake_due(now)
+        if now >= self._look_at and self._schedule is not None:
+            self._look_at = now + LOOK_AGAIN_S
+            self._release_held(self._schedule)  # the session may have been silent for a while
+            if self.analyzer is not None:
+                self.analyzer.look()
+                self.committer.departures.extend(self.analyzer.departures(now, self._clock.now_s()))
+
+    def wants_commit(self, now: float) -> bool:
+        if self.is_ending:
+            return self.has_uncommitted
+        since_s = now - self._last_group
+        if self._is_waited_for and self.uncommitted and since_s >= REFILL_PAUSE_S:
+            return True
+        if since_s < self._gather_s() and len(self.uncommitted) < self.config.commit.every_pages:
+            return False
+        has_mail = bool(self.committer.inbox) or self.committer.must_hear
+        has_mail = has_mail and since_s >= REFILL_PAUSE_S
+        return has_mail or bool(self.committer.departures) or super().wants_commit(now)
+
+    def _gather_s(self) -> float:
+        """Return the time for which pages are gathered for one commit: at most the delay of their hosts.
+
+        Until that delay is over the hosts need no new URL. A record and its links cost NATS the same for one page as
+        for ten.
+        """
+        return 0.0 if self._group is not None else min(GATHER_S, self.config.courtesy.delay_s)
+
+    def take_group(self, now: float) -> Group:
+        self._is_waited_for = False
+        return super().take_group(now)
+
+    def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
+        dropped, self.committer.dropped = self.committer.dropped, []
+        self._let_arrive(schedule)
+        super().committed(done, schedule, clock)
+        self._let_go()
+        for visit in dropped:
+            self._closed(visit)
+
+    def _let_arrive(self, schedule: Schedule) -> None:
+        """Delay hosts of sites that arrived as long as where they were, and for their full time from now."""
+        arrived, self.committer.arrived = self.committer.arrived, {}
+        now, now_s = self._clock.ticks_s(), self._clock.now_s()
+        schedule.politeness.rest_after_death([(host, "") for host in arrived], now)
+        for host, until_s in arrived.items():
+            server = schedule.politeness.server(host)
+            server.ready_at = max(server.ready_at, now + min(until_s - now_s, Ledger.MAX_REST_S))
+
+    def _let_go(self) -> None:
+        """Forget hosts of sites that were sent away."""
+        departed, self.committer.departed = self.committer.departed, []
+        for leaving, moved in departed:
+            assert self.analyzer is not None
+            for queue in self.analyzer.gone(leaving, moved):
+                self.queues.pop(queue.host, None)
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """Bytes in the logs of the cells owned here that are in no snapshot."""
+        return sum(log.unsaved_bytes for log in self._logs())
+
+    def _logs(self) -> list[CellLog]:
+        journals = [cell.frontier.journal for cell in self.committer.cells]
+        return [journal.log for journal in journals if isinstance(journal, LogJournal)]
+
+    def sent(self) -> tuple[int, int]:
+        """Return messages and bytes sent to NATS: for logs in this shift, for address leases in this session."""
+        logs = self._logs()
+        messages, sent_bytes = sum(log.messages for log in logs), sum(log.sent_bytes for log in logs)
+        return messages + self._turns.messages, sent_bytes + self._turns.sent_bytes
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is left to do here, for now."""
+        has_mail = self.committer.inbox or self.committer.hearing or self.committer.departures
+        return not has_mail and super()._is_done()
+
+    def _is_done(self) -> bool:
+        return False
+
+
+@contextmanager
+def open_kept(
+    root: Root,
+    configs: Sequence[Config],
+    ledger: Ledger,
+    clock: Clock,
+    since_s: Mapping[str, float] | None,
+    *,
+    logs: Mapping[int, CellLog],
+    starts: tuple[int, ...],
+    thread: LoopThread,
+    may_ask: Callable[[int], bool],
+    taken_at: Mapping[int, float],
+    turns: AddressTurns,
+    analyze: Callable[[Homes], Analyzer | None],
+    shares: Shares,
+) -> Iterator[list[Crawl]]:
+    """Open the cells owned here (`Opened` of crawler/start.py); their files are up to their logs."""
+    (config,) = configs
+    folder = root.collection(config.collection.name)
+    with ExitStack() as stack:
+        cells = {
+            each.number: stack.enter_context(opened_cell(each, folder.name, config, clock, logs[each.number], thread))
+            for each in folder.cells()
+            if each.number in logs
+        }
+        committer = NodeCommitter(KeptCells(cells), starts, ledger, clock)
+        if config.collection.order == pagerank.name:
+            committer.authority = Authority(folder.ranks, committer.cells, clock)
+        if config.refresh.keep:
+            weigh = weigher(config.refresh, folder.ranks)
+            committer.refresh = NodeRefresh(committer.cells, config, clock, weigh, shares.kept_elsewhere)
+            stack.callback(committer.refresh.close)
+        elif since_s:
+            committer.refresh = RevisitAll(committer.cells, since_s[folder.name], config, clock)
+        meaning = meaning_of(config, folder.lists)
+        remove_old_copies(folder.lists, meaning)
+        crawl = NodeCrawl(folder.name, config, committer, starts, meaning, may_ask, clock, taken_at, turns)
+        crawl.analyzer = analyze(committer.homes)
+        crawl.shares = shares
+        crawl.add_seeds([seed for seed in meaning.seeds if crawl.reaches(seed)])
+        with announcing(committer.wishes.announced, folder.signals, config, crawl.holds):
+            yield [crawl]
+
+
+def heard_by(crawl: NodeCrawl, cell: int) -> int:
+    """Return the last message of other cells that a cell has merged."""
+    frontier: FrontierCell = crawl.committer.cells[cell].frontier
+    return mail.heard(frontier, mail.THE_STREAM)
+
+
+async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
+    """Put links from the stream into the inbox of the crawl's next commit."""
+    inbox = crawl.committer.inbox
+    try:
+        async for bulk in log.links(after, lambda: crawl.is_over):
+            inbox.append((log.cell, bulk.seq, bulk.data))
+            while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
+                await asyncio.sleep(LOOK_AGAIN_S)
+    except ClusterError as error:
+        _log.info("cell=%d no longer listened to: %s", log.cell, error)

@@ -1,0 +1,108 @@
+"""Limits of a whole collection, observed by nodes without requests to each other: pages, time, pages kept fresh.
+
+Every cell counts the pages that were stored in it, in its own file, so the count survives a change of owner. Nodes
+report with their sessions how many pages their cells have. For a cell without an owner the last report counts. Each
+node *claims* its part of the remaining pages before it continues: it stores no more until it has reported the claim. A
+node that begins claims nothing before it has a report of every cell. The remainder of the division is assigned to nodes
+in turn, by time. Claims are computed from the last reports. Two that are made at the same instant divide the same
+remainder by all nodes, so they do not exceed it. Only a node that dies with a claim unused, or a cell that changes
+hands meanwhile, can make the limit be missed or passed, by as much as was claimed.
+
+A limit is the collection's, not a run's: it counts from the beginning of the cluster. When it is reached all nodes
+leave, as after `stop`. Nodes that are started later leave again, unless the limit was raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from teia.cluster.members.session import NodeState, Session
+from teia.config import LimitSettings
+
+STORED = "stored"
+"""The row of `meta` with the number of pages that were stored in a cell."""
+
+TURN_S = 3.0
+"""Time for which the remainder of a division is one node's."""
+
+UNHEARD_S = 300.0
+"""Time after which a cell that no node could open since we joined counts as if it had no pages."""
+
+
+class Shares:
+    """Pages that nodes report as stored and claimed, and this node's share; `cells` returns all cells."""
+
+    def __init__(self, session: Session, cells: Callable[[], Iterable[int]], now: float) -> None:
+        self._session = session
+        self._cells = cells
+        self._began = now
+        self._last: dict[str, int] = {}
+        self._kept: dict[str, float] = {}
+
+    def look(self, stored: Mapping[int, int] | None = None) -> int:
+        """Return the pages of all cells by the last reports; `stored` are those of our own cells now."""
+        for said in [each.stored for each in self._session.alive().values()]:
+            self._note(said.items())
+        self._note((str(cell), pages) for cell, pages in (stored or {}).items())
+        return sum(self._last.values())
+
+    def _note(self, said: Iterable[tuple[str, int]]) -> None:
+        for cell, pages in said:
+            self._last[cell] = max(pages, self._last.get(cell, 0))
+
+    def claim(self, most: int, now: float, stored: Mapping[int, int], open_pages: int = 0) -> int:
+        """Return the number of pages that this node should claim beyond those it has, if there may be `most`.
+
+        `stored` are the pages of its cells, as it reports them with the claim. Pages under way are claimed in any case.
+        """
+        if not most:
+            return 0
+        name, alive = self._session.node.name, self._session.alive()
+        claimed = sum(node.claims for each, node in alive.items() if each != name)
+        remaining = most - self.look(stored) - claimed
+        may_more = remaining > 0 and not self._must_hear_more(now)
+        return max(part_of(remaining, name, alive, now) if may_more else 0, open_pages)
+
+    def _must_hear_more(self, now: float) -> bool:
+        """Tell whether a cell may have pages that no node has reported to us yet."""
+        return now - self._began < UNHEARD_S and any(str(cell) not in self._last for cell in self._cells())
+
+    def left(self, stored: Mapping[int, int]) -> int:
+        """Return the number of pages that this node may store now, by its reported claim.
+
+        `stored`: pages of its cells.
+        """
+        said = self._session.said
+        if said is None:
+            return 0
+        return said.claims - sum(pages - said.stored.get(str(cell), pages) for cell, pages in stored.items())
+
+    def kept_elsewhere(self) -> int:
+        """Return the number of pages that other nodes keep fresh, as they report.
+
+        The last report counts for a node between two shifts, and for one that is gone until all its cells have owners
+        again.
+        """
+        alive = self._session.alive()
+        told = {cell for node in alive.values() for cell in node.cells}
+        if all(str(cell) in told for cell in self._cells()):
+            self._kept.clear()
+        self._kept |= {name: node.load["kept"] for name, node in alive.items() if "kept" in node.load}
+        return int(sum(kept for name, kept in self._kept.items() if name != self._session.node.name))
+
+
+def part_of(remaining: int, name: str, nodes: Mapping[str, NodeState], now: float) -> int:
+    """Return one node's part of a number that is to be divided."""
+    names = sorted({*nodes, name})
+    each, rest = divmod(remaining, len(names))
+    place = (names.index(name) + int(now / TURN_S)) % len(names)
+    return each + (place < rest)
+
+
+def reached(limits: LimitSettings, stored: int, began_s: float, now_s: float) -> str:
+    """Return the limit of the collection that is reached, as a text; empty if none is."""
+    if limits.pages and stored >= limits.pages:
+        return f"limits.pages: {stored:,} pages are stored"
+    if limits.seconds and began_s and now_s - began_s >= limits.seconds:
+        return f"limits.seconds: the crawl began {now_s - began_s:,.0f} s ago"
+    return ""

@@ -1,0 +1,156 @@
+"""Schedules on many machines (T1, T3): all nodes derive the same task, and each run is begun once.
+
+A schedule is arithmetic on the calendar (calendar.py), and the task follows from it and from the last run
+(due_runs.py). So nodes need no coordinator to know whether to crawl, to keep pages fresh or to wait; they only need to
+agree on the runs. Those are in the agreement. The node whose name comes first begins and ends them, on condition that
+no other node did: two that believe to be the first for a moment write one run.
+
+Between runs nodes keep their cells and send no requests. A run visits all known pages again since it began
+(revisit_all.py), under any owner of their cell. It ends when nothing is left to do anywhere (finished.py), or at its
+deadline, by each node's own clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.owner import Keeper
+from teia.cluster.crawl.finished import Quiet
+from teia.cluster.crawl.limits import STORED
+from teia.cluster.crawl.settings import Desk
+from teia.cluster.members.agreement import Agreement, Run
+from teia.cluster.members.session import Session
+from teia.cluster.nats.thread import LoopThread
+from teia.collections.controllers import schedule_in
+from teia.collections.due_runs import Duty, Task, duty_of
+from teia.collections.run_log import ScheduledRun, Why
+from teia.config import Config
+from teia.errors import TeiaError
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.root import CellFolder
+
+KEPT_RUNS = 20
+"""Number of runs that are remembered."""
+
+READ_AGAIN_S = 30.0
+"""Interval at which cells are read between runs, while they are not crawled."""
+
+_log = logging.getLogger(__name__)
+
+
+class Work(NamedTuple):
+    """The present task of all nodes and, for a run, the time since which all known pages are visited again."""
+
+    task: Task
+    since_s: float | None = None
+
+
+def duty_now(config: Config, runs: list[Run], now_s: float) -> Duty:
+    """Return the task of a collection's schedule; without a schedule it is to crawl."""
+    schedule = schedule_in(config)
+    if schedule is None:
+        return Duty(Task.CRAWL)
+    last = None
+    if runs:
+        run = runs[-1]
+        last = ScheduledRun("", len(runs), run.due_s, run.began_s, run.began_s, None, run.ended_s, run.why)
+    return duty_of(schedule, last, now_s)
+
+
+def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
+    """Return the agreement with a run that begins now; unchanged if it has begun already."""
+    if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
+        return agreement
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs, Run(due_s, now_s)][-KEPT_RUNS:])
+
+
+def ended(agreement: Agreement, run: Run, why: str, now_s: float) -> Agreement:
+    """Return the agreement with a run that has ended; unchanged if that run is not under way."""
+    if not agreement.runs or agreement.runs[-1] != run or run.ended_s is not None:
+        return agreement
+    over = msgspec.structs.replace(run, ended_s=now_s, why=why)
+    return msgspec.structs.replace(agreement, runs=[*agreement.runs[:-1], over])
+
+
+class Timekeeper:
+    """One node's view of the schedule; lives in the loop of the crawl."""
+
+    def __init__(self, desk: Desk, thread: LoopThread, clock: Clock) -> None:
+        self._desk, self._thread, self._clock = desk, thread, clock
+        self._quiet = Quiet(clock)
+
+    def work(self) -> Work:
+        """Return the present task."""
+        runs = self._desk.agreement.runs
+        duty = duty_now(self._desk.config, runs, self._clock.now_s())
+        if duty.task is not Task.RUN:
+            return Work(duty.task)
+        is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
+        return Work(Task.RUN, runs[-1].began_s) if is_on else Work(Task.WAIT)
+
+    def config(self) -> Config:
+        """Return the settings of a shift."""
+        config, task = self._desk.config, self.work().task
+        if task is Task.CRAWL:
+            return config
+        return replace(config, refresh=replace(config.refresh, keep=task is Task.KEEP_FRESH))
+
+    async def look(self, session: Session, keeper: Keeper) -> None:
+        """Begin a run that is due, or end one that is over, if this node is the first by name."""
+        now_s, runs = self._clock.now_s(), self._desk.agreement.runs
+        duty = duty_now(self._desk.config, runs, now_s)
+        is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
+        if duty.task is Task.CRAWL or not is_ours:
+            return
+        last = runs[-1] if runs and runs[-1].ended_s is None else None
+        due_s = duty.due_s
+        if last is not None and (duty.task is not Task.RUN or due_s != last.due_s):
+            await self._end(last, Why.DEADLINE, now_s)
+        elif last is None and duty.task is Task.RUN and due_s is not None:
+            _log.warning("run begins")
+            await self._desk.amend(lambda now: begun(now, due_s, now_s))
+        elif last is not None and await self._is_quiet(session, keeper):
+            await self._end(last, Why.FINISHED, now_s)
+
+    async def _is_quiet(self, session: Session, keeper: Keeper) -> bool:
+        return not self._quiet.has_looked(session) and await self._thread.call(self._quiet.is_quiet(session, keeper))
+
+    async def _end(self, run: Run, why: Why, now_s: float) -> None:
+        _log.warning("run ends: %s", why)
+        await self._desk.amend(lambda now: ended(now, run, why, now_s))
+
+
+class BetweenRuns:
+    """A node's report on its cells while none is crawled: counts from their files, read now and then."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: dict[int, tuple[int, int, int]] = {}
+        """By cell: URLs known, queued, pages stored."""
+        self._read_at = 0.0
+
+    async def tell(self, session: Session, keeper: Keeper, copies: Copies, load: Mapping[str, float]) -> None:
+        """Report the cells owned here, with their counts."""
+        kept, now = list(keeper.kept), self._clock.ticks_s()
+        if now - self._read_at >= READ_AGAIN_S or self._counts.keys() != set(kept):
+            self._read_at = now
+            self._counts = {cell: await asyncio.to_thread(_counts_of, copies.folders[cell]) for cell in kept}
+        known, queued, stored = ({str(cell): some[at] for cell, some in self._counts.items()} for at in range(3))
+        session.tell({**load, "queued": float(sum(queued.values()))}, known, queued, stored=stored)
+
+
+def _counts_of(folder: CellFolder) -> tuple[int, int, int]:
+    """Return the counts of a cell's file; zeros while the file is being replaced."""
+    with suppress(TeiaError), closing(FrontierCell(folder.frontier, read_only=True)) as frontier:
+        row = frontier.db.execute("SELECT value FROM meta WHERE name = ?", (STORED,)).fetchone()
+        return frontier.known, frontier.queued, 0 if row is None else int(row[0])
+    return 0, 0, 0

@@ -1,0 +1,262 @@
+"""Commands and changes of settings while a cluster crawls: given to any node's folder, agreed on by all nodes.
+
+`teia add`, `block`, `set`, `pause`, `resume` and `stop` write into `control.sqlite` of the folder they are given, as on
+one machine. The node that runs there writes them into the collection's agreement (agreement.py), on condition that no
+other node changed it meanwhile. Every node reads the agreement when it is nudged, and once in T. So one change is made
+once, by all, also by nodes that were away. Settings that a running crawl can apply are applied; for others the node's
+shift ends and the next one begins with them.
+
+A pause holds until it is taken back, also for nodes that come later. A stop makes the present nodes leave; nodes that
+are started afterwards continue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.crawl.crawl import NodeCrawl
+from teia.cluster.crawl.unsupported_settings import check_fits
+from teia.cluster.members.agreement import (
+    Agreement,
+    amend_agreement,
+    current_agreement,
+    nudge,
+    subject_of,
+    write_down,
+)
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import NoAnswer, Wire
+from teia.collections.compiled import check, meaning_of
+from teia.collections.crawler_reports import announce, last_change, tell
+from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
+from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
+from teia.collections.series import Series
+from teia.config import Config, to_toml
+from teia.crawler.running_collection import State
+from teia.errors import DiskFull, TeiaError, UsageError
+from teia.frontier.rules.scope import list_of
+from teia.store.root import Root
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
+
+    from teia.crawler.loop import Crawler
+
+ASKED_TO = "asked to"
+OWN = frozenset({"fetch.bind"})
+"""Settings that each node has its own value of."""
+
+_log = logging.getLogger(__name__)
+
+
+class Desk:
+    """One node's receiver of commands for its collection; `config` are the present settings of the cluster."""
+
+    def __init__(
+        self, root: Root, shared: str, agreement: Agreement, config: Config, wire: Wire, thread: LoopThread,
+        clock: Clock, stop: Callable[[], None], once: bool = False,
+    ) -> None:  # fmt: skip
+        self.agreement = agreement
+        self.starts = agreement.starts
+        """The first slot of each cell, as agreed on."""
+        self.config = config
+        self.crawl: NodeCrawl | None = None
+        """The crawl that is open now, whose counts are reported."""
+        self._root = root
+        self._name = config.collection.name
+        self._shared = shared
+        self._wire = wire
+        self._thread = thread
+        self._clock = clock
+        self._stop = stop
+        self._once = once
+        self._since = last_change(root)
+        self._began = clock.ticks_s()
+        self._nudged = False
+        self._waiting: list[Command] = []
+        self._stops = agreement.stops
+
+    # -- receiving commands --------------------------------------------------------------------------------
+
+    async def serve(self, look_s: float) -> None:
+        """Receive commands to this folder and changes of the agreement, until cancelled."""
+        control = Control(self._root.path / "control.sqlite")
+        series, tell_at, look_at = Series(control), 0.0, 0.0
+        subscription = None
+        try:
+            await announce(control, self._name, self._clock)
+            while True:
+                now = self._clock.ticks_s()
+                try:
+                    subscription = subscription or await self._be_reached()
+                    await self._hear(control)
+                    if self._nudged or now >= look_at:
+                        self._nudged, look_at = False, now + look_s
+                        await self._look()
+                except TeiaError as error:
+                    _log.warning("not agreed on: %s", error)
+                except Exception as error:  # noqa: BLE001  # a node that cannot be paused or stopped is worse
+                    _log.warning("not heard: %r", error)
+                    await self._clock.sleep(ACCOUNT_S)
+                if now >= tell_at and self.crawl is not None:
+                    tell_at = now + ACCOUNT_S
+                    try:
+                        tell(control, series, self.crawl, self._clock, now - self._began)
+                    except Exception as error:  # noqa: BLE001
+                        _log.warning("account not told: %r", error)
+                await self._clock.sleep(POLL_S)
+        finally:
+            with contextlib.suppress(DiskFull):
+                control.end(self._name)
+            control.close()
+            if subscription is not None:
+                with contextlib.suppress(Exception):
+                    await self._thread.call(subscription.unsubscribe())
+
+    async def _be_reached(self) -> Subscription:
+        subscribing = self._wire.client.subscribe(subject_of(self._shared), cb=self._be_nudged)
+        return await self._thread.call(self._wire.ask(subscribing))
+
+    async def _be_nudged(self, _: Msg) -> None:
+        self._nudged = True
+
+    async def _hear(self, control: Control) -> None:
+        self._waiting += control.take(self._name, self._clock.now_s())
+        while self._waiting:
+            command = self._waiting[0]
+            try:
+                await self.amend(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
+            except NoAnswer as error:
+                _log.info("%s not agreed on yet: %s", command, error)
+                return
+            self._waiting.pop(0)
+        for number, text in control.changes(self._name, self._since):
+            try:
+                answer = await self._change(text)
+            except NoAnswer as error:
+                _log.info("change not agreed on yet: %s", error)
+                return
+            with contextlib.suppress(DiskFull):
+                control.answer_change(number, answer)
+
+    async def _change(self, text: str) -> str:
+        """Apply edits to the agreement; return the answer."""
+        edits = from_json(text)
+        try:
+            await self.amend(lambda now: amended(now, edits, once=self._once))
+        except NoAnswer:
+            raise
+        except TeiaError as error:
+            return json.dumps({"error": str(error)})
+        return json.dumps({"now": [edit.key for edit in edits]})
+
+    async def end(self, why: str) -> None:
+        """Let all nodes leave, because a limit of the collection is reached.
+
+        Written once, even if several nodes notice.
+        """
+        stops = self._stops
+
+        def ended(now: Agreement) -> Agreement:
+            return msgspec.structs.replace(now, stops=now.stops + 1, ended=why) if now.stops == stops else now
+
+        with contextlib.suppress(NoAnswer):
+            await self.amend(ended)
+
+    async def amend(self, change: Callable[[Agreement], Agreement]) -> None:
+        """Change the agreement, and apply it here."""
+        agreement = await self._thread.call(
+            amend_agreement(self._wire, self._clock, self._shared, change, self.agreement.replicas)
+        )
+        try:
+            self._take(agreement)
+        except TeiaError as error:  # it is agreed on all the same; to repeat it might be to stop twice
+            _log.warning("agreed on, taken up here with a later look: %s", error)
+        await self._thread.call(nudge(self._wire, self._shared))
+
+    async def _look(self) -> None:
+        with contextlib.suppress(NoAnswer):
+            self._take(
+                await self._thread.call(
+                    current_agreement(self._wire, self._clock, self._shared, self.agreement.replicas)
+                )
+            )
+
+    def _take(self, agreement: Agreement) -> None:
+        """Apply an agreement if it is newer; a read may be out of date."""
+        if agreement.edition <= self.agreement.edition:
+            return
+        if agreement.stops > self._stops:
+            self._stops = agreement.stops
+            if agreement.ended:
+                _log.warning("told to leave: %s", agreement.ended)
+            self._stop()
+        config = write_down(self._root, agreement)
+        self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
+        self.starts = agreement.starts
+        self.agreement = agreement  # last: if it could not be written down, the next look tries again
+        _log.info("agreed edition=%d paused=%s", agreement.edition, agreement.paused)
+
+    # -- applying the agreement to the crawl ---------------------------------------------------------------
+
+    def open(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+        """Register a crawl that begins."""
+        self.crawl = crawl
+        self._mind_the_pause(crawler, crawl)
+
+    def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
+        if self.agreement.paused and crawl.state is State.RUNNING:
+            crawler.obey([Command.PAUSE], crawl)
+        elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
+            crawler.obey([Command.RESUME], crawl)
+
+    async def apply(self, crawler: Crawler, crawl: NodeCrawl) -> bool:
+        """Apply the agreement to a running crawl; False if that takes a new shift."""
+        self._mind_the_pause(crawler, crawl)
+        config = self.config
+        keys = set(changed_keys(crawl.config, config)) - OWN
+        if config.schedule.start:  # then its runs decide whether pages are kept fresh (runs.py)
+            keys.discard("refresh.keep")
+        if not keys:
+            return True
+        if not keys <= LIVE:
+            return False
+        try:
+            meaning = await asyncio.to_thread(meaning_of, config, self._root.collection(self._name).lists)
+        except TeiaError as error:
+            _log.warning("settings not taken up: %s", error)
+            return True
+        crawler.reconfigure(crawl, config, meaning)
+        return True
+
+
+def amended(now: Agreement, edits: Sequence[Edit], *, once: bool = False) -> Agreement:
+    """Return the agreement with other settings; refuse those that a cluster does not support."""
+    after = edited(now.config, edits)
+    check(after)
+    check_fits(after, once=once)
+    check_lists((*after.scope.include, *after.scope.exclude))
+    return msgspec.structs.replace(now, settings=to_toml(after))
+
+
+def check_lists(rules: Sequence[str]) -> None:
+    """Refuse rules in a file, which other machines do not have."""
+    for rule in rules:
+        if list_of(rule):
+            raise UsageError(f"{rule}: other nodes do not have this file; give its rules one by one")
+
+
+def _commanded(now: Agreement, command: Command) -> Agreement:
+    if command is Command.STOP:
+        return msgspec.structs.replace(now, stops=now.stops + 1, ended="")
+    return msgspec.structs.replace(now, paused=command is Command.PAUSE)

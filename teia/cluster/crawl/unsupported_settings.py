@@ -1,0 +1,48 @@
+"""Settings that a cluster does not support: refused at a node's start or when set, or reported (docs/cluster.md).
+
+A setting that is neither here nor in the table of docs/cluster.md has the same effect as on one machine.
+"""
+
+from __future__ import annotations
+
+from teia.cluster.cells.log import MOST_CELLS
+from teia.config import Config
+from teia.errors import ConfigError
+from teia.frontier.queue.order import focused
+from teia.frontier.rules.scope import list_of
+
+
+def check_fits(config: Config, *, once: bool = False) -> None:
+    """Refuse settings that a cluster does not support; `once` is a node that leaves when nothing is left to do."""
+    for key, why in _refused(config).items():
+        raise ConfigError(f"{key}: a cluster cannot do this: {why}; crawl the collection on one machine, or change it")
+    if once and config.refresh.keep:
+        raise ConfigError("--once: there is always something to do while pages are kept fresh (refresh.keep)")
+    if once and config.schedule.start:
+        raise ConfigError("--once: there will be something to do at the next start (schedule.start)")
+
+
+def _refused(config: Config) -> dict[str, str]:
+    """Return the settings that are refused, and the reasons."""
+    refresh, signals = config.refresh, config.signals
+    rules = (*config.scope.include, *config.scope.exclude)
+    wrong = {
+        "collection.order": config.collection.order == focused.name and "what is on topic is learnt on one machine",
+        "collection.cells": config.collection.cells > MOST_CELLS and f"it has {MOST_CELLS} cells at the most",
+        "refresh.weights": refresh.weights == "file" and "other nodes do not have the file",
+        "signals.websub": signals.websub and "what hubs were asked is known to one machine alone",
+        "scope": any(list_of(rule) for rule in rules)
+        and "other nodes do not have the file of rules; give them one by one",
+    }
+    return {key: why for key, why in wrong.items() if why}
+
+
+def unheeded(config: Config) -> list[str]:
+    """Return the settings that a cluster ignores, for the first lines of a node's log."""
+    words = {
+        "sites.aliases": config.sites.aliases and "two names of one site are crawled as two",
+        "index.semantics": config.index.semantics and "no model of meaning is learnt",
+        "refresh.weights": config.refresh.weights == "hits" and "each node weighs by the hits.txt of its own folder",
+        "parse.processors": config.parse.processors and "every node must have them installed",
+    }
+    return [f"{key}: {why}" for key, why in words.items() if why]

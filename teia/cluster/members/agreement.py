@@ -1,0 +1,195 @@
+"""The agreement of all nodes on a collection: its settings, its number of cells, its identity.
+
+It is one key in the bucket `collections`, written by the first node that knows the collection. Another key has the pace
+of sessions, because a node with a shorter pace than another would take its cells too early. Later requests of users
+(settings.py) are written there too, each as a new edition, on condition that the last one was seen. The identity is
+drawn once, and a data folder stores it. A folder from another cluster, or from before its NATS was set up again, is
+refused and not mixed with this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import tomllib
+from collections.abc import Callable
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.members.session import Pace
+from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
+from teia.config import Config, flatten, read_tree, to_toml
+from teia.errors import ClusterError
+from teia.store.root import Root
+from teia.urls import cell_starts
+
+FIRST_VERSION, VERSION = 1, 2
+"""Versions of the agreement. The second has split cells, which a teia of the first would take for whole."""
+
+HASH = "hash"
+BUCKET = "collections"
+TRIES, TRY_AGAIN_S = 50, 0.1
+PACE = "_pace"
+"""Key of the pace; no collection can have this name."""
+
+
+class Split(msgspec.Struct, frozen=True, array_like=True):
+    """A cell that was split off another: that cell, and the first slot. Its number is the next one (split.py)."""
+
+    cell: int
+    slot: int
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """A run of a schedule (cluster/crawl/runs.py): scheduled start, begin, end and reason of the end."""
+
+    due_s: float
+    began_s: float
+    ended_s: float | None = None
+    why: str = ""
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """A collection as its cluster knows it; `settings` are its teia.toml."""
+
+    identity: str
+    settings: str
+    replicas: int
+    version: int = FIRST_VERSION
+    strategy: str = HASH
+    """Strategy for sites (site_strategies.py); two nodes with different ones would send sites to and fro."""
+
+    edition: int = 0
+    """Grows with every change."""
+    paused: bool = False
+    stops: int = 0
+    """Number of times that all nodes were told to leave; a node that came later ignores the earlier ones."""
+
+    began_s: float = 0.0
+    """Calendar time at which the first node began."""
+    ended: str = ""
+    """The limit that was reached, if all nodes were last told to leave because of one."""
+    runs: list[Run] = []
+    """The last runs of its schedule, where it has one."""
+    splits: list[Split] = []
+    splitting: int | None = None
+    """The cell that is to be split (cluster/cells/split.py)."""
+    unsplit: dict[str, str] = {}
+    """By cell: the reason why it was not split."""
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first slot of each cell, by number."""
+        return (*cell_starts(self.config.collection.cells), *(split.slot for split in self.splits))
+
+    @property
+    def config(self) -> Config:
+        return read_tree(Config, flatten(tomllib.loads(self.settings)))
+
+
+async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: int) -> Pace:
+    """Return the pace of this cluster's sessions; `session_s` is its T if this is the first node."""
+    value = await _first_word(wire, clock, PACE, msgspec.json.encode(Pace.of(session_s)), replicas)
+    try:
+        return msgspec.json.decode(value, type=Pace)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"the pace of this cluster's sessions cannot be read: {error}") from error
+
+
+async def agree(
+    wire: Wire, clock: Clock, name: str, ours: Config | None, replicas: int, strategy: str = ""
+) -> Agreement:
+    """Return the agreement on a collection; if this is the first node, create it with the settings `ours`."""
+    word = None
+    if ours is not None:
+        identity, now_s = secrets.token_hex(16), clock.now_s()
+        first = Agreement(identity, to_toml(ours), replicas, strategy=strategy or HASH, began_s=now_s)
+        word = msgspec.json.encode(first)
+    agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
+    if strategy and agreement.strategy != strategy:
+        raise ClusterError(f"--strategy {strategy}: {name!r} goes by {agreement.strategy}; all its nodes must")
+    return agreement
+
+
+async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, replicas: int) -> bytes:
+    """Return the value that was first written under a key: by another node, or now by us."""
+    from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    for _ in range(TRIES):
+        with contextlib.suppress(KeyNotFoundError):
+            entry = await wire.insist(lambda: bucket.get(key), clock)
+            return entry.value or b""
+        if ours is None:
+            raise ClusterError(
+                f"this cluster knows no collection {key!r}; the first node needs its settings, see --config"
+            )
+        try:
+            await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
+        except KeyWrongLastSequenceError:
+            await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
+    raise ClusterError(f"NATS neither has {key!r} nor takes it; is it well?")
+
+
+async def current_agreement(wire: Wire, clock: Clock, name: str, replicas: int) -> Agreement:
+    """Return the agreement on a known collection; may be out of date."""
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    entry = await wire.ask(bucket.get(name))
+    return _read(name, entry.value or b"")
+
+
+async def amend_agreement(
+    wire: Wire, clock: Clock, name: str, change: Callable[[Agreement], Agreement], replicas: int
+) -> Agreement:
+    """Change the agreement, also if others change it meanwhile; `change` may be called again, and may refuse."""
+    from nats.js.errors import KeyWrongLastSequenceError
+
+    bucket = await open_bucket(wire, clock, BUCKET, replicas)
+    for _ in range(TRIES):
+        entry = await wire.ask(bucket.get(name))
+        before = _read(name, entry.value or b"")
+        after = change(before)
+        if after == before:
+            return before
+        version = VERSION if after.splits else after.version
+        after = msgspec.structs.replace(after, edition=before.edition + 1, version=version)
+        try:
+            await wire.ask(bucket.update(name, msgspec.json.encode(after), last=entry.revision))
+        except KeyWrongLastSequenceError:
+            await clock.sleep(TRY_AGAIN_S)
+        else:
+            return after
+    raise NoAnswer(f"what is agreed on of {name!r} could not be changed: too many others do")
+
+
+async def nudge(wire: Wire, name: str) -> None:
+    """Tell all nodes that the agreement changed; a node that misses the message looks for itself."""
+    with contextlib.suppress(Exception):
+        await wire.ask(wire.client.publish(subject_of(name), b""))
+
+
+def subject_of(name: str) -> str:
+    """Return the subject on which nodes are nudged to read the agreement on a collection."""
+    return f"teia.agreed.{name}"
+
+
+def _read(name: str, value: bytes) -> Agreement:
+    try:
+        agreement = msgspec.json.decode(value, type=Agreement)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(f"what the cluster says of {name!r} cannot be read: {error}") from error
+    if not FIRST_VERSION <= agreement.version <= VERSION:
+        raise ClusterError(f"{name!r} was begun by another teia; run the same one on all nodes")
+    return agreement
+
+
+def write_down(root: Root, agreement: Agreement) -> Config:
+    """Write the collection and its agreed settings into the data folder, for all its readers."""
+    config = agreement.config
+    name = config.collection.name
+    if name not in root.collections():
+        root.create_collection(name, agreement.settings, config.collection.cells)
+    else:
+        root.collection(name).write_config(agreement.settings)
+    return config

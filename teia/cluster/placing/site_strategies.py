@@ -1,0 +1,170 @@
+"""Placement strategies for sites, those of A4, behind one interface.
+
+    hash      the circle alone
+    geo       a node of the country that the server's address is in, decided before the first request
+    rtt       by kilobytes a second. The paper's rule: a node that measures less than a minimum refuses the site, and it
+              is passed on to the successor, then along the fingers; when all have refused, the fastest has it. Ours
+              (minimum 0): each region measures a site once, and the fastest has it
+    isolated  no other node: each node crawls all it finds, for comparing (A12)
+
+A strategy only names the node it wants. Other modules move the site (site_analyzer.py, site_homes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from teia.cluster.circle.circle import Circle, ident
+from teia.cluster.circle.fingers import Fingers
+from teia.cluster.members.agreement import HASH
+from teia.cluster.members.session import NodeState
+from teia.cluster.placing.countries import Countries, open_countries
+from teia.clustersettings import PlacementSettings
+from teia.errors import ClusterError
+
+GEO, RTT, ISOLATED = "geo", "rtt", "isolated"
+STRATEGIES = (HASH, GEO, RTT, ISOLATED)
+BETTER = 1.2
+"""Factor by which a region must have been faster for a site to go back to it, once all have measured it."""
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The note that travels with a measured site: kilobytes a second by region, since when, and where it settled."""
+
+    speeds: dict[str, float] = {}
+    since_s: float = 0.0
+    settled: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Note:
+        try:
+            return msgspec.json.decode(text, type=cls) if text else cls()
+        except msgspec.MsgspecError as error:
+            raise ClusterError(f"what came with a site cannot be read: {error}") from error
+
+    @property
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class Sight(NamedTuple):
+    """A site as a node sees it: the address of its server, its measurements, and the nodes."""
+
+    site: str
+    address: str
+    note: Note
+    here: NodeState
+    nodes: Mapping[str, NodeState]
+
+
+class Strategy(Protocol):
+    """Rule that names the node that should have a site."""
+
+    measures: bool
+    """True if it needs the speed of sites."""
+
+    def wanted(self, sight: Sight) -> str:
+        """Return the node that should have the site; empty if it should stay."""
+
+
+def zone_of(node: NodeState) -> str:
+    """Return the place that measurements belong to: the node's region, or the node itself if it has none."""
+    return node.region or node.name
+
+
+def labels_of(node: NodeState) -> set[str]:
+    """Return the countries in a node's region, in capitals; there may be several, with commas between them."""
+    return {label.strip().upper() for label in node.region.split(",") if label.strip()}
+
+
+class Geo:
+    """Strategy by country of the server. Sites of a country without a node are left to the circle."""
+
+    measures = False
+
+    def __init__(self, countries: Countries) -> None:
+        self._countries = countries
+
+    def wanted(self, sight: Sight) -> str:
+        country = self._countries.of(sight.address)
+        if not country or country in labels_of(sight.here):
+            return ""
+        return one_of(sight.site, (node for node in sight.nodes.values() if country in labels_of(node)))
+
+
+class Rtt:
+    """Strategy by kilobytes a second; see the module."""
+
+    measures = True
+
+    def __init__(self, minimum_kb_s: float) -> None:
+        self._minimum_kb_s = minimum_kb_s
+
+    def wanted(self, sight: Sight) -> str:
+        note, here = sight.note, zone_of(sight.here)
+        zones = {zone_of(node) for node in sight.nodes.values()}
+        if note.settled in zones:
+            return "" if note.settled == here else self._node_in(note.settled, sight)
+        speeds = {zone: speed for zone, speed in note.speeds.items() if zone in zones}
+        if here not in speeds or (self._minimum_kb_s and speeds[here] >= self._minimum_kb_s):
+            return ""
+        untried = (node for node in way_from(sight.here.name, sight.nodes) if zone_of(sight.nodes[node]) not in speeds)
+        passed_on = next(untried, "")
+        if passed_on:
+            return passed_on
+        best = best_of(speeds, here)
+        return "" if best == here else self._node_in(best, sight)
+
+    @staticmethod
+    def _node_in(zone: str, sight: Sight) -> str:
+        return one_of(sight.site, (node for node in sight.nodes.values() if zone_of(node) == zone))
+
+
+def strategy_named(name: str, settings: PlacementSettings, countries: Path | None) -> Strategy | None:
+    """Return the strategy of a name; None for those that leave every site where the circle puts it."""
+    if name == GEO:
+        return Geo(open_countries(countries))
+    if name == RTT:
+        return Rtt(settings.minimum_kb_s)
+    if name not in STRATEGIES:
+        raise ClusterError(f"this teia knows no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+    return None
+
+
+def best_of(speeds: Mapping[str, float], here: str) -> str:
+    """Return the fastest region; the one where the site is, unless another is clearly better."""
+    best = max(sorted(speeds), key=lambda zone: speeds[zone])
+    return best if speeds[best] > BETTER * speeds.get(here, 0.0) else here
+
+
+def circle_of(nodes: Iterable[NodeState]) -> Circle:
+    """Return the circle of some nodes."""
+    return _circle(tuple(sorted((node.name, node.capacity) for node in nodes)))
+
+
+@lru_cache(maxsize=16)
+def _circle(capacities: tuple[tuple[str, float], ...]) -> Circle:
+    return Circle(dict(capacities))
+
+
+def one_of(site: str, nodes: Iterable[NodeState]) -> str:
+    """Return the owner of a site among some nodes, by a circle of theirs; empty if there are none."""
+    circle = circle_of(nodes)
+    return circle.owner(ident(site)) if circle.nodes else ""
+
+
+def way_from(name: str, nodes: Mapping[str, NodeState]) -> list[str]:
+    """Return the nodes to which a node forwards: its successor, then those its fingers lead to."""
+    circle = circle_of(nodes.values())
+    table = Fingers(circle).table(circle.successor(ident(name)))
+    return list(dict.fromkeys(finger.to.node for finger in table if finger.to.node != name))
+
+
+def cell_for(site: str, cells: Iterable[int]) -> int | None:
+    """Return the cell of a node that takes a site: by rendezvous, so that sites spread; None if it has no cells."""
+    return max(cells, key=lambda cell: ident(f"{site} {cell}"), default=None)

@@ -1,0 +1,387 @@
+"""Search over all nodes of a cluster: queries to the nodes, and one result from their answers (F8).
+
+    directory    the node that answers for each cell, requested from all nodes every two seconds
+    shards       one for each node, for the cells it answers for; search/serve/gateway.py queries them all at once
+    told         sizes of shards, so that scores can be compared; ranks and facts of pages (remote_shards.py)
+
+Of two nodes that claim a cell the one with the higher epoch is queried. A node that does not answer is left out, its
+cells are named, and it is not queried again until it reports its presence: one query waits for it, not all. A cell
+without a node is named too, and counts made without it are not used for the next query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import uvloop
+
+from teia.clock import Clock
+from teia.cluster.nats.thread import LoopThread
+from teia.cluster.nats.wire import Wire, connect
+from teia.cluster.search.messages import (
+    SEARCH,
+    VERSION,
+    AnotherTeia,
+    Answered,
+    Asked,
+    Presence,
+    about,
+    decode,
+    encode,
+    numbers,
+    who,
+)
+from teia.errors import ClusterError, IndexFailure
+from teia.index.entry import Entry
+from teia.search.rank.formula import Candidates, Ranking
+from teia.search.rank.plan import Plan
+from teia.search.serve.remote_shards import CarriedShard, Told
+from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.shards import Shard
+from teia.search.show.results import Results
+
+DEADLINE_S = 0.7
+"""Time that a query waits for a node that does not answer. Further requests to the other nodes come on top."""
+
+WHO_S = 0.25
+GRACE_S = 0.03
+"""Wait for answers to `who`, and the shorter wait for more of them once every cell has a node."""
+
+PATIENCE = 0.8
+"""Share of the deadline after which a node without an answer counts as silent.
+
+A shorter wait, because a query had less time left, may be too short for a live node: then only presence is requested.
+"""
+
+FRESH_S = 2.0
+AGAIN_S = 0.1
+"""Wait before a request without listeners is repeated once: a server may not know a new subscription yet."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """The node that answers for each cell; `silent` are cells without a node.
+
+    `strangers` are nodes of another version, which are not queried.
+    """
+
+    cells: Mapping[str, tuple[int, ...]]
+    silent: tuple[int, ...] = ()
+    of: int = 0
+    strangers: tuple[str, ...] = ()
+
+
+def speakers_of(present: Iterable[Presence]) -> Speakers:
+    """Assign every cell to the node that owns it with the highest epoch."""
+    best: dict[int, tuple[int, int, str]] = {}
+    of = 0
+    for each in present:
+        of = max(of, each.of)
+        for kept in each.cells:
+            best[kept.cell] = max(best.get(kept.cell, (-1, -1, "")), (kept.epoch, kept.sequence, each.node))
+    by_node: dict[str, list[int]] = {}
+    for cell, (_, _, node) in sorted(best.items()):
+        by_node.setdefault(node, []).append(cell)
+    silent = tuple(cell for cell in range(of) if cell not in best)
+    return Speakers({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
+
+
+class Directory:
+    """Nodes and their cells as last reported; looks in the loop of its wire, and any thread may leave a node out."""
+
+    def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._collection = collection
+        self.heard = Speakers({})
+        self.present: tuple[str, ...] = ()
+        """All nodes that answered, also those without cells."""
+        self.heard_at = float("-inf")
+        self._lock = Lock()
+        """Held while a new `heard` is made from the present one."""
+
+    def leave_out(self, node: str) -> None:
+        """Count the cells of a node as silent, until it reports again."""
+        with self._lock:
+            heard = self.heard
+            if node in heard.cells:
+                cells = {name: cells for name, cells in heard.cells.items() if name != node}
+                silent = tuple(sorted((*heard.silent, *heard.cells[node])))
+                self.heard = replace(heard, cells=cells, silent=silent)
+
+    async def look(self) -> Speakers:
+        """Request the presence of all nodes."""
+        client = self._wire.client
+        inbox = client.new_inbox()
+        subscription = await self._wire.ask(client.subscribe(inbox))
+        present: dict[str, Presence] = {}
+        strangers: set[str] = set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + WHO_S
+        try:
+            await self._wire.ask(client.publish(who(self._collection), b"", reply=inbox))
+            while (left_s := until - loop.time()) > 0:
+                try:
+                    message = await asyncio.wait_for(subscription.next_msg(timeout=left_s), left_s)
+                except Exception:  # noqa: BLE001  # no more answers; the client has several errors for that
+                    break
+                try:
+                    each = decode(message.data, Presence)
+                except AnotherTeia as error:
+                    strangers.add(error.node)
+                except ClusterError as error:
+                    _log.info("who is that: %s", error)
+                else:
+                    present[each.node] = each
+                    found = speakers_of(present.values())
+                    if found.of and not found.silent:
+                        until = min(until, loop.time() + GRACE_S)
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+        self._heard(present, tuple(sorted(strangers)))
+        return self.heard
+
+    def _heard(self, present: Mapping[str, Presence], strangers: tuple[str, ...]) -> None:
+        if strangers != self.heard.strangers and strangers:
+            _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
+        self.present = tuple(sorted(present))
+        found = speakers_of(present.values())
+        with self._lock:
+            # If no node answers, the known cells still exist but are unreachable, and the next query looks again.
+            of = found.of or self.heard.of
+            silent = found.silent if found.of else tuple(range(of))
+            self.heard = Speakers(found.cells, silent, of, strangers)
+        self.heard_at = self._clock.ticks_s() if present else float("-inf")
+
+
+class NodeShard(CarriedShard):
+    """The cells that one node answers for. A failure makes the directory look again."""
+
+    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: Told) -> None:
+        super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, told)
+        self.node = node
+        self.numbers = cells
+        self._search = search
+
+    def _carried(self, question: bytes) -> Future[bytes]:
+        asked = self._search.begin(self._answered(question))
+        asked.add_done_callback(partial(self._given_up, self._search.ticks_s()))
+        return asked
+
+    def _given_up(self, began_s: float, asked: Future[bytes]) -> None:
+        """Report that the query's time was over first; the next query must not wait for this node too."""
+        if asked.cancelled():
+            self._search.was_given_up(self.node, self._search.ticks_s() - began_s)
+
+    async def _answered(self, question: bytes) -> bytes:
+        try:
+            answer = await self._search.asked(self.numbers, question)
+        except Exception:
+            self._search.is_silent(self.node)
+            raise
+        if answer.error:
+            self._search.look_again()
+            raise IndexFailure(answer.error)
+        missing = set(self.numbers) - {kept.cell for kept in answer.cells}
+        if missing:
+            self._search.look_again()
+        gone = {f"cell {cell}": f"{self.node} does not keep it any more" for cell in sorted(missing)}
+        self.silent_cells = gone | answer.left_out
+        return answer.body
+
+
+class SilentShard(CarriedShard):
+    """Cells without a node."""
+
+    def __init__(self, heard: Speakers) -> None:
+        cells = heard.silent
+        super().__init__(f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, Told())
+        self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
+
+    def _nobody(self, _: bytes) -> Future[bytes]:
+        future: Future[bytes] = Future()
+        future.set_exception(IndexFailure(self._why))
+        return future
+
+
+def _strange(nodes: Sequence[str]) -> str:
+    return f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another teia; run the same one on all nodes"
+
+
+class ClusterSearch:
+    """A collection of a cluster, opened for search like one on this machine; threads may share it."""
+
+    def __init__(
+        self, servers: Sequence[str], key: Path | None, collection: str, clock: Clock, *, ca: Path | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:  # fmt: skip
+        self._clock = clock
+        self._collection = collection
+        self._deadline_s = deadline_s
+        self._told = Told()
+        self._lock = Lock()
+        self._shards: tuple[Shard, ...] = ()
+        self._of: Speakers | None = None
+        self._looking = False
+        self._is_closed = False
+        self._silent_since: dict[str, float] = {}
+        self._thread = LoopThread(uvloop.new_event_loop())
+        self._thread.__enter__()
+        try:
+            self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
+            self._directory = Directory(self._wire, clock, collection)
+            if not self._thread.wait_for(self._directory.look()).of:
+                self._thread.wait_for(self._directory.look())
+        except BaseException:
+            self._thread.__exit__(None, None, None)
+            raise
+        self._searcher = Searcher(
+            self._current, clock, ranking=Ranking(priors=self._told), facts=self._told, deadline_s=deadline_s
+        )
+
+    # -- nodes to query ------------------------------------------------------------------------------------
+
+    def is_silent(self, node: str) -> None:
+        """Stop querying a node that did not answer, until it reports its presence."""
+        with self._lock:
+            self._silent_since[node] = self._clock.ticks_s()
+        self._directory.leave_out(node)
+        self.look_again()
+
+    def was_given_up(self, node: str, waited_s: float) -> None:
+        """Note that a query waited `waited_s` for a node and then continued without it."""
+        if waited_s >= PATIENCE * self._deadline_s:
+            self.is_silent(node)
+        else:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Request the presence of nodes in the background; not once this is being closed."""
+        with self._lock:
+            if not self._looking and not self._is_closed:
+                self._looking = True
+                asyncio.run_coroutine_threadsafe(self._look(), self._thread.loop)
+
+    async def _look(self) -> None:
+        began = self._clock.ticks_s()
+        try:
+            await self._directory.look()
+        except ClusterError as error:
+            _log.info("nodes not asked who they are: %s", error)
+        finally:
+            self._looking = False
+        with self._lock:  # a node may have reported its presence before it fell silent
+            self._silent_since = {node: since for node, since in self._silent_since.items() if since >= began}
+            again = list(self._silent_since)
+        for node in again:
+            self.is_silent(node)
+
+    def _current(self) -> Sequence[Shard]:
+        """Return the present shards."""
+        if self._clock.ticks_s() - self._directory.heard_at > FRESH_S:
+            self.look_again()
+        heard = self._directory.heard
+        with self._lock:
+            if heard is not self._of and (self._of is None or heard != self._of):
+                self._shards = self._made(heard)
+            self._of = heard
+            return self._shards
+
+    def _made(self, heard: Speakers) -> tuple[Shard, ...]:
+        nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
+        names = {shard.name for shard in nodes}
+        for name in set(self._told.extents) - names:
+            self._told.extents.pop(name, None)
+        if not heard.of:
+            others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
+            raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
+        return (*nodes, *([SilentShard(heard)] if heard.silent else []))
+
+    def ticks_s(self) -> float:
+        return self._clock.ticks_s()
+
+    def begin(self, work: Coroutine[Any, Any, bytes]) -> Future[bytes]:
+        """Run a coroutine in the loop of the connection."""
+        return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
+
+    async def asked(self, cells: tuple[int, ...], question: bytes) -> Answered:
+        """Send a question to the owner of these cells."""
+        from nats import errors
+
+        octets = encode(Asked(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        subject, client = about(self._collection, cells[0]), self._wire.client
+        for is_last in (False, True):
+            try:
+                answer = await client.request(subject, octets, timeout=self._deadline_s)
+                return decode(answer.data, Answered)
+            except errors.NoRespondersError:
+                if is_last:
+                    raise IndexFailure("nobody listens there") from None
+                await asyncio.sleep(AGAIN_S)
+            except (errors.Error, TimeoutError, OSError) as error:
+                raise IndexFailure("did not answer in time") from error
+        raise AssertionError("unreachable")
+
+    # -- as CollectionSearch -------------------------------------------------------------------------------
+
+    @property
+    def pages(self) -> int:
+        """Number of searchable pages."""
+        counts = [self._counted(shard) for shard in self._current()]
+        return sum(counts)
+
+    @staticmethod
+    def _counted(shard: Shard) -> int:
+        with contextlib.suppress(IndexFailure):
+            return shard.candidates(Plan(None), 1).total
+        return 0
+
+    def some(self, n: int) -> list[Entry]:
+        """Return up to `n` pages, the newest of each node."""
+        found: list[Entry] = []
+        for shard in self._current():
+            with contextlib.suppress(IndexFailure):
+                best: Candidates = shard.candidates(Plan(None), min(n, 50))
+                found += shard.entries(best.rows["key"].tolist()).values()
+        return found[:n]
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer a query; see `teia.search.serve.searcher.Searcher`."""
+        return self._searcher.search(text, n, offset, options)
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Return pages on the same subject as a page."""
+        return self._searcher.similar(url, n)
+
+    def cached(self, url: str) -> Entry | None:
+        """Return a page as the index has it, with its text; None if it is not there."""
+        return self._searcher.cached(url)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+        self._searcher.close()
+        with contextlib.suppress(ClusterError):
+            self._thread.wait_for(self._wire.end())
+        self._thread.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

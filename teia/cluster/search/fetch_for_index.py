@@ -1,0 +1,296 @@
+"""Data that a node fetches from others for its own index, every few seconds.
+
+    links      the owner of cell 0 has copies of all link files, and computes PageRank from them as one machine does
+               (indexer/ranks.py): the same numbers from the same links. Link files only grow, so only new parts are
+               fetched
+    ranks      the other nodes fetch the rank file from there
+    words      anchor texts of other nodes' links to pages here are fetched from each of them, and left for the indexer
+    pages      of a cell that was taken over, whose captures lie elsewhere: their entries, from a node that has indexed
+               them
+
+All of it is derived, and fetched again if it gets lost. Memory holds a piece of half a megabyte, and the keys of the
+pages of one range. A node that gives nothing is left out: the others give what they have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.nats.wire import Wire
+from teia.cluster.search.ask_nodes import Directory, Speakers
+from teia.cluster.search.give_for_index import (
+    LINKS,
+    MAX_KEYS,
+    RANKS,
+    AskAnchors,
+    AskFile,
+    AskPages,
+    LentAnchors,
+    LentPages,
+    Piece,
+    encode,
+)
+from teia.cluster.search.messages import ANCHORS, FILE, GATHER_S, PAGES, VERSION, Answered, Asked, at, decode
+from teia.cluster.search.messages import encode as enveloped
+from teia.errors import ClusterError, CorruptFile, TeiaError
+from teia.frontier.cell.cell import FrontierCell
+from teia.graph.rankfile import RankFile
+from teia.index.borrowed import BorrowedEntries, LackingPages
+from teia.index.cell import read_position
+from teia.index.outgoing import spool
+from teia.indexer.ranks import link_copy, rank_file
+from teia.store.archive import place_of
+from teia.store.root import CellFolder, Root
+
+ANSWER_S = 10.0
+RANGE_KEYS = 20_000
+"""Pages that are found missing and borrowed before the next range is looked at."""
+
+BORROW_AGAIN_S = 60.0
+"""Interval between two looks for pages that the index lacks: a node may have come back."""
+
+MAX_ROUNDS = 10_000
+"""Most pieces of one file that are fetched in one go: five gigabytes."""
+
+Message = TypeVar("Message")
+_log = logging.getLogger(__name__)
+
+
+class Gatherer:
+    """The fetching side of one node; runs in the loop of its wire."""
+
+    def __init__(self, wire: Wire, clock: Clock, root: Root, collection: str, shared: str, node: str) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._collection = root.collection(collection)
+        self._cells = {folder.number: folder for folder in self._collection.cells()}
+        self._shared = shared
+        self._node = node
+        self._directory = Directory(wire, clock, shared)
+        self._have: dict[Path, tuple[str, str, int]] = {}
+        """By copied file: the node it is from, its version, and the number of bytes copied."""
+        self._words: dict[str, tuple[str, dict[int, int]]] = {}
+        """By node: the identity of its file of anchor texts, and the last row that each cell has."""
+        self._spooled = 0
+        self._borrow_at = clock.ticks_s() + BORROW_AGAIN_S
+
+    async def gather_for_ever(self, kept: Mapping[int, Any], pause_s: float = GATHER_S) -> None:
+        """Fetch what is new, again and again, until cancelled; `kept` are the present cells of this node."""
+        while True:
+            try:
+                await self.gather(list(kept))
+            except (TeiaError, OSError) as error:
+                _log.info("nothing gathered: %s", error)
+            await self._clock.sleep(pause_s)
+
+    async def gather(self, kept: Collection[int]) -> None:
+        """Fetch what is new once."""
+        if not kept:
+            return
+        heard = await self._directory.look()
+        if 0 in kept:
+            for node, cells in heard.cells.items():
+                if node != self._node:
+                    await self._spared(self._bring_links(node, cells))
+        else:
+            await self._spared(self._bring_ranks(heard))
+        for node in heard.cells:
+            if node != self._node:
+                await self._spared(self._bring_words(node, kept))
+        if self._clock.ticks_s() >= self._borrow_at:
+            self._borrow_at = self._clock.ticks_s() + BORROW_AGAIN_S
+            for cell in kept:
+                if (await asyncio.to_thread(lacking, self._cells[cell], None))[0]:
+                    await self.borrow(cell)
+
+    @staticmethod
+    async def _spared(deed: Coroutine[Any, Any, None]) -> None:
+        """Run one action with one node, so that its failure does not stop the others."""
+        try:
+            await deed
+        except ClusterError as error:
+            _log.info("not gathered: %s", error)
+
+    async def others(self) -> list[str]:
+        """Return the other nodes that are present."""
+        await self._directory.look()
+        return [node for node in self._directory.present if node != self._node]
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def _ask(self, node: str, kind: str, question: msgspec.Struct, expected: type[Message]) -> Message:
+        from nats import errors
+
+        octets = enveloped(Asked(VERSION, kind, (), int(1000 * ANSWER_S), encode(question)))
+        try:
+            answer = await self._wire.client.request(at(self._shared, node), octets, timeout=ANSWER_S)
+        except (errors.Error, TimeoutError, OSError) as error:
+            raise ClusterError(f"{node} does not answer ({type(error).__name__})") from error
+        answered = decode(answer.data, Answered)
+        if answered.error:
+            raise ClusterError(f"{node} does not give {kind}: {answered.error}")
+        try:
+            return msgspec.msgpack.decode(answered.body, type=expected)
+        except msgspec.MsgspecError as error:
+            raise ClusterError(f"what {node} gives cannot be read: {error}") from error
+
+    # -- PageRank ------------------------------------------------------------------------------------------
+
+    async def _bring_links(self, node: str, cells: Iterable[int]) -> None:
+        for cell in cells:
+            await self._append(node, cell, link_copy(self._collection, cell))
+
+    async def _append(self, node: str, cell: int, path: Path) -> None:
+        """Bring a copy of a growing file up to date; if the file was replaced, start over."""
+        whose, identity, have = self._have.get(path, ("", "", 0))
+        if whose != node or not await asyncio.to_thread(path.exists):
+            identity, have = "", 0
+        for _ in range(MAX_ROUNDS):
+            piece = await self._ask(node, FILE, AskFile(LINKS, cell, identity, have), Piece)
+            if not piece.identity:
+                return
+            await asyncio.to_thread(_write_at, path, piece)
+            identity, have = piece.identity, piece.start + len(piece.data)
+            self._have[path] = node, identity, have
+            if have >= piece.size or not piece.data:
+                return
+
+    async def _bring_ranks(self, heard: Speakers) -> None:
+        node = next((node for node, cells in heard.cells.items() if 0 in cells), None)
+        path = rank_file(self._collection)
+        if node is None:
+            return
+        first = await self._ask(node, FILE, AskFile(RANKS, 0, "", 0), Piece)
+        if not first.identity or self._have.get(path) == (node, first.identity, first.size):
+            return
+        new = path.with_name("ranks.new")
+        piece, have = first, 0
+        for _ in range(MAX_ROUNDS):
+            if piece.identity != first.identity:
+                return  # it was replaced meanwhile; next time
+            await asyncio.to_thread(_write_at, new, piece)
+            have = piece.start + len(piece.data)
+            if have >= piece.size:
+                break
+            piece = await self._ask(node, FILE, AskFile(RANKS, 0, first.identity, have), Piece)
+        try:
+            await asyncio.to_thread(RankFile.open, new)
+        except CorruptFile as error:
+            raise ClusterError(f"the ranks that {node} gave are not whole: {error}") from error
+        new.replace(path)
+        self._have[path] = node, first.identity, first.size
+
+    # -- anchor texts --------------------------------------------------------------------------------------
+
+    async def _bring_words(self, node: str, kept: Collection[int]) -> None:
+        for _ in range(MAX_ROUNDS):
+            identity, known = self._words.get(node, ("", {}))
+            after = {cell: known.get(cell, 0) for cell in sorted(kept)}
+            lent = await self._ask(node, ANCHORS, AskAnchors(identity, after), LentAnchors)
+            if lent.identity != identity:
+                known = {}
+            for cell, rows in lent.rows.items():
+                self._spooled += 1
+                name = f"{node}-{self._clock.now_s():.0f}-{self._spooled:08d}"
+                brought = [(host, target, text) for _, host, target, text in rows]
+                await asyncio.to_thread(spool, self._cells[cell].handover, name, brought)
+                known[cell] = rows[-1][0]
+            self._words[node] = lent.identity, known
+            if not lent.rows:
+                return
+
+    # -- pages whose captures are elsewhere ----------------------------------------------------------------
+
+    async def borrow(self, cell: int) -> int:
+        """Fetch the entries of a cell's pages to be indexed whose captures are not here; return their number.
+
+        All present nodes are queried, not only owners of the cell.
+        """
+        folder, wanted, others = self._cells[cell], 0, list[str]()
+        await asyncio.to_thread(BorrowedEntries(folder.path).remove)
+        borrowed: BorrowedEntries | None = None
+        try:
+            async for keys in _wanted(folder):
+                if borrowed is None:
+                    others, borrowed = await self.others(), BorrowedEntries(folder.path, writing=True)
+                wanted += len(keys)
+                for node in list(others):
+                    try:
+                        await self._borrow_from(node, cell, keys, borrowed)
+                    except ClusterError as error:
+                        others.remove(node)  # the next range would wait for it again
+                        _log.info("cell=%d pages not brought: %s", cell, error)
+            brought = 0 if borrowed is None else len(borrowed)
+        finally:
+            if borrowed is not None:
+                borrowed.close()
+        if wanted:
+            _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, wanted, brought)
+        return brought
+
+    async def _borrow_from(self, node: str, cell: int, keys: Sequence[int], borrowed: BorrowedEntries) -> None:
+        for start in range(0, len(keys), MAX_KEYS):
+            rest = tuple(keys[start : start + MAX_KEYS])
+            while rest:
+                lent = await self._ask(node, PAGES, AskPages(cell, rest), LentPages)
+                await asyncio.to_thread(borrowed.put, list(lent.entries.items()))
+                rest = lent.rest if len(lent.rest) < len(rest) else ()
+
+
+async def _wanted(folder: CellFolder) -> AsyncIterator[list[int]]:
+    """Yield the keys of all pages to be borrowed, a range at a time."""
+    for look in (lacking, not_here):
+        keys, until = await asyncio.to_thread(look, folder, None)
+        while keys:
+            yield keys
+            keys, until = await asyncio.to_thread(look, folder, until)
+
+
+def not_here(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+    """Return keys of pages that the index has still to take and whose captures are not in this node's archive.
+
+    They follow the change `after`, or the index's position if it is None. The second value is the last change looked
+    at.
+    """
+    is_here = cache(lambda file: place_of(folder.archive, file).exists())
+    until = after if after is not None else read_position(folder.index) or 0
+    keys: list[int] = []
+    frontier = FrontierCell(folder.frontier, read_only=True)
+    try:
+        sql = "SELECT change, key, file FROM pages WHERE change > ? AND file != '' ORDER BY change"
+        for change, key, file in frontier.db.execute(sql, (until,)):
+            until = change
+            if not is_here(file):
+                keys.append(key)
+                if len(keys) >= most:
+                    break
+    finally:
+        frontier.close()
+    return keys, until
+
+
+def lacking(folder: CellFolder, after: int | None, most: int = RANGE_KEYS) -> tuple[list[int], int]:
+    """Return keys of pages that the index reached and could not take: those after a key, and the last of them."""
+    pages = LackingPages(folder.index)
+    try:
+        keys = [key for key, _ in pages.after(after, most)]
+        return keys, keys[-1] if keys else 0
+    finally:
+        pages.close()
+
+
+def _write_at(path: Path, piece: Piece) -> None:
+    """Write a piece at its place; the bytes behind it are of an older version and are cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.truncate(piece.start)
+        file.seek(piece.start)
+        file.write(piece.data)

@@ -1,0 +1,201 @@
+"""Data that a node gives to others besides search answers: link files, ranks, entries of pages, anchor texts.
+
+Everything is requested in pieces that fit into a message. Only the files named here are available: a request names the
+kind of file and its cell, never a path. A file that was replaced has another identity; a node that has a part of the
+old one starts over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.search.messages import ANCHORS, FILE, PAGES, Asked
+from teia.collections.stored import saved
+from teia.errors import ClusterError, IndexFailure
+from teia.index.entry import packed
+from teia.index.outgoing import FILE as OUTGOING
+from teia.index.outgoing import OutgoingAnchors, Row
+from teia.index.reader import CellReader, has_index
+from teia.indexer.ranks import link_file, rank_file
+from teia.store.root import Root
+from teia.urls import cell_of
+
+PIECE_BYTES = 512 * 1024
+MAX_KEYS = 1_000
+MAX_ROWS = 2_000
+LINKS, RANKS = "links", "ranks"
+
+
+class AskFile(msgspec.Struct, frozen=True, array_like=True):
+    """Request for a piece of a file, from a byte on; `identity` is that of the part the sender has, or empty."""
+
+    what: str
+    cell: int
+    identity: str
+    start: int
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a file: the file's identity and size, and the piece's start. No identity: there is no file."""
+
+    identity: str
+    size: int
+    start: int
+    data: bytes
+
+
+class AskPages(msgspec.Struct, frozen=True, array_like=True):
+    """Request for packed entries of pages of a cell, by key."""
+
+    cell: int
+    keys: tuple[int, ...]
+
+
+class LentPages(msgspec.Struct, frozen=True, array_like=True):
+    """The entries found; `rest` did not fit and may be requested again."""
+
+    entries: dict[int, bytes]
+    rest: tuple[int, ...]
+
+
+class AskAnchors(msgspec.Struct, frozen=True, array_like=True):
+    """Request for anchor texts of links to the pages of some cells: by cell, the number of the last known row."""
+
+    identity: str
+    after: dict[int, int]
+
+
+class LentAnchors(msgspec.Struct, frozen=True, array_like=True):
+    """The next anchor texts, by cell. If the identity differs from the request's, they count from the beginning."""
+
+    identity: str
+    rows: dict[int, list[Row]]
+
+
+encode = msgspec.msgpack.Encoder().encode
+_file = msgspec.msgpack.Decoder(AskFile).decode
+_pages = msgspec.msgpack.Decoder(AskPages).decode
+_anchors = msgspec.msgpack.Decoder(AskAnchors).decode
+
+
+class Lender:
+    """The giving side of one node; threads may share it."""
+
+    def __init__(self, root: Root, collection: str, clock: Clock) -> None:
+        self.asked_at: float | None = None
+        """Time at which pages were last requested."""
+        self._clock = clock
+        self._collection = root.collection(collection)
+        self._cells = {folder.number: folder for folder in self._collection.cells()}
+        self._starts = self._collection.starts()
+        self._whole = saved(root, collection).config.collection.cells
+        """Number of cells that were not split off others."""
+        self._readers: dict[int, CellReader] = {}
+        self._lock = Lock()
+
+    def __call__(self, asked: Asked) -> bytes:
+        """Answer one request (`Lend` of answer.py)."""
+        match asked.kind:
+            case kind if kind == FILE:
+                return encode(self._piece(_file(asked.body)))
+            case kind if kind == PAGES:
+                self.asked_at = self._clock.ticks_s()
+                return encode(self._lent(_pages(asked.body)))
+            case kind if kind == ANCHORS:
+                return encode(self._words(_anchors(asked.body)))
+        raise ClusterError(f"it does not know what {asked.kind!r} is")
+
+    def _path(self, asked: AskFile) -> Path:
+        if asked.what == RANKS:
+            return rank_file(self._collection)
+        if asked.what == LINKS and asked.cell in self._cells:
+            return link_file(self._cells[asked.cell])
+        raise ClusterError(f"it has no {asked.what!r} of cell {asked.cell}")
+
+    def _piece(self, asked: AskFile) -> Piece:
+        try:
+            with self._path(asked).open("rb") as file:
+                status = os.fstat(file.fileno())
+                identity = f"{status.st_dev:x}-{status.st_ino:x}"
+                if asked.what == RANKS:  # replaced as a whole, never appended to
+                    identity += f"-{status.st_mtime_ns:x}"
+                start = asked.start if asked.identity == identity and asked.start <= status.st_size else 0
+                file.seek(start)
+                return Piece(identity, status.st_size, start, file.read(PIECE_BYTES))
+        except FileNotFoundError:
+            return Piece("", 0, 0, b"")
+
+    def _lent(self, asked: AskPages) -> LentPages:
+        keys, found = asked.keys[:MAX_KEYS], dict[int, bytes]()
+        for cell in self._places_of(asked.cell):
+            missing = [key for key in keys if key not in found]
+            found |= self._indexed(cell, missing) if missing else {}
+        return _fitting(keys, found)
+
+    def _places_of(self, cell: int) -> Iterator[int]:
+        """Yield a cell, and those that it was split off: pages indexed before the split are there."""
+        yield cell
+        while self._whole <= cell < len(self._starts):
+            cell = cell_of(self._starts[cell], self._starts[:cell])
+            yield cell
+
+    def _indexed(self, cell: int, keys: Sequence[int]) -> dict[int, bytes]:
+        folder = self._cells.get(cell)
+        if folder is None or not has_index(folder.index):
+            return {}
+        with self._lock:
+            reader = self._readers.setdefault(cell, CellReader(folder.index))
+        try:
+            found = reader.entries(reader.searcher(), keys)
+        except IndexFailure:
+            return {}
+        return {key: packed(entry) for key, entry in found.items()}
+
+    def _words(self, asked: AskAnchors) -> LentAnchors:
+        path = self._collection.path / OUTGOING
+        if not path.exists():
+            return LentAnchors("", {})
+        outgoing = OutgoingAnchors(path, read_only=True)
+        try:
+            identity, rows, room = outgoing.identity, {}, PIECE_BYTES
+            for cell, number in asked.after.items():
+                known = number if asked.identity == identity else 0
+                rows[cell], room = _begin_of(outgoing.after(cell, known, MAX_ROWS), room)
+                if room <= 0:
+                    break
+            return LentAnchors(identity, {cell: some for cell, some in rows.items() if some})
+        finally:
+            outgoing.close()
+
+
+def _begin_of(rows: Sequence[Row], room: int) -> tuple[list[Row], int]:
+    """Return as many rows as fit, and the remaining room: none, once a row did not fit."""
+    some: list[Row] = []
+    for row in rows:
+        size = len(encode(row))
+        if size > room:
+            return some, 0
+        some.append(row)
+        room -= size
+    return some, room
+
+
+def _fitting(keys: Sequence[int], found: dict[int, bytes]) -> LentPages:
+    """Return as many entries as fit, at least one; an entry that would never fit is left out."""
+    entries: dict[int, bytes] = {}
+    room = PIECE_BYTES
+    for at, key in enumerate(keys):
+        octets = found.get(key)
+        if octets is None or len(octets) > PIECE_BYTES:
+            continue
+        if len(octets) > room:
+            return LentPages(entries, tuple(keys[at:]))
+        entries[key] = octets
+        room -= len(octets)
+    return LentPages(entries, ())

@@ -1,0 +1,131 @@
+"""The process of a node that answers searches and fetches data for its index from other nodes.
+
+    python -m teia.cluster.search.librarian PARENT
+
+It is a process of its own, so that a busy crawl does not slow searches down, nor searches the crawl. The node writes
+lines of JSON to it: first its identity and servers (`Post`), then, at every change and every few seconds, the cells it
+owns (`Holding`). For new cells it fetches entries of pages whose captures are elsewhere, and then writes a line
+(`Ready`), so that the indexer can begin with them. It ends with the node. When a node leaves cleanly it stays a little
+longer, so that the new owners of its cells can fetch pages from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from teia.clock import Clock, WallClock
+from teia.cluster.nats.wire import connect
+from teia.cluster.search.answer import Answerer
+from teia.cluster.search.fetch_for_index import Gatherer
+from teia.cluster.search.give_for_index import Lender
+from teia.cluster.search.messages import BORROW_S, LINGER_AT_MOST_S, MAX_LINE_BYTES, Holding, Kept, Post, Ready
+from teia.errors import TeiaError
+from teia.parse.children.child import die_with_parent
+from teia.store.root import open_root
+
+LINGER_S = 5.0
+LOOK_S = 0.25
+_log = logging.getLogger(__name__)
+
+
+class Librarian:
+    """The work of the process: answering, gathering, borrowing; see the module."""
+
+    def __init__(self, answerer: Answerer, gatherer: Gatherer, lender: Lender, clock: Clock) -> None:
+        self._answerer = answerer
+        self._gatherer = gatherer
+        self._lender = lender
+        self._clock = clock
+        self._kept: dict[int, Kept] = {}
+
+    async def serve(self, lines: asyncio.StreamReader, gather_s: float) -> None:
+        """Follow the node's messages until its pipe is closed."""
+        gathering = asyncio.create_task(self._gatherer.gather_for_ever(self._kept, gather_s))
+        try:
+            while line := await lines.readline():
+                try:
+                    await self._hold(msgspec.json.decode(line, type=Holding))
+                except (TeiaError, OSError, msgspec.MsgspecError) as error:
+                    _log.warning("cells not taken up: %s", error)
+        finally:
+            gathering.cancel()
+            await asyncio.wait([gathering])
+        with contextlib.suppress(TeiaError, OSError):
+            await self._linger()
+
+    async def _linger(self) -> None:
+        """Give up all cells, and stay until no pages are requested any more, if other nodes are present."""
+        await self._answerer.keep({})
+        began = self._clock.ticks_s()
+        if not await self._gatherer.others():
+            return
+        while True:
+            now = self._clock.ticks_s()
+            asked_at = max(began, self._lender.asked_at or began)
+            if now - asked_at >= LINGER_S or now - began >= LINGER_AT_MOST_S:
+                return
+            await self._clock.sleep(LOOK_S)
+
+    async def _hold(self, holding: Holding) -> None:
+        cells = {kept.cell: kept for kept in holding.cells}
+        new = sorted(cells.keys() - self._kept.keys())
+        self._kept.clear()
+        self._kept.update(cells)
+        await self._answerer.keep(cells)
+        if not new:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BORROW_S):
+                for cell in new:
+                    await self._borrow(cell)
+        print(msgspec.json.encode(Ready(tuple(sorted(cells)))).decode(), flush=True)
+
+    async def _borrow(self, cell: int) -> None:
+        try:
+            await self._gatherer.borrow(cell)
+        except (TeiaError, OSError) as error:
+            _log.warning("cell=%d pages not brought: %s", cell, error)
+
+
+async def _main(clock: Clock) -> None:
+    lines = asyncio.StreamReader(MAX_LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    post = msgspec.json.decode(await lines.readline(), type=Post)
+    root = open_root(Path(post.data))
+    key, ca = (None if each is None else Path(each) for each in (post.key, post.ca))
+    wire = await connect(post.servers, key, f"{post.node} search", ca=ca)
+    lender = Lender(root, post.collection, clock)
+    answerer = Answerer(wire, clock, root, post.collection, post.node, lender, post.shared)
+    gatherer = Gatherer(wire, clock, root, post.collection, post.shared, post.node)
+    try:
+        await answerer.start()
+        await Librarian(answerer, gatherer, lender, clock).serve(lines, post.gather_s)
+    finally:
+        await answerer.close()
+        await wire.end()
+
+
+def main(arguments: Sequence[str]) -> int:
+    (parent,) = arguments
+    die_with_parent(int(parent))
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    logging.getLogger("teia.cluster").setLevel(logging.INFO)
+    import uvloop
+
+    try:
+        uvloop.run(_main(WallClock()))
+    except TeiaError as error:
+        print(f"teia: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,178 @@
+"""A node's index and its answers, as the node manages them: two processes that get the list of cells it owns.
+
+The librarian (librarian.py) lives as long as the node and answers searches. The indexer is started for each shift, with
+the cells of the shift, when the librarian has fetched what it can of pages whose captures lie elsewhere. The node waits
+for neither: a node that cannot be searched continues to crawl. A librarian that died is started again with the next
+shift.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from teia.clock import Clock
+from teia.cluster.cells.log import CellLog
+from teia.cluster.nats.servers import write_private
+from teia.cluster.search.messages import BORROW_S, LINGER_AT_MOST_S, MAX_LINE_BYTES, Holding, Kept, Post, Ready
+from teia.config import Config
+from teia.indexer.companion import Companion
+from teia.store.root import Root
+
+MODULE = "teia.cluster.search.librarian"
+TELL_S = 2.0
+END_S = 5.0
+LOOK_S = 0.2
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger(__name__)
+
+
+def post_file(root: Root, collection: str) -> Path:
+    """Return the file with the addresses of the cluster, for searches in a node's folder.
+
+    Readable by its owner alone.
+    """
+    return root.collection(collection).path / "search.json"
+
+
+def post_of(root: Root, collection: str) -> Post | None:
+    """Return the addresses of the cluster whose node runs in this folder; None if none does."""
+    try:
+        post = msgspec.json.decode(post_file(root, collection).read_bytes(), type=Post)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return None if root.holder() is None else post
+
+
+class Library:
+    """The index of one node; it does nothing if the collection has no index."""
+
+    def __init__(self, root: Root, config: Config, post: Post, clock: Clock) -> None:
+        self._root = root
+        self._config = config
+        self._post = post
+        self._clock = clock
+        self._process: asyncio.subprocess.Process | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._ready: frozenset[int] = frozenset()
+        self._told: tuple[Kept, ...] = ()
+        self._tell_at = 0.0
+        self._has_news = asyncio.Event()
+        write_private(post_file(root, post.collection), _encode(post))
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._config.index.enabled
+
+    # -- the librarian -------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        """Start the librarian, unless it runs."""
+        if not self.is_wanted or (self._process is not None and self._process.returncode is None):
+            return
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", MODULE, str(os.getpid()),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MAX_LINE_BYTES,
+            preexec_fn=os.setpgrp,
+        )  # fmt: skip
+        self._ready, self._told = frozenset(), ()
+        assert self._process.stdin is not None
+        self._process.stdin.write(_encode(self._post) + b"\n")
+        self._listening = asyncio.get_running_loop().create_task(self._listen(self._process))
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            with contextlib.suppress(msgspec.MsgspecError):
+                self._ready = frozenset(msgspec.json.decode(line, type=Ready).ready)
+                self._has_news.set()
+        self._has_news.set()
+
+    def tell(self, logs: Mapping[int, CellLog]) -> None:
+        """Report the owned cells: at once if they changed, now and then if only their logs have grown."""
+        kept = tuple(Kept(cell, log.epoch, log.last) for cell, log in sorted(logs.items()))
+        is_other = [(each.cell, each.epoch) for each in kept] != [(each.cell, each.epoch) for each in self._told]
+        now = self._clock.ticks_s()
+        if self._process is None or not (is_other or (kept != self._told and now >= self._tell_at)):
+            return
+        self._told, self._tell_at = kept, now + TELL_S
+        stdin = self._process.stdin
+        if self._process.returncode is None and stdin is not None and not stdin.is_closing():
+            with contextlib.suppress(OSError):
+                stdin.write(_encode(Holding(kept)) + b"\n")
+
+    async def begin_anew(self) -> None:
+        """Replace the librarian: it knows only the cells that existed at its start."""
+        if self._process is not None:
+            await self.close(lambda: True)
+            await self._start()
+
+    async def close(self, is_hurried: Callable[[], bool]) -> None:
+        """End the librarian. Unless hurried it may stay a little, so that others can fetch pages from here."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        until = self._clock.ticks_s() + LINGER_AT_MOST_S + END_S
+        while process.returncode is None and self._clock.ticks_s() < until and not is_hurried():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await process.wait()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+
+    # -- the indexer ---------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def shift(self, logs: Mapping[int, CellLog], is_over: Callable[[], bool]) -> AsyncIterator[None]:
+        """Index these cells for the `with` block; if all is over then, also what is left of them."""
+        if not self.is_wanted:
+            yield
+            return
+        await self._start()
+        self.tell(logs)
+        indexing = asyncio.get_running_loop().create_task(self._indexed(frozenset(logs)))
+        try:
+            yield
+        finally:
+            companion = await self._begun(indexing, wait=is_over())
+            if companion is not None:
+                if is_over():
+                    await companion.finish()
+                if companion.error:
+                    _log.warning("not all is indexed: %s", companion.error)
+                await companion.leave()
+
+    @staticmethod
+    async def _begun(indexing: asyncio.Task[Companion | None], *, wait: bool) -> Companion | None:
+        """Return the indexer, if it was started."""
+        if not wait and not indexing.done():
+            indexing.cancel()
+        await asyncio.wait([indexing])
+        return None if indexing.cancelled() else indexing.result()
+
+    async def _indexed(self, cells: frozenset[int]) -> Companion | None:
+        """Start the indexer when the librarian has fetched what there is."""
+        until = self._clock.ticks_s() + BORROW_S
+        while not cells <= self._ready and self._clock.ticks_s() < until:
+            if self._process is None or self._process.returncode is not None:
+                break
+            self._has_news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TELL_S):
+                    await self._has_news.wait()
+        return await Companion.start(self._root, [self._config], cells)

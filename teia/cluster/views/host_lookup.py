@@ -1,0 +1,133 @@
+"""Look-up of a host for users: its cell in each collection, the cell's owner, and the route there (A2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from teia.cluster.circle.circle import SIZE, Circle, Point
+from teia.cluster.circle.fingers import Fingers
+from teia.cluster.circle.host_cell import Place, keepers, place_of
+from teia.cluster.views.view import CellView, ClusterView
+from teia.errors import UsageError
+from teia.urls import SLOTS, canonicalize, cell_starts, split
+
+HOST_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class HopView:
+    """One message of a look-up, along the finger 2^`exponent` of a point; places are hex, and parts of the circle."""
+
+    start: str
+    end: str
+    exponent: int
+    start_id: str
+    end_id: str
+    start_at: float
+    end_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A host's place in one collection; `home` is its node by the circle, `keeper` its present owner."""
+
+    collection: str
+    cell: str
+    number: int
+    first_slot: int
+    end_slot: int
+    keeper: str | None
+    home: str | None
+    to: str | None
+    moved: float | None
+    order: list[str]
+    hops: list[HopView]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The places of a host, as a look-up from the node `start` finds them; `at` is its key as a part of the circle."""
+
+    host: str
+    site: str
+    slot: int
+    key: str
+    at: float
+    start: str
+    homes: list[Home]
+
+
+def host_from(text: str) -> str:
+    """Return the canonical host of a user's input, a name or a URL; UsageError if there is none in it."""
+    wanted = text.strip()
+    if wanted and len(wanted) <= HOST_CHARS:
+        url = canonicalize(wanted if "://" in wanted else f"http://{wanted}/")
+        if url is not None:
+            return split(url).host
+    shown = wanted if len(wanted) <= 60 else wanted[:60] + "…"
+    raise UsageError(f"{shown!r} is not the name of a host; give one like www.example.org")
+
+
+def where_is(view: ClusterView, host: str, start: str | None = None) -> Where:
+    """Look up a canonical host in all collections of a cluster, from the node `start` or else from `view.here`."""
+    circle = view.circle()
+    begin = start or view.here
+    if circle.nodes and begin not in circle.nodes:
+        raise UsageError(f"there is no node {begin!r}; there is {', '.join(circle.nodes)}")
+    fingers = Fingers(circle)
+    homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
+    place = place_of(host, 1)
+    return Where(host, place.site, place.slot, f"{place.key:040x}", place.key / SIZE, begin, homes)
+
+
+def _home(fingers: Fingers, start: str, host: str, collection: str, cells: Sequence[CellView]) -> Home:
+    place = place_of(host, 1)
+    cell = next(each for each in cells if each.first_slot <= place.slot < each.end_slot)
+    place = replace(place, cell=cell.number, first_slot=cell.first_slot, end_slot=cell.end_slot)
+    order = list(fingers.circle.order(place.point)) if len(fingers.circle) else []
+    return Home(
+        collection,
+        cell.id,
+        cell.number,
+        cell.first_slot,
+        cell.end_slot,
+        cell.keeper,
+        order[0] if order else None,
+        cell.to,
+        cell.moved,
+        order,
+        hops_to(fingers, start, place),
+    )
+
+
+def hops_to(fingers: Fingers, start: str, place: Place) -> list[HopView]:
+    """Return the route of a look-up of a host's cell over fingers."""
+    if not len(fingers.circle):
+        return []
+    return [
+        HopView(
+            hop.start.node,
+            hop.end.node,
+            hop.exponent,
+            f"{hop.start.id:040x}",
+            f"{hop.end.id:040x}",
+            at_of(hop.start),
+            at_of(hop.end),
+        )
+        for hop in fingers.route(start, place.point)
+    ]
+
+
+def at_of(point: Point) -> float:
+    """Return a point as a part of the circle, from 0 to 1."""
+    return point.id / SIZE
+
+
+def imagined(circle: Circle, cells: int) -> list[CellView]:
+    """Return the cells of a hypothetical collection, each owned by the node that the circle names."""
+    starts = (*cell_starts(cells), SLOTS)
+    return [
+        CellView(f"{number:02d}", "", number, starts[number], starts[number + 1], keeper, 0, 0)
+        for number, keeper in enumerate(keepers(circle, starts[:-1]))
+    ]

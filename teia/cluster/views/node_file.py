@@ -1,0 +1,188 @@
+"""The cluster as a node sees it, for its viewers: `DIR/cluster.json`, written once a second while the node lives.
+
+It is a `ClusterView` as JSON, made from the sessions alone: the nodes, the cells that each reports, and its number of
+known URLs in them. A change between two looks is a move: a cell with another owner, the time without an owner as far as
+was seen, and the loss of known URLs, if any. `Listener` reads the file; without one the machine is alone
+(single_machine.py). A file that is no longer written is shown as an old one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from teia.clock import Clock, from_iso, iso_utc
+from teia.cluster.views.single_machine import Alone
+from teia.cluster.views.view import CellView, ClusterSource, ClusterView, MoveView, NodeView
+from teia.store.root import Root
+from teia.urls import cell_range
+
+if TYPE_CHECKING:
+    from teia.cluster.members.session import NodeState, Session
+
+FILE = "cluster.json"
+TELL_S = 1.0
+STALE_S = 10.0
+RATE_S = 20.0
+"""Time span over which pages a second are measured."""
+
+MOVES = 50
+SILENT_BEATS = 2.5
+"""Beats without a renewal after which a node counts as silent: two were missed."""
+
+
+def cluster_of(root: Root, clock: Clock) -> ClusterSource:
+    """Return the source of views of the cluster that a data folder belongs to."""
+    return Listener(root, clock, Alone(root, clock))
+
+
+@dataclass(slots=True)
+class Listener:
+    """Reader of the file of this folder's node; without one the machine is alone."""
+
+    root: Root
+    clock: Clock
+    alone: ClusterSource
+
+    def view(self) -> ClusterView:
+        import msgspec
+
+        try:
+            told = msgspec.json.decode((self.root.path / FILE).read_bytes(), type=ClusterView)
+        except (OSError, msgspec.MsgspecError):
+            return self.alone.view()
+        if self.clock.now_s() - from_iso(told.time) <= STALE_S or self.root.holder() is not None:
+            return told
+        nodes = [replace(node, state="off") if node.name == told.here else node for node in told.nodes]
+        return replace(told, nodes=nodes)
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last seen state of a cell: its owner, the time, and its number of known URLs."""
+
+    keeper: str
+    at: float
+    urls: int
+
+
+@dataclass(slots=True)
+class Teller:
+    """Writer of views of a session's cluster."""
+
+    root: Root
+    collection: str
+    starts: tuple[int, ...]
+    """The first slot of each cell."""
+    clock: Clock
+    wanted: Callable[[int], str] = lambda cell: ""  # noqa: ARG005
+    """Function that returns the node that should own a cell; empty if unknown."""
+    decided: Callable[[int, str], str] = lambda cell, giver: ""  # noqa: ARG005
+    """Function that returns the reason why a cell was to leave a node; empty if nothing was decided."""
+    _last: dict[int, _Last] = field(default_factory=dict)
+    _moves: deque[MoveView] = field(default_factory=lambda: deque(maxlen=MOVES))
+    _moved: Counter[str] = field(default_factory=Counter)
+    _pages: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+
+    async def tell_for_ever(self, session: Session) -> None:
+        """Write the file once a second, until cancelled; on a full disk skip it."""
+        while True:
+            with suppress(OSError):
+                self.tell(session)
+            await self.clock.sleep(TELL_S)
+
+    def tell(self, session: Session) -> None:
+        """Write the present view. No fsync: after a crash of the machine the file is of no use."""
+        import msgspec
+
+        pace = session.pace
+        view = self.view(session.nodes(), session.heard_ago(), session.node.name, pace.beat_s, pace.silence_s)
+        path = self.root.path / FILE
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(view))
+        new.replace(path)
+
+    def view(
+        self, nodes: Mapping[str, NodeState], ago: Mapping[str, float], here: str, beat_s: float, silence_s: float
+    ) -> ClusterView:
+        """Return the cluster as sessions report it; `ago` are the seconds since each node's last report."""
+        now_s = self.clock.now_s()
+        cells = self._cells(nodes)
+        lines = [
+            self._line(node, ago.get(name, 0.0), now_s, beat_s, silence_s, sum(cell.keeper == name for cell in cells))
+            for name, node in sorted(nodes.items())
+        ]
+        counts = {name: dict(node.load) for name, node in sorted(nodes.items()) if node.is_alive}
+        moves = list(reversed(self._moves))
+        return ClusterView(iso_utc(now_s), here, lines, cells, moves, [], counts, dict(self._moved))
+
+    def _line(
+        self, node: NodeState, ago_s: float, now_s: float, beat_s: float, silence_s: float, cells: int
+    ) -> NodeView:
+        is_silent = node.is_alive and ago_s > SILENT_BEATS * beat_s
+        state = node.state if not node.is_alive else "idle" if node.load.get("idle") else node.busy
+        return NodeView(
+            name=node.name,
+            state="silent" if is_silent else state,
+            cells=cells,
+            region=node.region or None,
+            capacity=node.capacity,
+            pages_per_s=self._rate(node) if node.is_alive and not is_silent else None,
+            load=node.load.get("load") if node.is_alive else None,
+            seen=iso_utc(now_s - ago_s),
+            dies_in_s=round(max(0.0, silence_s - ago_s), 1) if is_silent else None,
+        )
+
+    def _rate(self, node: NodeState) -> float | None:
+        """Return pages a second, from a node's reported counts; a count that starts again adds nothing."""
+        now, pages = self.clock.ticks_s(), node.load.get("pages")
+        if pages is None:
+            return None
+        seen = self._pages.setdefault(f"{node.name} {node.instance}", deque())
+        if not seen or now > seen[-1][0]:
+            seen.append((now, pages))
+        while now - seen[0][0] > RATE_S:
+            seen.popleft()
+        passed_s = now - seen[0][0]
+        more = sum(max(0.0, after - before) for (_, before), (_, after) in pairwise(seen))
+        return round(more / passed_s, 2) if passed_s >= TELL_S else None
+
+    # -- cells and their moves -----------------------------------------------------------------------------
+
+    def _cells(self, nodes: Mapping[str, NodeState]) -> list[CellView]:
+        starts = self.starts
+        return [self._cell(number, *cell_range(number, starts), nodes) for number in range(len(starts))]
+
+    def _cell(self, number: int, first: int, end: int, nodes: Mapping[str, NodeState]) -> CellView:
+        key = str(number)
+        claims = {name: node.cells[key] for name, node in nodes.items() if node.is_alive and key in node.cells}
+        last, name = self._last.get(number), f"{self.collection}/{number:02d}"
+        # During a hand-over both nodes may still report the cell; the new one is right.
+        keeper = next((each for each in sorted(claims) if last is None or each != last.keeper), None)
+        if keeper is None and last is not None and last.keeper in claims:
+            keeper = last.keeper
+        if keeper is None:
+            return CellView(name, self.collection, number, first, end, None, 0 if last is None else last.urls)
+        urls, now = claims[keeper], self.clock.ticks_s()
+        if last is not None and last.keeper != keeper:
+            move = self._move(name, number, last, keeper, urls, nodes)
+            self._moves.append(move)
+            self._moved[move.why] += 1
+        self._last[number] = _Last(keeper, now, urls)
+        to = self.wanted(number)
+        to_whom = to if to and to != keeper else None
+        queued = nodes[keeper].queued.get(key)
+        return CellView(name, self.collection, number, first, end, keeper, urls, queued, to=to_whom)
+
+    def _move(
+        self, cell: str, number: int, last: _Last, taker: str, urls: int, nodes: Mapping[str, NodeState]
+    ) -> MoveView:
+        giver = nodes.get(last.keeper)
+        why = {"dead": "died", "left": "left"}.get("" if giver is None else giver.state, "")
+        why = why or self.decided(number, last.keeper) or "handed over"
+        gap_s = round(self.clock.ticks_s() - last.at, 1)
+        return MoveView(iso_utc(self.clock.now_s()), cell, last.keeper, taker, why, gap_s, max(0, last.urls - urls))

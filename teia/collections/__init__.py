@@ -1,0 +1,28 @@
+"""Collections: their settings, their schedules, and changes to both.
+
+stored           collections in a data folder
+change_settings  change settings while a crawl runs or not
+clustered        collections that a cluster crawls
+compiled         a configuration, checked and compiled
+edits            changes of settings as people write them
+drafts           a collection drafted by form or program
+preview_change   effect of a settings change on known URLs
+preview_url      explain step by step whether a URL would be crawled
+add_urls         many URLs added at once
+bulk             bulk actions on URLs
+inbox            requests to a running crawler: `control.sqlite`
+requests         pages, bulk actions and announcements requested of a crawl
+crawler_reports  the crawler's side of `control.sqlite`
+calendar         dates, periods, deadlines (T1)
+coordinator      due schedules become runs (T3)
+run_log          runs: number, begin, end, reason
+due_runs         the run that a schedule requires at an instant
+controllers      a collection as the coordinator sees it
+commands         standing commands of users (T2)
+remove           remove a collection with its files
+resident         the coordinator of `teia serve`
+crawler_needed   check whether a root needs a crawler now
+overview         a schedule in words: next starts, last runs
+account          keys of `teia crawl --json` and `status --json`
+series           numbers of a crawl over time
+"""

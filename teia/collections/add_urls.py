@@ -1,0 +1,111 @@
+"""Add many URLs at once: each is judged like a seed, and accepted ones become seeds (A10).
+
+One invalid URL rejects the whole list, so that the user can fix the list and send it again. A URL that the collection
+would not crawl is reported and left out. A URL that is known already stays as it is. The others become seeds: they are
+written to teia.toml before the caller gets its answer, and a running crawl takes them up at once (change_settings.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teia.clock import Clock
+from teia.collections.change_settings import change
+from teia.collections.compiled import seeds_of
+from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
+from teia.collections.edits import Edit, Operator, edited, implied_scope
+from teia.collections.preview_url import Trial
+from teia.config import Config
+from teia.errors import UsageError
+from teia.store.root import Root
+from teia.urls import from_user
+from teia.views.lookup import Lookup
+
+MOST = 200
+"""Most URLs of one request."""
+
+KNOWN = frozenset({"queued", "done", "failed", "alias"})
+
+
+class WrongUrls(UsageError):
+    """Error for a typed text that is no URL; `faults` are (line, reason)."""
+
+    field = "urls"
+
+    def __init__(self, faults: Sequence[tuple[int, str]]) -> None:
+        super().__init__("; ".join(message for _, message in faults[:3]))
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Result for one URL: `added`, `known` with its state, or `refused` with the reason."""
+
+    url: str
+    fate: str
+    state: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Result for a list of URLs.
+
+    `widened` are the include rules that new seeds add, where the scope is that of the seeds. `is_running`: a crawl is
+    running and has received them.
+    """
+
+    urls: tuple[Judged, ...] = ()
+    widened: tuple[str, ...] = ()
+    is_running: bool = False
+
+
+def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple[Judged, ...]:
+    """Judge URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
+    faults = [(fault.place or 0, fault.message) for fault in seed_faults(typed)] if typed else [(0, NOTHING)]
+    if len(typed) > MOST:
+        faults = [(MOST, f"{len(typed):,} URLs are more than {MOST} at a time")]
+    if faults:
+        raise WrongUrls(faults)
+    urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
+    trial, seeds = Trial(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
+    return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
+
+
+NOTHING = "write at least one URL, like https://example.org/page"
+
+
+def _judged(trial: Trial, url: str, *, is_seed: bool) -> Judged:
+    tried = trial.one(url)
+    if tried.state in KNOWN or is_seed:
+        return Judged(url, "known", tried.state or "seed")
+    return Judged(url, "added") if tried.is_crawled else Judged(url, "refused", tried.state, tried.why)
+
+
+def _edits(urls: Sequence[str]) -> list[Edit]:
+    return [Edit(SEEDS, Operator.ADD, url) for url in urls]
+
+
+def add_urls(root: Root, name: str, typed: Sequence[str], config: Config, lookup: Lookup | None, clock: Clock) -> Added:
+    """Make URLs seeds of a collection, and wait until a running crawl has applied them.
+
+    WrongUrls if the collection would have more seeds than it may.
+    """
+    found = judged(typed, config, lookup)
+    new = [each.url for each in found if each.fate == "added"]
+    if not new:
+        return Added(found)
+    seeds = len(config.collection.seeds) + len(new)
+    if seeds > MAX_SEEDS:
+        raise WrongUrls([(0, f"{seeds:,} seeds are more than {MAX_SEEDS:,}")])
+    changed = change(root, name, _edits(new), clock)
+    return Added(found, _widened(config, new), changed.running)
+
+
+def _widened(config: Config, new: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that new seeds add to the scope."""
+    if config.scope.include:
+        return ()
+    before = implied_scope(config.collection.seeds)
+    return tuple(rule for rule in implied_scope([*config.collection.seeds, *new]) if rule not in before)

@@ -1,0 +1,158 @@
+"""Standing commands of users for collections, valid whether or not a crawl is running now (T2).
+
+They are the table `orders` of `control.sqlite`. A command in inbox.py is for a running crawl. A standing command
+(`Order`) holds until another one is given, through deaths and restarts of the crawler: a started collection is crawled
+until the crawl has ended, a paused one stays paused, and a stopped one stays idle until it is started again or its
+schedule begins the next run. `teia serve` gives standing commands, and the crawler it manages follows them; a crawl
+that a user began in a terminal does not.
+
+Removing a collection takes both sides: the command requests the removal, then the crawler closes the collection's files
+and records that.
+
+`order` gives a command, and also sends it to the running crawl (T7).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from teia.clock import Clock
+from teia.collections.calendar import Schedule
+from teia.collections.due_runs import Task, duty_of
+from teia.collections.inbox import Command, Control
+from teia.collections.run_log import ScheduledRun
+from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+from teia.store.root import Root
+
+_DDL = """
+CREATE TABLE IF NOT EXISTS orders (
+    collection TEXT PRIMARY KEY, wanted_s REAL, paused_s REAL, stopped_s REAL, removal TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+"""
+_GIVEN = {
+    Command.RUN: "wanted_s = :now_s, paused_s = NULL, stopped_s = NULL",
+    Command.PAUSE: "paused_s = :now_s",
+    Command.RESUME: "paused_s = NULL",
+    Command.STOP: "wanted_s = NULL, paused_s = NULL, stopped_s = :now_s",
+}
+ASKED, RELEASED = "asked", "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Standing commands for one collection, with their times; None: not given. `removal`: ASKED, then RELEASED."""
+
+    wanted_s: float | None = None
+    paused_s: float | None = None
+    stopped_s: float | None = None
+    removal: str = ""
+
+    def holds_back(self, schedule: Schedule | None, now_s: float) -> bool:
+        """Tell whether the collection was stopped, and no start of its schedule came since."""
+        again_s = self.again_s(schedule)
+        return bool(self.removal) or (self.stopped_s is not None and (again_s is None or now_s < again_s))
+
+    def again_s(self, schedule: Schedule | None) -> float | None:
+        """Return the time at which a stopped collection starts again by its schedule; None if it does not."""
+        return None if schedule is None or self.stopped_s is None else schedule.next_start(self.stopped_s)
+
+
+NO_ORDER = Order()
+
+
+def is_needed(order: Order, schedule: Schedule | None, last: ScheduledRun | None, now_s: float) -> bool:
+    """Tell whether a crawler process must exist for a collection, to crawl it now or at its next start."""
+    if order.removal or order.paused_s is not None:
+        return False
+    if order.wanted_s is not None:
+        return True
+    if order.holds_back(schedule, now_s):
+        return order.again_s(schedule) is not None
+    return schedule is not None and duty_of(schedule, last, now_s).task is not Task.NOTHING
+
+
+class Orders:
+    """The table `orders`; any number of processes may have it open, each for one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with sqlite_errors(path):
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(LIMIT_LOG)
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_DDL)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def all(self) -> Mapping[str, Order]:
+        sql = "SELECT collection, wanted_s, paused_s, stopped_s, removal FROM orders"
+        with sqlite_errors(self.path):
+            return {name: Order(*rest) for name, *rest in self._db.execute(sql)}
+
+    def of(self, collection: str) -> Order:
+        return self.all().get(collection, NO_ORDER)
+
+    def give(self, collection: str, command: Command, now_s: float) -> None:
+        """Record a standing command, effective from now on."""
+        self._write(f"UPDATE orders SET {_GIVEN[command]} WHERE collection = :name", collection, now_s=now_s)  # noqa: S608
+
+    def done(self, collection: str, wanted_s: float | None) -> None:
+        """Record that the crawl requested at `wanted_s` is done; a later request stays in force."""
+        sql = "UPDATE orders SET wanted_s = NULL WHERE collection = :name AND wanted_s = :wanted_s"
+        self._write(sql, collection, wanted_s=wanted_s)
+
+    def ask_removal(self, collection: str) -> None:
+        """Request the removal of a collection; the process that has its files open then closes them."""
+        self._write(
+            "UPDATE orders SET wanted_s = NULL, removal = :word WHERE collection = :name", collection, word=ASKED
+        )
+
+    def release(self, collection: str) -> None:
+        """Record that the files of a collection to be removed are closed."""
+        self._write("UPDATE orders SET removal = :word WHERE collection = :name", collection, word=RELEASED)
+
+    def forget(self, collection: str) -> None:
+        with sqlite_errors(self.path):
+            self._db.execute("DELETE FROM orders WHERE collection = ?", (collection,))
+
+    def _write(self, sql: str, collection: str, **values: object) -> None:
+        with sqlite_errors(self.path):
+            self._db.execute("INSERT OR IGNORE INTO orders (collection) VALUES (?)", (collection,))
+            self._db.execute(sql, {"name": collection, **values})
+
+
+def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
+    """Record a standing command, and send it to the running crawl; return True if one is running."""
+    path, now_s = root.path / "control.sqlite", clock.now_s()
+    orders, control = Orders(path), Control(path)
+    try:
+        orders.give(name, command, now_s)
+        if control.run(name) is None:
+            return False
+        control.ask(name, command, now_s)
+    finally:
+        orders.close()
+        control.close()
+    return True
+
+
+def order_of(root: Root, name: str) -> Order:
+    """Return the standing commands of a collection."""
+    orders = Orders(root.path / "control.sqlite")
+    try:
+        return orders.of(name)
+    finally:
+        orders.close()
+
+
+def state_at_rest(order: Order) -> dict[str, Any]:
+    """Return the state keys of an account while no crawl runs but a standing command is pending."""
+    if order.paused_s is not None:
+        return {"state": "paused", "paused_why": "asked to"}
+    return {"state": "starting"} if order.wanted_s is not None else {}

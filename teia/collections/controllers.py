@@ -1,0 +1,90 @@
+"""A collection as the coordinator sees it: its schedule, its run, and its task in the current shift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from teia.collections.account import Summary
+from teia.collections.calendar import Schedule, schedule_of
+from teia.collections.commands import NO_ORDER, Order
+from teia.collections.due_runs import Duty, Task, duty_of
+from teia.collections.run_log import ScheduledRun
+from teia.config import Config
+from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
+from teia.crawler.running_collection import Counts, Crawl
+
+NO_DUTY = Duty(Task.NOTHING)
+
+
+@dataclass(slots=True, eq=False)
+class Charge:
+    """State of one collection in the coordinator. `crawl` is its part of the current shift, if any.
+
+    `doing` is the due run that `crawl` serves, until it has ended by itself. `is_wanted`: a user requested a run.
+    `is_over`: it needs nothing more from this process. `kept_until_s`: its work until that time ended by itself.
+    `order` and `is_announced` are for the coordinator that follows standing commands (resident.py). `parked` is the
+    error of the collection, if any: it is left alone until its settings change, a user requests it, or another process
+    begins.
+    """
+
+    name: str
+    config: Config
+    schedule: Schedule | None
+    duty: Duty = NO_DUTY
+    run: ScheduledRun | None = None
+    crawl: Crawl | None = None
+    doing: Duty | None = None
+    counts: Counts = field(default_factory=Counts)
+    seconds: float = 0.0
+    summary: Summary | None = None
+    is_paused: bool = False
+    is_stopped: bool = False
+    is_wanted: bool = False
+    is_over: bool = False
+    has_lost_schedule: bool = False
+    kept_until_s: float = -inf
+    said: tuple[object, ...] = ()
+    order: Order = NO_ORDER
+    is_announced: bool = False
+    parked: str = ""
+    parked_until_s: float = inf
+
+    def unpark(self) -> None:
+        """Clear the error, so that the collection is tried again."""
+        if self.crawl is None:
+            self.parked, self.parked_until_s = "", inf
+
+    def take(self, config: Config, now_s: float) -> None:
+        """Apply other settings. A schedule that was over may begin again; without one there is nothing more to do."""
+        before = self.schedule
+        if config != self.config:
+            self.unpark()
+        self.config, self.schedule = config, schedule_in(config)
+        if self.schedule is None:
+            self.has_lost_schedule = self.has_lost_schedule or before is not None
+        elif self.schedule != before:
+            self.has_lost_schedule = False
+            self.is_over = self.is_over and duty_of(self.schedule, self.run, now_s).task is Task.NOTHING
+
+    @property
+    def account(self) -> RoundAccount | None:
+        """Progress of its run; None while no crawl is counting it."""
+        again = None if self.crawl is None else self.crawl.committer.refresh
+        if isinstance(again, RevisitAll) and self.run is not None and again.since_s == self.run.began_s:
+            return again.so_far
+        return None
+
+
+def schedule_in(config: Config) -> Schedule | None:
+    """Return a collection's schedule; a collection that keeps its pages fresh does so between runs."""
+    found = schedule_of(config.schedule)
+    return None if found is None else replace(found, keep_fresh=found.keep_fresh or config.refresh.keep)
+
+
+def config_for(charge: Charge) -> Config:
+    """Return the settings of a collection's part in a shift."""
+    if charge.duty.task is Task.CRAWL:
+        return charge.config
+    refresh = replace(charge.config.refresh, keep=charge.duty.task is Task.KEEP_FRESH)
+    return replace(charge.config, refresh=refresh)

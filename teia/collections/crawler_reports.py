@@ -1,0 +1,102 @@
+"""The crawler's side of `control.sqlite`: it reads commands and writes reports, beside the crawl's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict
+
+from teia.clock import Clock
+from teia.collections.account import summarize
+from teia.collections.compiled import meaning_of
+from teia.collections.edits import LIVE, SHARED, edited, from_json
+from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
+from teia.collections.requests import hear
+from teia.collections.series import Series
+from teia.crawler.loop import Crawler
+from teia.crawler.running_collection import Crawl
+from teia.errors import DiskFull, TeiaError
+from teia.store.root import Root
+
+
+def last_change(root: Root) -> int:
+    """Return the number of the newest settings change, for `listen`. Call it before a crawl reads its settings."""
+    path = root.path / "control.sqlite"
+    if not path.exists():
+        return 0
+    control = Control(path)
+    try:
+        return control.last_change()
+    finally:
+        control.close()
+
+
+async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None:
+    """Execute commands and write accounts until cancelled; then the runs end.
+
+    Changes after `since` may not be in the settings that the crawl began with, so they are applied.
+    """
+    control = Control(root.path / "control.sqlite")
+    began, series = clock.ticks_s(), Series(control)
+    try:
+        for crawl in crawler.crawls:
+            await announce(control, crawl.name, clock)
+        accounts_at = began
+        while True:
+            for crawl in crawler.crawls:
+                crawler.obey(control.take(crawl.name, clock.now_s()), crawl)
+                hear(control, crawler, crawl, clock)
+                for number, edits in control.changes(crawl.name, since):
+                    answer = await take_up(crawler, crawl, root, edits)
+                    with suppress(DiskFull):
+                        control.answer_change(number, answer)
+            if clock.ticks_s() >= accounts_at:
+                accounts_at = clock.ticks_s() + ACCOUNT_S
+                for crawl in crawler.crawls:
+                    tell(control, series, crawl, clock, clock.ticks_s() - began)
+            await clock.sleep(POLL_S)
+    finally:
+        for crawl in crawler.crawls:
+            with suppress(DiskFull):
+                control.end(crawl.name)
+        control.close()
+
+
+async def announce(control: Control, name: str, clock: Clock) -> None:
+    """Announce a crawl, as soon as the disk has room for a row."""
+    while True:
+        try:
+            control.begin(name, clock.now_s())
+        except DiskFull:
+            await clock.sleep(POLL_S)
+        else:
+            return
+
+
+def tell(control: Control, series: Series, crawl: Crawl, clock: Clock, seconds: float) -> None:
+    """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
+    summary = summarize(crawl, seconds)
+    account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}
+    with suppress(DiskFull):
+        control.account(crawl.name, account, clock.now_s())
+        series.note(summary, clock.now_s())
+
+
+async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: Collection[str] = ()) -> str:
+    """Apply edits to the settings of a running crawl, as far as it can do so now; return the answer.
+
+    `also` are settings that the caller itself applies at once.
+    """
+    wanted = from_json(edits)
+    live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
+    live += [edit for edit in wanted if edit.key in also]
+    try:
+        config = edited(crawl.config, live)
+        # A long list of rules takes a second to read: not on the loop.
+        meaning = await asyncio.to_thread(meaning_of, config, root.collection(crawl.name).lists)
+    except TeiaError as error:
+        return json.dumps({"error": str(error)})
+    crawler.reconfigure(crawl, config, meaning)
+    return json.dumps({"now": [edit.key for edit in live]})

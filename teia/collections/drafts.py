@@ -1,0 +1,238 @@
+"""Collections drafted by remote users: checked, created, changed (T1, A8, A10).
+
+Input is judged setting by setting, so that all errors are reported at once, each beside its field. Settings and rules
+that name files or code of this machine are not accepted from remote users. Settings that are less polite than the
+default need an explicit consent, and those that lead into private networks need an admin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from teia.clock import Clock
+from teia.collections.change_settings import Changed, change
+from teia.collections.compiled import check, is_a_word
+from teia.collections.edits import Edit, Operator, changed_keys
+from teia.collections.inbox import Control
+from teia.collections.preview_change import judge_at_rest
+from teia.collections.stored import saved
+from teia.config import Config, keys_of, read_tree, to_toml, value_of
+from teia.errors import ConfigError, StoreError, UsageError
+from teia.frontier.queue.host_rules import agreements
+from teia.frontier.rules.scope import compile_scope, regex_size
+from teia.settings import ADMIN, HERE
+from teia.store.root import Root, checked_name
+from teia.urls import from_user
+
+SEEDS, INCLUDE, EXCLUDE, NAME = "collection.seeds", "scope.include", "scope.exclude", "collection.name"
+LOCAL = frozenset(key for key, each in keys_of(Config).items() if each.metadata["of_machine"] == HERE)
+"""Settings that name files or code of this machine."""
+ADMINS = frozenset(key for key, each in keys_of(Config).items() if each.metadata["of_machine"] == ADMIN)
+"""Settings that lead to paths, addresses and networks of this machine, elsewhere than to the public web."""
+LEAST_DELAY_S = 1.0
+MAX_SEEDS = 10_000
+MAX_RULES = 2_000
+MAX_REGEX_SIZE = 20_000
+"""Steps of all expressions together: on the hardest URL of 2,048 characters they take half a second."""
+TAKEN = frozenset({"new"})
+"""Names that are addresses of the web interface."""
+_LOCAL_RULE = re.compile(r"\s*(?:py|list|copied):|\s*@|.*\bpy:", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Error in one setting; in a list, `place` is the index of the item, from 0."""
+
+    key: str
+    message: str
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """Result of a draft: a configuration, or the errors in it."""
+
+    config: Config | None
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Freedom:
+    """A setting in a draft that not every user may decide; it may need the consent of those it concerns."""
+
+    key: str
+    what: str
+    needs_consent: bool
+
+
+# ---- judged ---------------------------------------------------------------------------------------------------------
+
+
+def drafted(values: Mapping[str, Any], base: Config | None = None) -> Drafted:
+    """Judge settings by their dotted keys; others are as in `base`, or have their defaults."""
+    before = base or Config()
+    faults = [fault for key, value in values.items() for fault in _faults_of(key, value)]
+    faults += _local_faults(values, before)
+    wrong, whole = {fault.key for fault in faults}, {key: value_of(before, key) for key in keys_of(Config)}
+    whole |= {key: value for key, value in values.items() if key not in wrong}
+    config = read_tree(Config, whole)  # the part of it that makes sense
+    faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
+    faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
+    faults += _rule_faults(config, before)
+    faults += _other_faults(config) if not faults else []
+    return Drafted(None if faults else config, tuple(faults))
+
+
+def _faults_of(key: str, value: Any) -> list[Fault]:
+    if key == NAME and isinstance(value, str):
+        return _name_faults(value)
+    try:
+        read_tree(Config, {key: value})
+    except ConfigError as error:
+        return [Fault(key, _without_key(str(error), key))]
+    return []
+
+
+def _without_key(message: str, key: str) -> str:
+    """Return `must be a number` for `courtesy.delay_s = 'x': must be a number`."""
+    start = message.find(": ", len(key)) if message.startswith(f"{key} = ") else -1
+    return message[start + 2 :] if start >= 0 else message
+
+
+def _local_faults(values: Mapping[str, Any], before: Config) -> list[Fault]:
+    return [
+        Fault(key, "names files or code of this machine and is set there, with `teia set`")
+        for key in values
+        if key in LOCAL and _listed(values[key]) != _listed(value_of(before, key))
+    ]
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def _name_faults(name: str) -> list[Fault]:
+    try:
+        checked_name(name)
+    except StoreError as error:
+        return [Fault(NAME, str(error))]
+    return [Fault(NAME, f"{name!r} cannot name a collection; choose another")] if name in TAKEN else []
+
+
+def seed_faults(seeds: Sequence[str]) -> list[Fault]:
+    """Return the errors in seeds that a user typed."""
+    if not seeds:
+        return [Fault(SEEDS, "at least one seed is needed, like https://example.org/")]
+    if len(seeds) > MAX_SEEDS:
+        return [Fault(SEEDS, f"{len(seeds):,} seeds are more than {MAX_SEEDS:,}")]
+    wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
+    return [Fault(SEEDS, f"{seed[:200]!r} is not http or https", place) for place, seed in wrong[:20]]
+
+
+def _rule_faults(config: Config, before: Config) -> list[Fault]:
+    faults = []
+    for key in (INCLUDE, EXCLUDE):
+        rules, known = value_of(config, key), value_of(before, key)
+        if len(rules) > MAX_RULES:
+            faults.append(
+                Fault(key, f"{len(rules):,} rules are more than {MAX_RULES:,}; block them on the machine: @FILE")
+            )
+            continue
+        for place, rule in enumerate(rules):
+            message = _wrong_rule(rule, is_kept=key == INCLUDE, is_known=rule in known)
+            if message:
+                faults.append(Fault(key, message, place))
+    rules = (*config.scope.include, *config.scope.exclude)
+    if not faults and rules != (*before.scope.include, *before.scope.exclude) and regex_size(rules) > MAX_REGEX_SIZE:
+        faults.append(Fault(INCLUDE, "the expressions are too large together; write fewer or smaller repeats"))
+    return faults
+
+
+def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
+    """Return the error in a rule; empty if it can be used.
+
+    A rule that existed before may name files and code of this machine, which are not opened here. The others are judged
+    like new ones: an older version accepted expressions that cannot be used any more.
+    """
+    try:
+        if not _LOCAL_RULE.match(rule):
+            compile_scope((rule,) if is_kept else (), () if is_kept else (rule,))
+        elif not is_known:
+            return f"scope rule {rule!r}: names a file or code of this machine and is set there, with `teia set`"
+        else:
+            regex_size((rule,))
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _other_faults(config: Config) -> list[Fault]:
+    """Return the errors that only show in the whole configuration: dates, networks, a focus without words."""
+    try:
+        check(config)
+    except (ConfigError, UsageError) as error:
+        message = str(error)
+        key = next((key for key in keys_of(Config) if message.startswith((f"{key} = ", f"{key}:"))), "")
+        return [Fault(key, _without_key(message, key))]
+    return []
+
+
+def freedoms(config: Config, before: Config | None = None) -> list[Freedom]:
+    """Return the settings of a configuration that an admin has to approve, as far as they are new."""
+    base = before or Config()
+    courtesy, was = config.courtesy, base.courtesy
+    found = []
+    if courtesy.delay_s < LEAST_DELAY_S and courtesy.delay_s < was.delay_s:
+        found.append(Freedom("courtesy.delay_s", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+    agreed_before = agreements(was.agreed_delays)
+    for host, agreed in agreements(courtesy.agreed_delays).items():
+        if agreed.delay_s < LEAST_DELAY_S and agreed != agreed_before.get(host):
+            found.append(Freedom("courtesy.agreed_delays", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+            break
+    if not courtesy.robots and was.robots:
+        found.append(Freedom("courtesy.robots", "robots.txt is not obeyed", True))
+    if courtesy.per_host > max(1, was.per_host):
+        found.append(Freedom("courtesy.per_host", "a host is asked for several pages at once", True))
+    changed = sorted(ADMINS.intersection(changed_keys(base, config)))
+    return found + [Freedom(key, "it leads elsewhere than to the public web", False) for key in changed]
+
+
+# ---- done -----------------------------------------------------------------------------------------------------------
+
+
+def make_collection(root: Root, config: Config, clock: Clock) -> None:
+    """Create a collection; a crawler that serves the root notices it."""
+    name = config.collection.name
+    if name in root.collections():
+        raise UsageError(f"there is a collection {name!r} already")
+    check(config)
+    root.create_collection(name, to_toml(config), config.collection.cells)
+    control = Control(root.path / "control.sqlite")
+    try:
+        control.ask_change(name, "[]", clock.now_s())
+    finally:
+        control.close()
+
+
+def edits_between(before: Config, after: Config) -> list[Edit]:
+    values = [(key, value_of(after, key)) for key in changed_keys(before, after)]
+    return [Edit(key, Operator.SET, list(value) if isinstance(value, tuple) else value) for key, value in values]
+
+
+def apply(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    """Change a collection's settings; a running crawl applies them, and without one its URLs are judged here."""
+    changed = change(root, name, edits, clock)
+    if not changed.running:
+        with suppress(StoreError), root.locked():  # if another process has the lock, the next crawl judges
+            judge_at_rest(root, name, saved(root, name).config)
+    return changed
+
+
+def as_command(config: Config, data: str) -> str:
+    """Return the command that creates the same collection in a terminal, given its settings in a file."""
+    name = config.collection.name
+    return f"teia crawl --config {name}.toml --name {name} --data {data}"

@@ -1,0 +1,193 @@
+"""Overview of a collection's schedule: in words, its next starts, the current run and the last ones.
+
+This is what `teia schedule` prints and the web interface shows. The dates come from the function that the coordinator
+uses (calendar.py), so they are the dates on which it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from teia.clock import Clock, iso_utc
+from teia.collections.calendar import Schedule, in_words, next_starts, schedule_of
+from teia.collections.due_runs import Task, duty_of
+from teia.collections.inbox import Control
+from teia.collections.run_log import RunBook, ScheduledRun
+from teia.collections.stored import saved
+from teia.config import Config, ScheduleSettings
+from teia.errors import StoreError
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.root import Root
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run; times as in all our JSON. `ended` is None while it is open, `deadline` where it has none.
+
+    Of the pages `known` when it began `visited` were visited, `left` were not, and `new` ones were found and visited.
+    """
+
+    number: int
+    due: str
+    began: str
+    deadline: str | None
+    ended: str | None
+    why: str
+    known: int
+    visited: int
+    left: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A schedule in words and its next starts, also formatted for `zone`; empty without a schedule."""
+
+    words: str = ""
+    zone: str = ""
+    starts: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+def preview_of(settings: ScheduleSettings, now_s: float, number: int = SHOWN) -> Preview:
+    """Describe a schedule, also before it is saved; ConfigError names the error in it."""
+    schedule = schedule_of(settings)
+    if schedule is None:
+        return Preview()
+    starts = next_starts(schedule, now_s, number)
+    return Preview(
+        in_words(schedule), str(schedule.zone), tuple(map(iso_utc, starts)), tuple(map(schedule.shown, starts))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """A collection's schedule and its runs. `words`, `zone`, `starts` and `shown` are those of its `Preview`.
+
+    `run` is the one that is open: under way where `running`, else interrupted. `notes` explain surprises.
+    """
+
+    collection: str
+    words: str
+    zone: str
+    starts: tuple[str, ...]
+    shown: tuple[str, ...]
+    running: bool
+    run: RunView | None
+    last: tuple[RunView, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def next_run(self) -> str | None:
+        return self.starts[0] if self.starts else None
+
+
+def agenda_of(root: Root, name: str, clock: Clock, number: int = SHOWN, *, with_notes: bool = True) -> Agenda:
+    """Look up the next and the last runs; nothing is written. Notes take a walk over all pages."""
+    config = saved(root, name).config
+    schedule, now_s = schedule_of(config.schedule), clock.now_s()
+    runs, running = _runs(root, name, number)
+    preview = preview_of(config.schedule, now_s, number)
+    is_open = bool(runs) and runs[0].is_open
+    return Agenda(
+        collection=name,
+        words=preview.words,
+        zone=preview.zone,
+        starts=preview.starts,
+        shown=preview.shown,
+        running=running,
+        run=view_of(runs[0]) if is_open else None,
+        last=tuple(map(view_of, runs[1:] if is_open else runs)),
+        notes=() if schedule is None or not with_notes else _notes(root, config, schedule, runs, running, now_s),
+    )
+
+
+def in_summary(root: Root, name: str, clock: Clock) -> dict[str, Any]:
+    """Return the schedule's keys of a crawl's summary and `teia status`; empty where there never was a schedule."""
+    agenda = agenda_of(root, name, clock)
+    run = agenda.run or next(iter(agenda.last), None)
+    if not agenda.words and run is None:
+        return {}
+    return {"run": None if run is None else asdict(run), "next_run": agenda.next_run}
+
+
+def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]:
+    """Return the last runs, and whether a crawl of the collection is running; a read-only folder has no runs."""
+    path = root.path / "control.sqlite"
+    try:
+        book, control = RunBook(path), Control(path)
+    except StoreError:
+        return [], False
+    try:
+        return book.recent(name, number + 1), control.run(name) is not None
+    finally:
+        book.close()
+        control.close()
+
+
+def view_of(run: ScheduledRun) -> RunView:
+    return RunView(
+        number=run.number,
+        due=iso_utc(run.due_s),
+        began=iso_utc(run.began_s),
+        deadline=None if run.deadline_s is None else iso_utc(run.deadline_s),
+        ended=None if run.ended_s is None else iso_utc(run.ended_s),
+        why=run.why,
+        known=run.known,
+        visited=run.visited,
+        left=run.left,
+        new=run.new,
+    )
+
+
+def _notes(
+    root: Root, config: Config, schedule: Schedule, runs: list[ScheduledRun], running: bool, now_s: float
+) -> tuple[str, ...]:
+    notes = []
+    duty = duty_of(schedule, runs[0] if runs else None, now_s)
+    if not running and duty.task is not Task.NOTHING:
+        what = "a run is due, and nobody crawls" if duty.task is Task.RUN else "nobody waits for the next start"
+        notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")
+    slow = _too_long(root, config, schedule)
+    return (*notes, slow) if slow else tuple(notes)
+
+
+def _too_long(root: Root, config: Config, schedule: Schedule) -> str:
+    return too_long(*largest_host(root, config.collection.name), config.courtesy.delay_s, schedule)
+
+
+def too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
+    """Return a warning if a run is too short for all known pages of the largest host, at its politeness delay."""
+    longest_s = schedule.stop_after_s
+    if schedule.period is not None:
+        longest_s = min(longest_s, schedule.period.shortest_s)
+    needed_s = pages * delay_s
+    if needed_s <= longest_s:
+        return ""
+    return (
+        f"{pages:,} known pages of {host}, one every {delay_s:g} s, need {_hours(needed_s)}: runs will"
+        " stop before the end"
+    )
+
+
+def largest_host(root: Root, name: str) -> tuple[str, int]:
+    """Return the host with the most known pages, and how many."""
+    sql = """
+        SELECT h.name, count(*) FROM pages AS p JOIN hosts AS h USING (host_id)
+        GROUP BY p.host_id ORDER BY 2 DESC LIMIT 1
+    """
+    found = [("", 0)]
+    for folder in root.collection(name).cells():
+        if folder.frontier.exists():
+            cell = FrontierCell(folder.frontier, read_only=True)
+            found += cell.db.execute(sql).fetchall()
+            cell.close()
+    return max(found, key=lambda each: each[1])
+
+
+def _hours(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{seconds / 86_400:.1f} days"

@@ -1,0 +1,173 @@
+"""Preview of a settings change: its effect on the known URLs of a collection, before it is made (A10).
+
+The crawler makes the same judgement on the same rows when it applies the change (reconsider.py), so the numbers are
+those by which its queue shrinks and grows. Counting everything takes some seconds for a million URLs; while the user is
+typing, a sample is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.edits import implied_scope
+from teia.config import Config
+from teia.errors import ConfigError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
+from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
+from teia.frontier.cell.url_tails import url_from
+from teia.frontier.rules.scope import Rulebook
+from teia.store.root import Root
+from teia.urls import site_of, slot_of
+
+EXAMPLES = 20
+SAMPLE = 4_000
+SAMPLE_S = 0.1
+KEY_SPAN = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Effect of a change: of `known` URLs `queued` wait; so many leave the queue and so many enter it.
+
+    `not_again` pages stay in the archive but are not visited any more. `examples` are some that leave or are not
+    visited again. Where it `is_sample`, the numbers are estimates.
+    """
+
+    known: int = 0
+    queued: int = 0
+    leave: int = 0
+    enter: int = 0
+    not_again: int = 0
+    examples: tuple[str, ...] = ()
+    is_sample: bool = False
+
+
+def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
+    """Count the effect of a change, exactly."""
+    lists = root.collection(name).lists
+    was, will = _meant(before, lists), meaning_of(after, lists)
+    with ExitStack() as stack:
+        cells = _cells(root, name, stack)
+        known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
+        if was is not None and was.mark == will.mark and all(progress(cell, will.mark) == END for cell in cells):
+            return Effect(known, queued)
+        examples: list[str] = []
+        leave = enter = not_again = 0
+        for cell in cells:
+            for judged, waits in in_question(cell):
+                is_wanted = will.wants(judged)
+                leave += waits and not is_wanted
+                enter += is_wanted and not waits
+                if waits and not is_wanted and len(examples) < EXAMPLES:
+                    examples.append(judged.url)
+            for url, depth, found_by in _done(cell):
+                was_wanted = was is None or was.wants_link(url, depth, found_by)
+                if was_wanted and not will.wants_link(url, depth, found_by):
+                    not_again += 1
+                    if len(examples) < EXAMPLES:
+                        examples.append(url)
+    return Effect(known, queued, leave, enter, not_again, tuple(examples))
+
+
+def _meant(before: Config, lists: Path) -> Meaning | None:
+    """Compile the settings before the change; None if an older version wrote them and they are invalid now."""
+    try:
+        return meaning_of(before, lists)
+    except ConfigError:
+        return None
+
+
+def _cells(root: Root, name: str, stack: ExitStack) -> list[FrontierCell]:
+    """Open the cells of a collection for reading; none if it was never crawled."""
+    cells = []
+    for folder in root.collection(name).cells():
+        if folder.frontier.exists():
+            cell = FrontierCell(folder.frontier, read_only=True)
+            stack.callback(cell.close)
+            cells.append(cell)
+    return cells
+
+
+def _done(cell: FrontierCell) -> Iterator[tuple[str, int, int]]:
+    sql = """
+        SELECT h.name, u.tail, u.depth, u.found_by FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+        WHERE u.state = ?
+    """
+    for host, tail, depth, found_by in cell.db.execute(sql, (STATE_DONE,)):
+        yield url_from(host, tail), depth, found_by
+
+
+# ---- a sample -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Estimated effect of a configuration: an `Effect`, and how many known URLs match each rule, in their order."""
+
+    effect: Effect
+    matches: tuple[int, ...]
+
+
+def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled:
+    """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
+    will = meaning_of(after, root.collection(name).lists)
+    include = after.scope.include or tuple(implied_scope(after.collection.seeds))
+    book = Rulebook(include, after.scope.exclude)
+    until = clock.ticks_s() + SAMPLE_S
+    with ExitStack() as stack:
+        cells = _cells(root, name, stack)
+        known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
+        share = min(1.0, SAMPLE / max(1, known))
+        seen = leave = not_again = 0
+        matches = [0] * (len(include) + len(after.scope.exclude))
+        for url, depth, found_by, state in _drawn(cells, share, lambda: clock.ticks_s() < until):
+            seen += 1
+            is_wanted = will.wants_link(url, depth, found_by)
+            leave += state == STATE_QUEUED and not is_wanted
+            not_again += state == STATE_DONE and not is_wanted
+            for place, is_match in enumerate(book.matches(url)):
+                matches[place] += is_match
+    scale = known / seen if seen else 0.0
+    numbers = [round(number * scale) for number in (leave, not_again)]
+    effect = Effect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
+    return Sampled(effect, tuple(round(number * scale) for number in matches))
+
+
+def _drawn(
+    cells: list[FrontierCell], share: float, has_time: Callable[[], bool]
+) -> Iterator[tuple[str, int, int, int]]:
+    """Yield a random share of all URLs, host by host, as long as there is time."""
+    top = KEY_SPAN // 2
+    below = min(top - 1, int(KEY_SPAN * share) - top)
+    sql = "SELECT tail, depth, found_by, state FROM urls WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"
+    for cell in cells:
+        for host_id, host in cell.db.execute("SELECT host_id, name FROM hosts"):
+            if not has_time():
+                return
+            place = (slot_of(site_of(host)), host_id, -top, below)
+            for tail, depth, found_by, state in cell.db.execute(sql, place):
+                yield url_from(host, tail), depth, found_by, state
+
+
+# ---- done at once ---------------------------------------------------------------------------------------------------
+
+
+def judge_at_rest(root: Root, name: str, config: Config) -> None:
+    """Judge all URLs of a collection now, as a crawl would at its start; the caller holds the root's lock."""
+    meaning = meaning_of(config, root.collection(name).lists)
+    for folder in root.collection(name).cells():
+        if not folder.frontier.exists():
+            continue
+        cell = FrontierCell(folder.frontier)
+        try:
+            while progress(cell, meaning.mark) < END:
+                with cell.transaction():
+                    reconsider(cell, meaning.mark, meaning.wants, lambda: False)
+        finally:
+            cell.close()

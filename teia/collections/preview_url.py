@@ -1,0 +1,174 @@
+"""Explanation, step by step and without a request, whether a URL would be crawled (A8).
+
+Every step is the crawler's own: the canonical form (urls.py), the rules (scope.py), the endless URL shapes
+(frontier/traps/shapes.py), robots.txt as last fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from teia.collections.compiled import seeds_of
+from teia.collections.edits import implied_scope
+from teia.config import Config
+from teia.crawler.follow_links import Place, Refusal, place_of_link
+from teia.fetch.guard import FORBIDDEN_PORTS
+from teia.fetch.robots import Access, rules_from_answer
+from teia.frontier.rules.scope import Rulebook
+from teia.urls import from_user, split
+from teia.views.lookup import Lookup
+from teia.views.site_names import main_url
+
+MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step and its verdict: `ok`, `no` where the URL is rejected, `unknown` where nothing was fetched yet."""
+
+    name: str
+    says: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Verdict on a URL. Rules are counted from 1, through the include list and on through the exclude list.
+
+    `rule` is the one that decided, or null where none did: `kept_by` if it is kept, else `skipped_by`. `robots` is
+    `allowed`, `forbidden`, `unreachable`, `not asked` or `not obeyed`.
+    """
+
+    typed: str
+    url: str | None
+    is_crawled: bool
+    why: str
+    steps: tuple[Step, ...]
+    rule: int | None = None
+    rule_text: str = ""
+    kept_by: int | None = None
+    skipped_by: int | None = None
+    robots: str = "not asked"
+    state: str = ""
+
+
+class Trial:
+    """A configuration that URLs are tried against; `lookup` reads the existing collection, if there is one."""
+
+    def __init__(self, config: Config, lookup: Lookup | None = None) -> None:
+        scope = config.scope
+        self._config, self._lookup = config, lookup
+        self._seeds = frozenset(seeds_of(config))
+        self._is_implied = not scope.include
+        self.include = tuple(scope.include or implied_scope(config.collection.seeds))
+        self.rules = (*self.include, *scope.exclude)
+        self._book = Rulebook(self.include, scope.exclude, types=scope.types, queries=scope.queries)
+
+    def all(self, typed: Sequence[str], is_late: Callable[[], bool] = lambda: False) -> list[Tried]:
+        """Try the URLs one after the other; after the time limit the others are reported as not tried."""
+        return [self._not_tried(each) if is_late() else self.one(each) for each in typed[:MOST]]
+
+    def _not_tried(self, typed: str) -> Tried:
+        why = "not tried: the rules take too long on the URLs before it"
+        return Tried(typed, from_user(typed), False, why, (Step("parsed", "unknown", why),))
+
+    def one(self, typed: str) -> Tried:
+        """Explain the steps of one URL, as a user typed it."""
+        url = from_user(typed)
+        if url is None:
+            why = "it is no http or https URL"
+            return Tried(typed, None, False, why, (Step("parsed", "no", why),))
+        steps = [Step("parsed", "ok"), Step("canonical", "ok", url)]
+        ruling = self._book.ruling(url)
+        kept_by, skipped_by = ruling.kept_by, ruling.skipped_by
+        skipped_number = None if skipped_by is None else skipped_by + len(self.include)
+        scoped = self._scope_step(url, kept_by, skipped_number)
+        steps += [self._port_step(url), *scoped]
+        robots, robots_step = self._robots(url)
+        steps.append(robots_step)
+        state, known = self._known(url)
+        steps += known
+        refused = next((step for step in steps if step.says == "no"), None)
+        rule = skipped_number if skipped_number is not None else kept_by
+        is_rule = any(step.name == "rules" for step in steps)
+        return Tried(
+            typed=typed,
+            url=url,
+            is_crawled=refused is None,
+            why="" if refused is None else refused.detail,
+            steps=tuple(steps),
+            rule=None if rule is None or not is_rule else rule + 1,
+            rule_text="" if rule is None or not is_rule else self.rules[rule],
+            kept_by=None if kept_by is None else kept_by + 1,
+            skipped_by=None if skipped_number is None else skipped_number + 1,
+            robots=robots,
+            state=state,
+        )
+
+    def _port_step(self, url: str) -> Step:
+        port = split(url).port
+        return Step("port", "no", f"port {port} is never asked") if port in FORBIDDEN_PORTS else Step("port", "ok")
+
+    def _scope_step(self, url: str, kept_by: int | None, skipped: int | None) -> list[Step]:
+        """Judge a URL by the rules and by its shape; a seed needs no rule that keeps it."""
+        if skipped is not None:
+            return [Step("rules", "no", f"rule {skipped + 1} skips it: {self.rules[skipped]}")]
+        if url in self._seeds:
+            return [Step("rules", "ok", "it is a seed")]
+        place = place_of_link(url, self._book.scope, self._config.limits)
+        if place is Refusal.UNINDEXABLE:
+            return [Step("type", "no", "its ending is that of a type that is not kept")]
+        if place is Refusal.OUT_OF_SCOPE:
+            if not self._book.scope.queries and "?" in url:
+                return [Step("query", "no", "it has a query, and those are not followed")]
+            return [Step("rules", "no", "no rule keeps it")]
+        kept = [Step("rules", "ok", self._kept(kept_by))]
+        return kept if isinstance(place, Place) else [*kept, Step("trap", "no", f"it looks like a trap: {place}")]
+
+    def _kept(self, kept_by: int | None) -> str:
+        if kept_by is None:
+            return "everything is kept"
+        rule = self.rules[kept_by]
+        return f"it is of a seed's host: {rule}" if self._is_implied else f"rule {kept_by + 1} keeps it: {rule}"
+
+    def _robots(self, url: str) -> tuple[str, Step]:
+        """Judge a URL by robots.txt as last fetched; no request is made."""
+        if not self._config.courtesy.robots:
+            return "not obeyed", Step("robots", "ok", "robots.txt is not obeyed")
+        body = self._kept_robots(url)
+        if body is None:
+            return "not asked", Step("robots", "unknown", "robots.txt was not asked for yet")
+        fetched_s, outcome, status, text = body
+        limit = self._config.limits.robots_bytes
+        rules = rules_from_answer(outcome, status, text, self._config.courtesy.user_agent, None, fetched_s, limit)
+        if rules.access is Access.UNREACHABLE:
+            return "unreachable", Step("robots", "no", "robots.txt could not be read, so nothing is allowed")
+        if not rules.allows(url):
+            return "forbidden", Step("robots", "no", "robots.txt forbids it")
+        return "allowed", Step("robots", "ok", "robots.txt allows it")
+
+    def _kept_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
+        if self._lookup is None:
+            return None
+        parts = split(url)
+        cell = self._lookup.cells[self._lookup.cell_number(parts.host)]
+        row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (parts.host,)).fetchone()
+        origin = f"{parts.scheme}://{parts.authority}"
+        kept = cell.robots_of(row[0], parts.host) if row is not None else []
+        return next(((at_s, outcome, status, body) for of, at_s, outcome, status, body in kept if of == origin), None)
+
+    def _known(self, url: str) -> tuple[str, list[Step]]:
+        """Return the state of the URL in the collection, with steps that explain it."""
+        if self._lookup is None:
+            return "", []
+        main = main_url(self._lookup, url)
+        if main is not None:
+            return "alias", [Step("alias", "no", f"its host is another name of {split(main).host}")]
+        entry = self._lookup.find(url)
+        if entry is None:
+            return "", []
+        depth = self._config.scope.max_depth
+        if entry.depth > depth and url not in self._seeds:
+            return entry.state, [Step("depth", "no", f"it is {entry.depth} hops from a seed, and {depth} is the most")]
+        return entry.state, []

@@ -1,0 +1,73 @@
+"""Removal of a collection with all its files.
+
+The folder is renamed first, atomically, so that there is either a whole collection or none; then it is deleted. The
+next removal deletes what a death leaves of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+
+from teia.clock import Clock
+from teia.collections.commands import RELEASED, Orders
+from teia.collections.inbox import Control
+from teia.durable import disk_errors, sync_folder
+from teia.errors import StoreError
+from teia.frontier.cell.database import sqlite_errors
+from teia.store.root import Root
+
+TRASH = ".removed-"
+PATIENCE_S = 20.0
+LOOK_S = 0.05
+_TABLES = ("commands", "changes", "wishes", "runs", "series", "scheduled_runs", "orders")
+
+
+def remove_collection(root: Root, name: str, clock: Clock) -> None:
+    """Remove a collection; a crawler that has it open closes it first, or StoreError names it."""
+    folder = root.collection(name)
+    orders = Orders(root.path / "control.sqlite")
+    try:
+        orders.ask_removal(name)
+        if not _is_free(root, name, orders, clock):
+            orders.forget(name)
+            raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")
+    finally:
+        orders.close()
+    place = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
+    with disk_errors(folder.path, "removed"):
+        folder.path.rename(place)
+        sync_folder(root.path)
+    _forget(root, name)
+    remove_trash(root)
+
+
+def _is_free(root: Root, name: str, orders: Orders, clock: Clock) -> bool:
+    """Wait until no process has the collection open; return False if that takes too long."""
+    until = clock.ticks_s() + PATIENCE_S
+    while root.holder() is not None and orders.of(name).removal != RELEASED:
+        if clock.ticks_s() > until:
+            return False
+        time.sleep(LOOK_S)
+    return True
+
+
+def _forget(root: Root, name: str) -> None:
+    """Delete the reports and commands of a collection, so that a new one of the same name does not inherit them."""
+    path = root.path / "control.sqlite"
+    Control(path).close()
+    with sqlite_errors(path):
+        db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+        try:
+            there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            for table in there.intersection(_TABLES):
+                db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))  # noqa: S608  # our own names
+        finally:
+            db.close()
+
+
+def remove_trash(root: Root) -> None:
+    """Delete the remains of removed collections."""
+    for path in root.path.glob(f"{TRASH}*"):
+        shutil.rmtree(path, ignore_errors=True)

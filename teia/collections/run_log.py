@@ -1,0 +1,124 @@
+"""Log of the runs of scheduled collections, in `control.sqlite`: number, begin, end and reason of the end (T3).
+
+A run is recorded before its first request and is open until its end is recorded. So after a death at any instant it is
+known which run was under way and which start was served: the same start is never run twice. The visits of a run are
+counted in the cells, with the visits (frontier/cell/revisit_all.py); this table has the count of the last report.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+
+if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.visit_all_again import RoundAccount
+
+_DDL = """
+CREATE TABLE IF NOT EXISTS scheduled_runs (
+    collection TEXT NOT NULL, number INTEGER NOT NULL, due_s REAL NOT NULL, began_s REAL NOT NULL, seen_s REAL NOT NULL,
+    deadline_s REAL, ended_s REAL, why TEXT NOT NULL DEFAULT '',
+    known INTEGER NOT NULL DEFAULT 0, visited INTEGER NOT NULL DEFAULT 0, new INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, number)
+) WITHOUT ROWID;
+"""
+_COLUMNS = "collection, number, due_s, began_s, seen_s, deadline_s, ended_s, why, known, visited, new"
+
+
+class Why(StrEnum):
+    """Reason why a run ended."""
+
+    FINISHED = "finished"  # everything was visited
+    DEADLINE = "deadline"  # its time was over, or the next was due
+    LIMIT = "limit"  # it had as many pages as one crawl may
+    INTERRUPTED = "interrupted"  # no crawler was running when its time was over
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """One run of a collection. Times are Unix seconds; `seen_s` is the last time it was known to be under way.
+
+    Of the pages `known` when it began `visited` were visited, and `new` ones beside them.
+    """
+
+    collection: str
+    number: int
+    due_s: float
+    began_s: float
+    seen_s: float
+    deadline_s: float | None = None
+    ended_s: float | None = None
+    why: str = ""
+    known: int = 0
+    visited: int = 0
+    new: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_s is None
+
+    @property
+    def left(self) -> int:
+        """Known pages that were not visited, or not yet."""
+        return max(0, self.known - self.visited)
+
+
+def in_words(known: int, visited: int, new: int, *, is_over: bool) -> str:
+    """Return the visits of a run in words: `812 of 1,020 known pages visited, 208 not reached, 31 new`."""
+    if not known:
+        return f"{new:,} new pages visited"
+    left = f", {known - visited:,} not reached" if is_over and known > visited else ""
+    return f"{visited:,} of {known:,} known pages visited{left}, {new:,} new"
+
+
+class RunBook:
+    """The table `scheduled_runs`; the coordinator writes it, any process may read it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with sqlite_errors(path):
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(LIMIT_LOG)
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_DDL)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def last(self, collection: str) -> ScheduledRun | None:
+        return next(iter(self.recent(collection, 1)), None)
+
+    def recent(self, collection: str, number: int) -> list[ScheduledRun]:
+        """Return the last runs, the newest first."""
+        sql = f"SELECT {_COLUMNS} FROM scheduled_runs WHERE collection = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
+        with sqlite_errors(self.path):
+            return [ScheduledRun(*row) for row in self._db.execute(sql, (collection, number))]
+
+    def begin(self, collection: str, due_s: float, now_s: float) -> ScheduledRun:
+        """Record that a run begins; from now on the start that was due then is served."""
+        last = self.last(collection)
+        run = ScheduledRun(collection, 1 if last is None else last.number + 1, due_s, now_s, now_s)
+        sql = "INSERT INTO scheduled_runs (collection, number, due_s, began_s, seen_s) VALUES (?, ?, ?, ?, ?)"
+        with sqlite_errors(self.path):
+            self._db.execute(sql, (run.collection, run.number, run.due_s, run.began_s, run.seen_s))
+        return run
+
+    def note(self, run: ScheduledRun, account: RoundAccount | None, deadline_s: float | None, now_s: float) -> None:
+        """Record the progress of a run. `account` is None where nothing is counted."""
+        sql = "UPDATE scheduled_runs SET seen_s = ?, deadline_s = ? WHERE collection = ? AND number = ?"
+        place = (run.collection, run.number)
+        with sqlite_errors(self.path):
+            self._db.execute(sql, (now_s, deadline_s, *place))
+            if account is not None:
+                counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
+                self._db.execute(counts, (account.known, account.visited, account.new, *place))
+
+    def end(self, run: ScheduledRun, why: Why, ended_s: float) -> None:
+        sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"
+        with sqlite_errors(self.path):
+            self._db.execute(sql, (ended_s, str(why), run.collection, run.number))

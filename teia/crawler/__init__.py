@@ -1,0 +1,27 @@
+"""The crawler of one machine: the loop, the group commit, and the parts that run inside them.
+
+loop                one event loop: take URLs, have them fetched and parsed, commit; start reading here
+running_collection  one collection while it is crawled: hosts in memory, visits under way
+commit              group commit: the only place where a visit becomes durable
+start               make a crawler from a data folder, run it, close it
+open_cell           a cell's database and archive, opened at one committed point
+visit               one visit from its start to its commit
+verdicts            classify an answer: retry, 429 and Retry-After, the task of the parse child
+robots              robots.txt of every origin
+budgets             request, byte and failure limits of hosts and domains
+disk_space          pause before the disk is full
+descriptors         number of sockets the process may open
+depths              lower the depth of links found on a shorter path
+outlinks            links as the archive keeps them
+follow_links        decide which links of a page are followed
+order_hints         hints for orders that judge links
+pagerank_order      PageRank scores for the order `pagerank`
+fetch_rows          rows of the fetch log
+write_cdxj          CDXJ for closed WARC files
+proxy_collector     fetch announced pages through the operator's cache (C7)
+live                the crawl's activity at this moment
+child/              The work of parse children.
+sites/              Aliases of sites, soft 404s, trap notes.
+keep_fresh/         Known pages are visited again.
+signals_in/         Change signals on their way in.
+"""

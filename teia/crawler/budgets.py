@@ -1,0 +1,95 @@
+"""Budgets of hosts and registered domains: requests, bytes and consecutive failures.
+
+A budget stops a crawl where no rule recognises the problem: a trap of fresh text, a site with a million host names.
+Requests and bytes are counted over all runs, in the `hosts` table. Consecutive failures are counted since the crawler
+started, because the server may be well again tomorrow. A URL refused by a budget records the reason (`budget`, or the
+failure), and is queued again when the settings allow it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from teia.config import LimitSettings
+from teia.crawler.visit import Visit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.queue.host_rules import budget_of
+from teia.frontier.queue.schedule import HostQueue
+from teia.records import Outcome
+from teia.urls import site_of
+
+SLOW_DOWN_AFTER_FAILURES = 5
+MAX_DOUBLINGS = 10
+HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
+"""Outcomes that concern the host rather than one page. A failing host's delay doubles, then the host is given up."""
+
+
+@dataclass(slots=True)
+class Account:
+    """Requests, bytes and failures of one registered domain."""
+
+    requests: int = 0
+    received_bytes: int = 0
+    failures: int = 0
+
+
+class Budgets:
+    """The accounts of one crawl's sites; the accounts of hosts are in their queues."""
+
+    def __init__(self) -> None:
+        self._sites: defaultdict[str, Account] = defaultdict(Account)
+
+    def recall(self, frontier: FrontierCell) -> None:
+        """Add the requests and bytes that earlier runs spent on the hosts of a cell."""
+        for host, requests, received in frontier.db.execute("SELECT name, requests, bytes FROM hosts WHERE requests"):
+            account = self._sites[site_of(host)]
+            account.requests += requests
+            account.received_bytes += received
+
+    def spent(self, queue: HostQueue, limits: LimitSettings) -> str:
+        """Return the budget that a host has used up, its own or its site's; empty if none."""
+        site = self._sites[site_of(queue.host)]
+        if queue.requests >= (budget := budget_of(limits, queue.host)):
+            return f"{budget} requests to one host"
+        if site.requests >= limits.pages_per_site:
+            return f"{limits.pages_per_site} requests to one registered domain"
+        if queue.received_bytes >= limits.bytes_per_host:
+            return f"{limits.bytes_per_host} bytes from one host"
+        if site.received_bytes >= limits.bytes_per_site:
+            return f"{limits.bytes_per_site} bytes from one registered domain"
+        return ""
+
+    def failed(self, queue: HostQueue, limits: LimitSettings) -> str:
+        """Return the reason why a host is given up for this run; empty if it is not."""
+        if queue.failures >= limits.failures_per_host:
+            return f"{queue.failures} failures of its host in a row"
+        failures = self._sites[site_of(queue.host)].failures
+        return f"{failures} failures of its registered domain in a row" if failures >= limits.failures_per_site else ""
+
+    def count(self, visit: Visit, now: float, retry_wait_s: float) -> None:
+        """Count a request and its bytes; lengthen the delay of a host that repeatedly does not answer."""
+        queue, fetched, site = visit.queue, visit.fetched, self._sites[site_of(visit.queue.host)]
+        assert fetched is not None
+        queue.requests += 1
+        queue.received_bytes += visit.bytes_received
+        site.requests += 1
+        site.received_bytes += visit.bytes_received
+        if fetched.status or fetched.outcome not in HOST_FAILURES:
+            queue.failures = site.failures = 0
+            return
+        if visit.item.failures or fetched.unanswered:
+            return  # neither a repeated failure of a page nor a closed idle connection is news of the host
+        queue.failures += 1
+        site.failures += 1
+        queue.last_failure = Outcome(fetched.outcome)
+        if queue.failures >= SLOW_DOWN_AFTER_FAILURES:
+            doublings = min(queue.failures - SLOW_DOWN_AFTER_FAILURES, MAX_DOUBLINGS)
+            queue.hold_until = now + retry_wait_s * 2.0**doublings
+
+
+def spent_before(frontier: FrontierCell, queue: HostQueue) -> tuple[HostQueue, int, int]:
+    """Return a host with its committed requests and bytes of all runs, including this one."""
+    sql = "SELECT requests, bytes FROM hosts WHERE host_id = ?"
+    requests, received = frontier.db.execute(sql, (queue.host_id,)).fetchone() or (0, 0)
+    return queue, requests, received

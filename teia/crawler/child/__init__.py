@@ -1,0 +1,13 @@
+"""The work of parse children.
+
+read_answer  read one answer: links, text, archive records
+feed_hub     the WebSub hub a feed names
+messages     messages between crawler and child, as bytes
+index_entry  a page as an entry of the index
+relevance    relevance of a page and promise of its links (focused crawl)
+topic        the topic of a focused crawl
+read_copy    read or sanitise an archived capture
+"""
+
+JOB = "teia.crawler.child.read_answer:read"
+"""Entry point of parse children; it is named in a module without imports, so that children can start first."""

@@ -1,0 +1,188 @@
+"""Messages between the crawler and its parse children, as bytes.
+
+The format is msgpack through msgspec. The child has just read a hostile page, so its message is checked against these
+types before it is used. A page's links come back merged, in scope and ready for the frontier; the records for the
+archive come back compressed. So the crawler itself never looks into a body.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from teia.frontier.queue.order import TOP_SCORE
+
+
+class Task(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One answer to read. `settings` is a `Reading` in bytes: the same for a whole crawl, so it is compiled once.
+
+    `score` and `off_topic` are the URL's hint (order.py); they matter where pages are judged by a `Focus`. `body`
+    stands last, for `in_parts`.
+    """
+
+    settings: bytes
+    purpose: str
+    url: str
+    outcome: str
+    status: int
+    started_s: float
+    ended_s: float
+    address: str
+    request_head: bytes
+    head: bytes
+    truncated: str
+    detail: str
+    depth: int
+    hops: int
+    earlier_digest: str = ""
+    earlier_s: float = 0.0
+    score: int = TOP_SCORE
+    off_topic: int = 0
+    as_sitemap: bool = False
+    is_revisit: bool = False
+    body: bytes = b""
+
+
+class Reading(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The parts of the configuration that a child needs to read pages."""
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    types: tuple[str, ...]
+    queries: bool
+    max_depth: int
+    url_rules: tuple[str, ...]
+    requisites: bool
+    obey_robots: bool
+    agent: str
+    limits: dict[str, int | float | tuple[str, ...]]
+    text: bool = True
+    archive: bool = True
+    processors: tuple[str, ...] = ()
+    focus: Focus | None = None
+    index: bool = False
+    signals: bool = False
+
+
+class Focus(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The topic of a focused crawl: a `TopicModel` (lib/topic.py) in plain parts, and the settings that apply it."""
+
+    classes: tuple[str, ...]
+    rest: tuple[int, ...]
+    weights: dict[str, tuple[int, ...]]
+    hard: bool
+    tunnel: int
+    threshold: int
+
+
+class FoundLink(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One URL that a page names: host, key, rest of the URL, number of links, and their kinds (`BY_…` bits)."""
+
+    host: str
+    key: int
+    tail: str
+    count: int
+    text: str
+    by: int
+
+
+class Told(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Statements of a sitemap or feed on its site's pages: (host, key, time of change).
+
+    `kind` is of signals/trust.py. `broken` counts dates that cannot be read. `foreign` counts pages of other sites,
+    whose dates are ignored. A feed may name its `hub`, and as its `topic` its own URL.
+    """
+
+    kind: int
+    dates: list[tuple[str, int, float]]
+    broken: int
+    foreign: int
+    hub: str = ""
+    topic: str = ""
+
+
+class Judged(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Judgement of a focused crawl on a page: relevance and kind, and the scores of its links, in their order.
+
+    `off_topic` is the number of consecutive irrelevant pages that lead to the links; `depends` is True if a smaller
+    number could change the result for them. A page that only leads to another (a redirect) has no `kind`.
+    """
+
+    relevance: int
+    kind: int
+    off_topic: int
+    depends: bool
+    scores: list[int]
+
+
+class Result(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Result of a child. `digest` and `text_digest` are sha256; `members` are the archive's records, concatenated.
+
+    `outline` is of the text without its digits (lib/outline.py); `traps` counts links by the rule that refused them.
+    `entry` is the page's index entry (index/entry.py). `sketch` is of the text, if the page was visited before
+    (refresh/mask.py). `told` holds the statements of a sitemap or feed, if the collection uses signals.
+    """
+
+    outcome: str
+    media_type: str
+    language: str
+    title: str
+    canonical: str
+    redirect_to: str
+    etag: str
+    last_modified: str
+    noindex: bool
+    truncated: str
+    digest: bytes
+    text_digest: bytes
+    simhash: int
+    payload_bytes: int
+    links: list[FoundLink]
+    links_seen: int
+    links_out_of_scope: int
+    links_unindexable: int
+    payload: bytes
+    members: bytes
+    lengths: tuple[int, ...]
+    kinds: tuple[str, ...]
+    payload_digest: str
+    judged: Judged | None = None
+    outline: int = 0
+    traps: dict[str, int] = {}
+    entry: bytes = b""
+    sketch: bytes = b""
+    told: Told | None = None
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_task = msgspec.msgpack.Decoder(Task).decode
+decode_reading = msgspec.msgpack.Decoder(Reading).decode
+decode_result = msgspec.msgpack.Decoder(Result).decode
+
+_NO_BYTES = encode(b"")
+_BYTES = struct.Struct(">BI")
+_BIN_32 = 0xC6
+
+
+def in_parts(task: Task) -> tuple[bytes, bytes]:
+    """Return `encode(task)` in two parts, of which the second is the body itself.
+
+    Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
+    """
+    message = encode(msgspec.structs.replace(task, body=b""))
+    return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
+
+
+def probe_of(reading: bytes) -> bytes:
+    """Return a page that any working parse child can read; a child that crashes on it can read none."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+    body = b"<!doctype html><title>probe</title><p>A page to see whether pages can be read."
+    url, address = "http://probe.invalid/", "192.0.2.1"
+    task = Task(reading, "page", url, "200", 200, 0.0, 0.0, address, b"GET / HTTP/1.1\r\n\r\n", head, "", "", 0, 0)
+    return b"".join(in_parts(msgspec.structs.replace(task, body=body)))
+
+
+def with_focus(reading: bytes, focus: Focus | None) -> bytes:
+    """Return a `Reading` with the topic of a focused crawl."""
+    return reading if focus is None else encode(msgspec.structs.replace(decode_reading(reading), focus=focus))

@@ -1,0 +1,344 @@
+"""The work of a parse child on one answer: parse it, choose the links worth following, make the archive's records.
+
+It runs in a killable process, so nothing here is bounded by more than the child's own limits. Every decision that
+depends on the body is made here: the crawler gets an outcome, links that are in scope and no traps, and compressed
+records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from teia.config import LimitSettings
+from teia.crawler.child.feed_hub import hub_of
+from teia.crawler.child.index_entry import entry_of
+from teia.crawler.child.messages import (
+    FoundLink,
+    Judged,
+    Reading,
+    Result,
+    Task,
+    Told,
+    decode_reading,
+    decode_task,
+    encode,
+)
+from teia.crawler.follow_links import Judge, Place, Refusal, judged_links, place_of_link, place_of_requisite
+from teia.crawler.outlinks import MAX_OUTLINKS, outlink_line
+from teia.frontier.cell.schema import AS_SITEMAP
+from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
+from teia.frontier.rules.scope import Scope, compile_scope
+from teia.index.entry import encoded
+from teia.lib.outline import outline
+from teia.parse.decode import decode
+from teia.parse.document import Options
+from teia.parse.headers import Headers, parse_head
+from teia.parse.parse import ParseResult, parse_document
+from teia.parse.processors import Processors, with_users
+from teia.parse.text.normal import normal_octets
+from teia.records import NOT_MODIFIED, Fetched, Link, LinkKind, Outcome, Page
+from teia.signals.trust import Kind
+from teia.store.warc import Members, RevisitOf, page_members
+from teia.urls import host_of, resolve, site_of
+
+if TYPE_CHECKING:
+    from teia.crawler.child.relevance import Lens
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+MAX_READINGS = 16
+MAX_PLACES = 4_096
+"""Number of URLs whose place a child caches, per `Reading`: menus are on every page of a site. 2 MB when full."""
+
+MAX_TOLD = 50_000
+"""Maximum number of entries of one sitemap or feed whose dates are used."""
+
+NOT_KEPT = Members(b"", (), ())
+"""Empty records, for a collection that keeps no answers."""
+
+_ANCHOR = LinkKind.ANCHOR
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A `Reading` made ready for use."""
+
+    reading: Reading
+    scope: Scope
+    limits: LimitSettings
+    options: Options
+    processors: Processors
+    place_of: Judge
+    requisite_place: Judge
+    lens: Lens | None
+
+
+@lru_cache(maxsize=MAX_READINGS)
+def _compiled(settings: bytes) -> Compiled:
+    reading = decode_reading(settings)
+    scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
+    limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
+    options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
+    requisite_place = partial(place_of_requisite, scope=scope, limits=limits)
+    processors = with_users(reading.processors)
+    return Compiled(reading, scope, limits, options, processors, place_of, requisite_place, _lens_of(reading))
+
+
+def _lens_of(reading: Reading) -> Lens | None:
+    """Return the page judge of a focused crawl; other crawls do not load the code that judges text."""
+    if reading.focus is None:
+        return None
+    from teia.crawler.child.relevance import lens_of
+
+    return lens_of(reading.focus)
+
+
+def prepare() -> None:
+    """Load the tables that normalise text before children are forked: once, not in each child."""
+    normal_octets("")
+
+
+def read(payload: bytes) -> bytes:
+    """Read one `Task`, return one `Result`; both as bytes, because this is a child's whole conversation."""
+    task = decode_task(payload)
+    how = _compiled(task.settings)
+    if task.purpose == "page":
+        return encode(_read_page(task, how))
+    if task.purpose == "entry":
+        return encode(_read_entry(task, how))
+    head = parse_head(task.head)
+    decoded = decode(head.headers, task.body, how.limits)
+    kept = decoded.payload if task.purpose == "robots" else b""
+    redirect_to = _redirect(task, head.headers)
+    members = page_members(_fetched(task), decoded.dechunked, {}, None) if how.reading.archive else NOT_KEPT
+    return encode(
+        _result(task, task.outcome, Page(task.url), head.headers, members, redirect_to, kept, len(decoded.payload))
+    )
+
+
+def _read_page(task: Task, how: Compiled) -> Result:
+    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
+    redirect_to = _redirect(task, parsed.head.headers)
+    outcome = _outcome(task, how, parsed, redirect_to)
+    chosen = _chosen_links(task, how, parsed.page, outcome, redirect_to)
+    judged = None if how.lens is None else _judged(task, how.lens, parsed.page, chosen, redirect_to)
+    members = NOT_KEPT
+    if how.reading.archive:
+        about = _about(task, parsed.page, redirect_to)
+        if judged is not None and judged.kind != NO_KIND:
+            about["relevance"] = f"{judged.relevance / TOP_SCORE:.2f}"
+        if how.reading.processors:
+            about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
+        decoded = parsed.decoded
+        known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
+        members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
+    size = len(parsed.decoded.payload)
+    entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
+    headers = parsed.head.headers
+    told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
+    return _result(task, outcome, parsed.page, headers, members, redirect_to, b"", size, chosen, judged, entry, told)
+
+
+def _told(task: Task, how: Compiled, parsed: ParseResult) -> Told | None:
+    """Return the statements of a sitemap or feed on pages of its own site; other sites are only counted."""
+    if not 200 <= task.status < 300:
+        return None
+    dates, foreign, site = [], 0, site_of(host_of(task.url))
+    for each in parsed.entries[:MAX_TOLD]:
+        if site_of(host_of(each.url)) != site:
+            foreign += 1
+            continue
+        place = how.place_of(each.url) if each.modified_s is not None else None
+        if isinstance(place, Place) and each.modified_s is not None:
+            dates.append((place.host, place.key, each.modified_s))
+    kind = Kind.FEED if "feed" in parsed.page.metadata else Kind.SITEMAP
+    hub = hub_of(task.url, parsed.head.headers, parsed.page.metadata) if kind is Kind.FEED else ("", "")
+    return Told(int(kind), dates, sum(each.is_broken_date for each in parsed.entries), foreign, *hub)
+
+
+def _read_entry(task: Task, how: Compiled) -> Result:
+    """Read a page out of the archive again, for the index alone."""
+    parsed = parse_document(task.url, task.head, task.body, how.options, how.processors, is_sitemap=task.as_sitemap)
+    entry = _entry(task, how, parsed.page)
+    return _result(task, task.outcome, parsed.page, parsed.head.headers, NOT_KEPT, "", b"", 0, entry=entry)
+
+
+def _entry(task: Task, how: Compiled, page: Page) -> bytes:
+    if not 200 <= task.status < 300:
+        return b""
+    entry = entry_of(page, task.started_s, obeys=how.reading.obey_robots)
+    return b"" if entry is None else encoded(entry)
+
+
+# ---- decisions ------------------------------------------------------------------------------------------------------
+
+
+def _outcome(task: Task, how: Compiled, parsed: ParseResult, redirect_to: str) -> str:
+    if redirect_to and (redirect_to == task.url or task.hops >= how.limits.redirects):
+        return Outcome.REDIRECT_LOOP
+    if not 200 <= task.status < 300:
+        return task.outcome
+    if task.outcome == Outcome.TOO_LARGE or task.truncated == "length":
+        return Outcome.TOO_LARGE
+    if parsed.decoded.payload and not how.scope.keeps_type(parsed.page.media_type):
+        return Outcome.FORBIDDEN_TYPE
+    if not how.scope.keeps_language(parsed.page.language):
+        return Outcome.OUT_OF_SCOPE
+    return task.outcome
+
+
+def _redirect(task: Task, headers: Headers) -> str:
+    if task.status not in REDIRECTS:
+        return ""
+    return resolve(headers.first("location"), task.url) or ""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The links that go to the frontier, and counts of the others by reason."""
+
+    links: list[FoundLink]
+    seen: int = 0
+    out_of_scope: int = 0
+    unindexable: int = 0
+    traps: dict[str, int] = field(default_factory=dict)
+
+
+def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_to: str) -> Chosen:
+    """Merge the page's links and keep those that may be followed."""
+    if redirect_to:
+        links: tuple[Link, ...] = (Link(redirect_to, LinkKind.REDIRECT),)
+    else:
+        links = page.links
+    chosen = Chosen([], len(links))
+    obeys = how.reading.obey_robots
+    if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
+        return chosen
+    too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
+    are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
+    judged = judged_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
+    for times, text, by, place, links_to in judged:
+        if place is Refusal.UNINDEXABLE:
+            chosen.unindexable += times
+        elif place is Refusal.OUT_OF_SCOPE:
+            chosen.out_of_scope += times
+        elif isinstance(place, str):
+            chosen.out_of_scope += times
+            chosen.traps[place] = chosen.traps.get(place, 0) + times
+        else:
+            host, key, tail = place
+            chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
+    return chosen
+
+
+def _sketch_of(page: Page) -> bytes:
+    """Return the sketch that later shows which parts of a page change; only revisited pages need it."""
+    from teia.refresh.mask import sketch_of
+
+    return sketch_of(page.text)
+
+
+def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str) -> Judged | None:
+    """Judge a page of a focused crawl; links it drops count as out of scope. None for a 304, which brings no text."""
+    if task.status == NOT_MODIFIED:
+        return None
+    from teia.crawler.child.relevance import judge
+
+    named = sum(link.count for link in chosen.links)
+    way = Hint(task.score, task.off_topic)
+    judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    chosen.out_of_scope += named - sum(link.count for link in chosen.links)
+    return judged
+
+
+# ---- records and result ---------------------------------------------------------------------------------------------
+
+
+def _fetched(task: Task) -> Fetched:
+    return Fetched(
+        task.url,
+        task.outcome,
+        task.status,
+        task.started_s,
+        task.ended_s,
+        task.address,
+        task.request_head,
+        task.head,
+        b"",
+        task.truncated,
+        task.detail,
+    )
+
+
+def _earlier(task: Task) -> RevisitOf | None:
+    if not task.earlier_digest:
+        return None
+    return RevisitOf(task.url, task.earlier_s, task.earlier_digest)
+
+
+def _about(task: Task, page: Page, redirect_to: str) -> dict[str, str | tuple[str, ...]]:
+    """Return the metadata record, with every link, so that the archive alone holds the link graph (F5)."""
+    about: dict[str, str | tuple[str, ...]] = {
+        "hopsFromSeed": str(task.depth),
+        "fetchTimeMs": str(round((task.ended_s - task.started_s) * 1000)),
+    }
+    if page.language:
+        about["language"] = page.language
+    if page.nofollow:
+        about["robots"] = "nofollow"
+    if redirect_to:
+        about["outlink"] = outlink_line(Link(redirect_to, LinkKind.REDIRECT))
+    elif page.links:
+        about["outlink"] = tuple(map(outlink_line, page.links[:MAX_OUTLINKS]))
+    return about
+
+
+def _result(
+    task: Task,
+    outcome: str,
+    page: Page,
+    headers: Headers,
+    members: Members,
+    redirect_to: str,
+    payload: bytes,
+    payload_bytes: int,
+    chosen: Chosen | None = None,
+    judged: Judged | None = None,
+    entry: bytes = b"",
+    told: Told | None = None,
+) -> Result:
+    chosen = chosen or Chosen([])
+    return Result(
+        str(outcome),
+        page.media_type,
+        page.language,
+        page.title,
+        page.canonical,
+        redirect_to,
+        headers.first("etag"),
+        headers.first("last-modified"),
+        page.noindex,
+        page.truncated or task.truncated,
+        bytes.fromhex(page.digest),
+        bytes.fromhex(page.text_digest),
+        page.simhash,
+        payload_bytes,
+        chosen.links,
+        chosen.seen,
+        chosen.out_of_scope,
+        chosen.unindexable,
+        payload,
+        members.data,
+        members.lengths,
+        members.kinds,
+        members.payload_digest,
+        judged,
+        outline(page.text),
+        chosen.traps,
+        entry,
+        _sketch_of(page) if task.is_revisit else b"",
+        told,
+    )

@@ -1,0 +1,104 @@
+"""The work of a child on an archived capture: extract its text and links again, or sanitise it for display.
+
+Captures are hostile, old ones no less than new ones. So they are read like fetched pages: in a process that may be
+killed (parse/children/pool.py). The child's message is checked against these types before it is used.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from teia.config import LimitSettings
+from teia.parse.decode import decode
+from teia.parse.document import Document, Options
+from teia.parse.headers import parse_head
+from teia.parse.html.replay import Use, replay, restyle
+from teia.parse.parse import parse_document
+
+JOB = "teia.crawler.child.read_copy:work"
+MAX_LINKS = 2_000
+
+
+class Wanted(msgspec.Struct, array_like=True, frozen=True):
+    """A capture: its URL, and head and body as archived. `purpose`: `text`, `page` or `style`."""
+
+    purpose: str
+    url: str
+    head: bytes
+    body: bytes
+
+
+class Text(msgspec.Struct, array_like=True, frozen=True):
+    """Text and links of a capture, and its source as characters, where it has any."""
+
+    media_type: str
+    title: str
+    language: str
+    text: str
+    text_digest: str
+    links: tuple[str, ...]
+    source: str
+    truncated: str
+
+
+class Shown(msgspec.Struct, array_like=True, frozen=True):
+    """A page or a style sheet with holes (parse/html/replay.py); `references` are (URL, use)."""
+
+    media_type: str
+    markup: str
+    references: tuple[tuple[str, str], ...]
+    is_safe: bool
+    truncated: str
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_wanted = msgspec.msgpack.Decoder(Wanted).decode
+decode_text = msgspec.msgpack.Decoder(Text).decode
+decode_shown = msgspec.msgpack.Decoder(Shown).decode
+HTML = frozenset({"text/html", "application/xhtml+xml"})
+USES = frozenset(Use)
+
+
+def work(payload: bytes) -> bytes:
+    """Process a `Wanted` message; return a `Text` or a `Shown`."""
+    wanted = decode_wanted(payload)
+    return encode(_text(wanted) if wanted.purpose == "text" else _shown(wanted))
+
+
+def _text(wanted: Wanted) -> Text:
+    parsed = parse_document(wanted.url, wanted.head, wanted.body)
+    page = parsed.page
+    source = ""
+    if page.charset:
+        source = Document(wanted.url, parsed.head, parsed.decoded.payload, Options()).markup
+    links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != wanted.url)
+    return Text(
+        page.media_type,
+        _clean(page.title),
+        page.language,
+        _clean(page.text),
+        page.text_digest,
+        tuple(links)[:MAX_LINKS],
+        _clean(source),
+        page.truncated,
+    )
+
+
+def _shown(wanted: Wanted) -> Shown:
+    head = parse_head(wanted.head)
+    decoded = decode(head.headers, wanted.body, LimitSettings())
+    document = Document(wanted.url, head, decoded.payload, Options())
+    if wanted.purpose == "style":
+        made = restyle(document.markup, wanted.url)
+    elif document.media_type in HTML:
+        made = replay(document)
+    else:
+        return Shown(document.media_type, "", (), is_safe=False, truncated="")
+    cut = " ".join(filter(None, (decoded.truncated, *document.lost_of_tree)))
+    references = tuple((each.url, str(each.use)) for each in made.references)
+    return Shown(document.media_type, _clean(made.markup), references, made.is_safe, cut)
+
+
+def _clean(text: str) -> str:
+    """Replace lone surrogates, which cannot be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,230 @@
+"""The topic of a focused crawl: learnt once from its settings, and stored with the collection as `focus.json` (A6).
+
+Examples are files, or pages that the collection holds. Both may change or disappear, and the order of a crawl must not
+follow them. So the learnt model is stored, and learnt again only when the settings name other words or examples. The
+file is readable: it gives the weight of each word.
+
+Example pages are pages like any other: a parse child reads them. Only focused crawls load this module, because it
+imports all the code that parses pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from teia.clock import Clock
+from teia.config import Config, FocusSettings
+from teia.crawler.child.messages import Focus, encode
+from teia.durable import disk_errors, write_atomically
+from teia.errors import ConfigError, CorruptFile, StoreError
+from teia.lib.topic import SCALE, learn, stems
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.headers import parse_head
+from teia.parse.parse import parse_document
+from teia.parse.text.normal import normalised
+from teia.store.root import CollectionFolder, Root
+from teia.views.lookup import Lookup
+
+FILE_NAME = "focus.json"
+MAX_EXAMPLES = 1_000
+MAX_EXAMPLE_BYTES = 4 << 20
+MAX_KINDS = 30
+OTHERS = "others"
+"""Name of the class of examples without a name."""
+
+_NAMED = re.compile(r"([a-z][a-z0-9_-]{0,30})=(.+)")
+
+
+class Learnt(msgspec.Struct, frozen=True):
+    """The file: the learnt model, and the settings it was learnt from."""
+
+    words: tuple[str, ...]
+    examples: tuple[str, ...]
+    others: tuple[str, ...]
+    classes: tuple[str, ...]
+    rest: tuple[int, ...]
+    weights: dict[str, tuple[int, ...]]
+
+    def is_of(self, settings: FocusSettings) -> bool:
+        asked = (settings.words, settings.examples, settings.others)
+        return asked == (self.words, self.examples, self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A page to learn from: a file, or a URL of the collection. `kind` is its class, empty for the topic."""
+
+    kind: str
+    path: Path | None
+    url: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.path or self.url)
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def check_focus(config: Config) -> None:
+    """Raise ConfigError for settings from which nothing can be learnt."""
+    focus = config.focus
+    if not focus.words and not focus.examples:
+        raise ConfigError(
+            "order = 'focused' has nothing to learn from: "
+            "give words in focus.words, or pages in focus.examples and focus.others"
+        )
+    if focus.examples and not focus.others:
+        raise ConfigError(
+            "focus.examples need pages of other topics beside them (focus.others): "
+            "alone they cannot tell the topic from the language it is written in"
+        )
+    for word in focus.words:
+        if not stems(normalised(word)):
+            raise ConfigError(f"focus.words = {word!r}: must have a word of three letters or more")
+    if not config.parse.text:
+        raise ConfigError("order = 'focused' judges pages by their text: parse.text must be true")
+
+
+def check_examples(config: Config) -> None:
+    """Raise ConfigError for missing examples, before the collection that needs them is made."""
+    examples_of(config.focus)
+
+
+def examples_of(settings: FocusSettings) -> list[Example]:
+    """Return the example pages that the settings name, with files found; in the order they are named."""
+    found = [each for entry in settings.examples for each in _examples("", entry, "examples")]
+    for entry in settings.others:
+        match = None if _is_url(entry) else _NAMED.fullmatch(entry)
+        kind, what = (match[1], match[2]) if match else (OTHERS, entry)
+        if kind == "topic":
+            raise ConfigError(f"focus.others = {entry!r}: 'topic' is the name of what is looked for; choose another")
+        found += _examples(kind, what, "others")
+    if len({each.kind for each in found}) > MAX_KINDS:
+        raise ConfigError(f"focus.others: has more than {MAX_KINDS} kinds of pages")
+    if len(found) > MAX_EXAMPLES:
+        raise ConfigError(f"focus.examples and focus.others: name more than {MAX_EXAMPLES:,} pages")
+    return found
+
+
+def _is_url(entry: str) -> bool:
+    return entry.startswith(("http://", "https://"))
+
+
+def _examples(kind: str, entry: str, key: str) -> list[Example]:
+    if _is_url(entry):
+        return [Example(kind, None, entry)]
+    path = Path(entry).expanduser()
+    if path.is_dir():
+        paths = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+    else:
+        paths = [path] if path.is_file() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    files = [each for each in paths if each.is_file()]
+    if not files:
+        raise ConfigError(f"focus.{key} = {entry!r}: there is no such file, and it is no URL")
+    return [Example(kind, each) for each in files]
+
+
+# ---- learning -------------------------------------------------------------------------------------------------------
+
+
+def focus_of(root: Root, config: Config, clock: Clock) -> Focus:
+    """Return the topic of a collection whose order is focused; learn it if that was not done yet."""
+    check_focus(config)
+    settings = config.focus
+    path = _file(root.collection(config.collection.name))
+    learnt = _kept(path)
+    if learnt is None or not learnt.is_of(settings):
+        learnt = _learn(root, config, clock)
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(learnt), indent=1) + b"\n")
+    threshold = round(settings.threshold * SCALE)
+    return Focus(learnt.classes, learnt.rest, learnt.weights, settings.mode == "hard", settings.tunnel, threshold)
+
+
+def _file(folder: CollectionFolder) -> Path:
+    return folder.path / FILE_NAME
+
+
+def _kept(path: Path) -> Learnt | None:
+    if not path.exists():
+        return None
+    with disk_errors(path, "read"):
+        data = path.read_bytes()
+    try:
+        return msgspec.json.decode(data, type=Learnt)
+    except msgspec.MsgspecError as error:
+        raise CorruptFile(path, f"{error}; delete it, and it is learnt again") from error
+
+
+def _learn(root: Root, config: Config, clock: Clock) -> Learnt:
+    settings = config.focus
+    examples = examples_of(settings)
+    texts = _texts(root, config, examples, clock)
+    of_kind: dict[str, list[str]] = {}
+    for example, text in zip(examples, texts, strict=True):
+        of_kind.setdefault(example.kind, []).append(text)
+    topic = of_kind.pop("", [])
+    model = learn([normalised(word) for word in settings.words], topic, of_kind)
+    asked = (settings.words, settings.examples, settings.others)
+    return Learnt(*asked, model.classes, model.rest, dict(model.weights))
+
+
+def _texts(root: Root, config: Config, examples: Sequence[Example], clock: Clock) -> list[str]:
+    """Read the examples in a thread with its own event loop, because the caller may or may not run one."""
+    if not examples:
+        return []
+    answers = [_answer(root, config, example) for example in examples]
+    pool = ChildPool("teia.crawler.child.topic:read_example", 1, ChildLimits.of(config.limits), clock)
+    with ThreadPoolExecutor(1, "learning") as thread:
+        texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
+    for example, text in zip(examples, texts, strict=True):
+        if isinstance(text, Lost) or not stems(text):
+            why = f"cannot be read ({text.reason})" if isinstance(text, Lost) else "has no text to learn from"
+            raise ConfigError(f"focus: the example {example.name} {why}")
+    return [text for text in texts if not isinstance(text, Lost)]
+
+
+async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | Lost]:
+    await pool.start()
+    try:
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.Future[bytes | Lost]] = [loop.create_future() for _ in answers]
+        for answer, future in zip(answers, waiting, strict=True):
+            pool.submit(answer, done=future.set_result)
+        done = await asyncio.gather(*waiting)
+    finally:
+        await pool.close()
+    return [each if isinstance(each, Lost) else each.decode() for each in done]
+
+
+def _answer(root: Root, config: Config, example: Example) -> bytes:
+    """Return an example in the form that a child takes: media type and body."""
+    if example.path is not None:
+        with disk_errors(example.path, "read"), example.path.open("rb") as file:
+            body = file.read(MAX_EXAMPLE_BYTES)
+        return encode((mimetypes.guess_type(example.path.name)[0] or "", body))
+    name = config.collection.name
+    try:
+        with Lookup(root, name) as lookup:
+            stored = lookup.copy(example.url)
+    except StoreError as error:
+        raise ConfigError(
+            f"focus: the example {example.url} is not in {name} ({error}); crawl it first, or save it as a file"
+        ) from error
+    return encode((parse_head(stored.head).headers.first("content-type"), stored.payload[:MAX_EXAMPLE_BYTES]))
+
+
+def read_example(payload: bytes) -> bytes:
+    """Return the words of one example, without case and accents; runs in a child."""
+    media_type, body = msgspec.msgpack.decode(payload, type=tuple[str, bytes])
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\n\r\n" if media_type else "HTTP/1.1 200 OK\r\n\r\n"
+    page = parse_document("http://example.invalid/", head.encode("latin-1", "replace"), body).page
+    return normalised(f"{page.title}\n{page.text}").encode("utf-8", "replace")

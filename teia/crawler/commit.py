@@ -1,0 +1,618 @@
+"""Group commit: the only place where a visit becomes durable.
+
+Every 200 ms or 256 pages, in one thread, for each cell that the visits touch:
+
+  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose
+  2  append the visits' records to the archive and sync it
+  3  one SQLite transaction: page states, links inside the cell, the set of a page's counted links, an outbox of
+     links for other cells, robots.txt bodies, rows of the fetch log, and the archive's position
+  4  deliver the outboxes into the other cells, each with its sequence number
+  5  compare the pages of names that may be one site, and store the result (crawler/sites/aliases.py)
+
+No visit counts as done before step 3. A crash between 2 and 3 leaves a tail in the archive that is cut at the next
+start; a crash between 3 and 4 leaves an outbox that is delivered at the next start. A full disk fails the step in which
+it happens and leaves nothing half done: the crawler pauses and commits the same visits again. Any other error ends the
+crawl, and nothing is rolled back: after a failed sync the state of the disk is unknown, and the next start uses the
+state it finds (open_cell.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from teia.clock import Clock
+from teia.collections.compiled import Meaning
+from teia.collections.requests import Wishes
+from teia.crawler.budgets import spent_before
+from teia.crawler.child.messages import FoundLink
+from teia.crawler.depths import spread
+from teia.crawler.fetch_rows import log_row, write_log
+from teia.crawler.open_cell import Cell, note_position
+from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
+from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
+from teia.crawler.sites.trap_notes import next_urls, note_visit, via
+from teia.crawler.visit import Visit
+from teia.errors import DiskFull
+from teia.frontier.cell import counted_links, mail, shorter_paths
+from teia.frontier.cell.cell import Archived, Found, PageRow, Settled, either
+from teia.frontier.cell.database import LOG_BYTES
+from teia.frontier.cell.reconsider import END, progress, reconsider
+from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
+from teia.frontier.cell.soft404 import NotFound
+from teia.frontier.queue.ledger import InForce, Ledger, Rest
+from teia.frontier.queue.order import better
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.records import NOT_MODIFIED, Outcome
+from teia.store.archive import Stored
+from teia.store.warc import Members
+from teia.urls import numbering, site_of, slot_of, split
+
+if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.keep_fresh import Refresh
+    from teia.crawler.keep_fresh.visit_all_again import RevisitAll
+    from teia.crawler.pagerank_order import Authority
+
+SHRINK_EVERY_S = 60.0
+"""Interval at which the logs of cells are checked, and truncated where they are large.
+
+SQLite itself checkpoints at 128 MB, which makes commits cheap, but never truncates the log.
+"""
+
+FORGET_EVERY_S = 600.0
+"""Interval at which servers and addresses whose delay ended long ago are dropped from the ledger."""
+
+JUDGE_S = 0.05
+"""Time that one commit may spend on URLs that were judged by earlier settings."""
+
+RobotsRow = tuple[str, float, str, int, bytes]
+"""(origin, time of the request, outcome, status, body)."""
+
+RefillOrder = tuple[HostQueue, int, frozenset[int]]
+
+Spot = int | tuple[int, ...]
+"""Key under which a link is gathered.
+
+The URL's key, or the URL's key and its page's key for orders that judge page by page. A link that is taken back has a
+tuple of its URL's key alone.
+"""
+
+
+@dataclass(slots=True)
+class Committed:
+    """The result of one commit: hosts with new work, filled buffers, counts.
+
+    `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
+    (aliases.Renamed). `held` are hosts of which more URLs are held back until the visits under way are read. `shunned`
+    are URL patterns by host that may not be fetched any more; `given_up` counts URLs (frontier/traps/watch.py). `spent`
+    are requests and bytes of earlier runs.
+    """
+
+    hosts: dict[tuple[int, str], int] = field(default_factory=dict)
+    refilled: list[tuple[HostQueue, list[Queued], float | None]] = field(default_factory=list)
+    robots: list[RobotsRow] = field(default_factory=list)
+    probes: list[tuple[HostQueue, NotFound]] = field(default_factory=list)
+    names: list[tuple[str, str]] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)
+    spent: list[tuple[HostQueue, int, int]] = field(default_factory=list)
+    held: list[HostQueue] = field(default_factory=list)
+    shunned: dict[str, set[int]] = field(default_factory=dict)
+    given_up: int = 0
+    new_urls: int = 0
+    records: int = 0
+    judged_by: str = ""
+    some_came_nearer: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """The input of one commit for one collection.
+
+    A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
+    whose commit failed half way can be committed again: no page is counted twice, no host is forgotten.
+
+    `must_judge`: for a short time, URLs that were judged by earlier settings are judged again by `meaning`, the
+    compiled settings in force. `only_settles`: the crawl is over, so nothing is planned, ranked, judged again or read
+    into buffers.
+    """
+
+    visits: list[Visit] = field(default_factory=list)
+    settled: list[Visit] = field(default_factory=list)
+    seeds: list[Found] = field(default_factory=list)
+    refills: list[RefillOrder] = field(default_factory=list)
+    rests: list[Rest] = field(default_factory=list)
+    parked: list[tuple[HostQueue, str]] = field(default_factory=list)
+    meaning: Meaning | None = None
+    must_judge: bool = False
+    courtesy: InForce | None = None
+    only_settles: bool = False
+    done: Committed = field(default_factory=Committed)
+
+
+class Committer:
+    """Commits groups of visits of one collection; every method runs in the commit thread.
+
+    The loop sets `is_winding_up` when a stop has begun, possibly in the middle of a commit. From then on the commit
+    leaves all optional work to the next start.
+    """
+
+    is_winding_up = False
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        starts: Sequence[int],
+        ledger: Ledger,
+        clock: Clock,
+        aliases: AliasBook | None = None,
+    ) -> None:
+        self.cells = cells
+        self.aliases = aliases
+        self.authority: Authority | None = None
+        self.refresh: Refresh | RevisitAll | None = None
+        self.wishes = Wishes(cells, starts, clock)
+        self._starts = starts
+        self.number_of = numbering(starts)
+        self._ledger = ledger
+        self._clock = clock
+        self._delivered: dict[int, int] = {}
+        self._forget_at = clock.ticks_s() + FORGET_EVERY_S
+        self._shrink_at = clock.ticks_s() + SHRINK_EVERY_S
+        self._order = next(iter(cells)).frontier.order
+        self._promised: dict[int, float] = {}
+
+    def commit(self, group: Group) -> Committed:
+        """Commit a group; on a full disk, truncate the cells' logs to make room for the next try."""
+        cells = list(self.cells)
+        for cell in cells:
+            cell.is_in_commit = True
+        try:
+            return self._commit(group)
+        except DiskFull:
+            for cell in self.cells:
+                cell.give_room_back()
+            raise
+        finally:
+            for cell in cells:
+                cell.is_in_commit = False
+
+    def _commit(self, group: Group) -> Committed:
+        """Commit a group in the order that the module docstring describes."""
+        done = group.done
+        if self._order.keeps_trails:
+            self._promised = learnt_so_far(self.cells)
+        if self.aliases is not None:
+            self.aliases.begin(self._clock.now_s())
+        if group.courtesy is not None:
+            self._ledger.note_courtesy(group.courtesy)
+        if group.rests:
+            self._ledger.write(group.rests)
+        self._forget_rested()
+        by_cell: dict[int, list[Visit]] = defaultdict(list)
+        for visit in group.visits:
+            by_cell[visit.queue.cell].append(visit)
+        for number, visits in by_cell.items():
+            self._commit_cell(self.cells[number], visits, done)
+            group.settled += visits
+            group.visits = [visit for visit in group.visits if visit.queue.cell != number]
+        self._absorb_seeds(group, done)
+        came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
+        if group.settled or came_nearer:
+            self.deliver(done)
+        self._learn_names(group.settled, done)
+        for queue, why in group.parked:
+            with self.cells[queue.cell].frontier.transaction() as frontier:
+                frontier.park_host(queue.host_id, why)
+        if self._may_plan(group):
+            self._plan(group, done)
+        if not self.is_winding_up:
+            for cell, hosts in self.wishes.grant():
+                self._note(done, cell, hosts)
+        done.some_came_nearer = any(shorter_paths.waiting(cell.frontier.db, 1) for cell in self.cells)
+        for queue, limit, skip in group.refills:
+            if self.is_winding_up:
+                break
+            if not queue.knows_robots:
+                self._remember(queue, done)
+            done.refilled.append((queue, *self._refill(queue, limit, skip, done)))
+        self._shrink_logs()
+        return done
+
+    def _shrink_logs(self) -> None:
+        now = self._clock.ticks_s()
+        if now >= self._shrink_at:
+            for cell in self.cells:
+                cell.give_room_back(LOG_BYTES)
+            self._shrink_at = now + SHRINK_EVERY_S
+
+    def _may_plan(self, group: Group) -> bool:
+        return not (group.only_settles or self.is_winding_up)
+
+    def _plan(self, group: Group, done: Committed) -> None:
+        """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
+        if group.meaning is not None and group.must_judge:
+            self._judge_again(group.meaning, done)
+        if self.authority is not None and self._may_plan(group):
+            for cell, hosts in self.authority.rank_again():
+                self._note(done, cell, hosts)
+        if self.refresh is not None and self._may_plan(group):
+            for cell, hosts in self.refresh.plan_again():
+                self._note(done, cell, hosts)
+
+    def _forget_rested(self) -> None:
+        now = self._clock.ticks_s()
+        if now >= self._forget_at:
+            self._ledger.forget_rested(self._clock.now_s())
+            self._forget_at = now + FORGET_EVERY_S
+
+    # -- step 2 --------------------------------------------------------------------------------------------
+
+    def _archive(self, cell: Cell, visits: Iterable[Visit]) -> dict[Visit, tuple[Stored, ...]]:
+        places: dict[Visit, tuple[Stored, ...]] = {}
+        for visit in visits:
+            result = visit.result
+            if result is not None and result.members:
+                places[visit] = cell.archive.append(Members(result.members, result.lengths, result.kinds))
+        cell.archive.flush_and_sync()
+        return places
+
+    # -- step 3 --------------------------------------------------------------------------------------------
+
+    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+        with cell.committing():
+            stored = self._archive(cell, visits)
+            known_before = cell.frontier.known
+            with cell.frontier.transaction():
+                self._record(cell, visits, stored, done)
+        done.records += sum(map(len, stored.values()))
+        done.new_urls += cell.frontier.known - known_before
+        if cell.frontier.watch is not None:
+            given_up, shunned = cell.frontier.watch.take_news()
+            done.given_up += given_up
+            done.shunned.update(shunned)
+
+    def _record(
+        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+    ) -> None:
+        """Record everything that one cell learns from a group, inside its transaction."""
+        frontier = cell.frontier
+        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
+        rows = []
+        changes = frontier.last_change()
+        for visit in visits:
+            archived = answer_place(visit, stored.get(visit))
+            if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
+                self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
+                continue
+            for place in self._settle(cell, visit, archived):
+                self._count(cell, links, place, {})
+            hand_over(cell, visit, changes)
+            note_visit(frontier, visit)
+            if self._order.keeps_trails and note_read(cell, visit, self._clock.now_s()):
+                self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
+            self._gather(cell, links, visit)
+            rows.append(log_row(visit, archived))
+        self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        if frontier.watch is not None:
+            frontier.watch.close()
+        for to_cell, found in links.items():
+            mail.post(frontier, to_cell, found.values())
+        if cell.number in self._delivered:
+            mail.delivered(frontier, self._delivered.pop(cell.number))
+        if self.aliases is not None:
+            self.aliases.keep_samples(cell.number)
+        if self.refresh is not None:
+            self.refresh.note(cell, visits)
+        write_log(frontier, rows)
+        cell.handover.flush()
+        note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
+
+    def _settle(self, cell: Cell, visit: Visit, archived: Archived) -> list[counted_links.Place]:
+        """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
+        queue, item, fetched = visit.queue, visit.item, visit.fetched
+        if visit.was_asked:
+            cell.frontier.count_request(
+                queue.host_id, visit.bytes_received, visit.address, queue.server.last_response_s
+            )
+        if item.purpose == "robots":
+            self._keep_robots(cell, visit)
+            return []
+        if item.purpose == PROBE:
+            found = keep_answer(cell.frontier, queue, answer_of(visit, self._clock.now_s()))
+            return [(slot_of(site_of(queue.host)), queue.host_id, key) for key in found]
+        assert visit.verdict is not None
+        now_s = self._clock.now_s()
+        time_s = fetched.started_s if fetched is not None else now_s
+        settled = Settled(
+            queue.host_id,
+            item,
+            visit.outcome,
+            visit.verdict.state,
+            time_s,
+            now_s + visit.verdict.wait_s,
+            page_row(visit),
+            archived,
+            repeats_earlier(visit),
+        )
+        if item.visits:
+            from teia.crawler.keep_fresh.observe import observed  # imports numpy, needed only for revisited pages
+
+            settled = observed(cell.frontier, settled, queue.host, visit)
+        cell.frontier.settle(settled, queue.host)
+        return []
+
+    def _keep_robots(self, cell: Cell, visit: Visit) -> None:
+        """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
+        queue, item = visit.queue, visit.item
+        if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
+            return
+        status = visit.fetched.status if visit.fetched is not None else 0
+        body = visit.result.payload if visit.result is not None else b""
+        now_s = self._clock.now_s()
+        cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
+
+    def _gather(self, cell: Cell, links: dict[int, dict[Spot, Found]], visit: Visit) -> None:
+        """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""
+        result, item = visit.result, visit.item
+        if result is None or item.purpose in NO_PAGES:
+            return
+        named = [] if visit.outcome == Outcome.SOFT_404 else self._rewritten(result.links)
+        new: set[int] = set()
+        if tells_links(visit):
+            host = visit.queue.host
+            place = (slot_of(site_of(host)), cell.frontier.host_id(host, self._clock.now_s()), item.key)
+            new = self._count(cell, links, place, counted(visit, named))
+        depth, hops = item.depth + 1, 0
+        if result.redirect_to:
+            depth, hops = item.depth, item.hops + 1
+        into: dict[str, dict[Spot, Found]] = {}
+        for link, hint in zip(named, hints_of(visit, self._order, self._promised), strict=False):
+            host, key = link.host, link.key
+            found = into.get(host)
+            if found is None:
+                found = into[host] = links[self.number_of(host)]
+            spot = (key, item.key) if self._order.sampled else key
+            through = via(visit, host) if item.pattern else 0
+            more = 0
+            if key in new:
+                new.discard(key)  # an alias of the same URL may follow in the list
+                more = 1
+            same = found.get(spot)
+            if same is None:
+                found[spot] = Found(host, key, link.tail, depth, more, hops, link.by, hint, through)
+                continue
+            same.in_links += more
+            same.by |= link.by
+            if depth < same.depth:
+                same.depth = depth
+            if hops < same.hops:
+                same.hops = hops
+            if same.hint is not None:
+                same.hint = better(same.hint, hint)
+            if same.via or through:
+                same.via = either(same.via, through)
+
+    def _rewritten(self, links: list[FoundLink]) -> list[FoundLink]:
+        """Replace the hosts of links to an alias by its main name."""
+        aliases = self.aliases
+        if aliases is None or not any(link.host in aliases for link in links):
+            return links
+        return [aliases.rewritten(link) if link.host in aliases else link for link in links]
+
+    def _count(
+        self,
+        cell: Cell,
+        links: dict[int, dict[Spot, Found]],
+        place: counted_links.Place,
+        targets: counted_links.Targets,
+    ) -> set[int]:
+        """Store the set of a page's links and take back links that are gone; return the keys of new links."""
+        changed = counted_links.replace(cell.frontier, place, targets)
+        for host, key in changed.gone:
+            of_cell = links[self.number_of(host)]
+            same = of_cell.get((key,))
+            if same is None:
+                of_cell[key,] = counted_links.taken_back(host, key)
+            else:
+                same.in_links -= 1
+        return changed.new
+
+    def _hand_on(self, cell: Cell, visit: Visit, links: dict[int, dict[Spot, Found]]) -> bool:
+        """Hand a URL of an alias on to the main name; if the alias is revoked, keep the URL queued and return False."""
+        found = None if self.aliases is None else self.aliases.forwarded(cell.frontier, visit)
+        if found is None:
+            return False
+        links[self.number_of(found.host)][found.key, visit.item.key] = found
+        return True
+
+    # -- step 4 --------------------------------------------------------------------------------------------
+
+    def deliver(self, done: Committed) -> None:
+        """Deliver the outboxes into their cells; a restarted crawler does this first."""
+        by_receiver: dict[int, list[tuple[int, int, list[Found]]]] = defaultdict(list)
+        last: dict[int, int] = {}
+        for sender in self.cells:
+            for seq, to_cell, found in mail.waiting(sender.frontier):
+                if found:
+                    by_receiver[to_cell].append((sender.number, seq, found))
+                    last[sender.number] = seq
+        for number, bulks in by_receiver.items():
+            self._take(self.cells[number], bulks, done)
+        self._delivered.update(last)
+
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[Found]]], done: Committed) -> None:
+        known_before = cell.frontier.known
+        with cell.frontier.transaction():
+            for from_cell, seq, found in bulks:
+                if seq > mail.heard(cell.frontier, from_cell):
+                    self._note(done, cell, cell.frontier.absorb(found, self._clock.now_s()))
+                    mail.note_heard(cell.frontier, from_cell, seq)
+        done.new_urls += cell.frontier.known - known_before
+
+    def _absorb_seeds(self, group: Group, done: Committed) -> None:
+        by_cell: dict[int, list[Found]] = defaultdict(list)
+        for found in group.seeds:
+            by_cell[self.number_of(found.host)].append(found)
+        for number, of_cell in by_cell.items():
+            cell = self.cells[number]
+            known_before = cell.frontier.known
+            with cell.frontier.transaction():
+                self._note(done, cell, cell.frontier.absorb(of_cell, self._clock.now_s()))
+            done.new_urls += cell.frontier.known - known_before
+        group.seeds = []
+
+    # -- step 5 --------------------------------------------------------------------------------------------
+
+    def _learn_names(self, settled: Sequence[Visit], done: Committed) -> None:
+        """Learn from settled pages which host names are one site."""
+        if self.aliases is None or not (settled or self.aliases.is_busy):
+            return
+        renamed = self.aliases.learn(settled)
+        done.names += renamed.names
+        done.checks += renamed.checks
+        for number, host in renamed.hosts:
+            cell = self.cells[number]
+            self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
+
+    def _spread_depths(self, meaning: Meaning, done: Committed) -> bool:
+        """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
+        came_nearer = False
+        for cell in self.cells:
+            known_before = cell.frontier.known
+            touched = spread(cell, self.number_of, meaning, self._clock.now_s(), self._rewritten)
+            if touched is not None:
+                self._note(done, cell, touched)
+                done.new_urls += cell.frontier.known - known_before
+                came_nearer = True
+        return came_nearer
+
+    def _judge_again(self, meaning: Meaning, done: Committed) -> None:
+        """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
+        until = self._clock.ticks_s() + JUDGE_S
+        for cell in self.cells:
+            if progress(cell.frontier, meaning.mark) < END:
+                with cell.frontier.transaction() as frontier:
+                    back = reconsider(frontier, meaning.mark, meaning.wants, lambda: self._clock.ticks_s() < until)
+                    self._note(done, cell, back)
+                if self._clock.ticks_s() >= until:
+                    return
+        if all(progress(cell.frontier, meaning.mark) == END for cell in self.cells):
+            done.judged_by = meaning.mark
+
+    # -- buffers -------------------------------------------------------------------------------------------
+
+    def _remember(self, queue: HostQueue, done: Committed) -> None:
+        """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
+        frontier = self.cells[queue.cell].frontier
+        done.spent.append(spent_before(frontier, queue))
+        done.robots += frontier.robots_of(queue.host_id, queue.host)
+        found = remembered(frontier, queue)
+        if found is not None:
+            done.probes.append((queue, found))
+
+    def _refill(
+        self, queue: HostQueue, limit: int, skip: Collection[int], done: Committed
+    ) -> tuple[list[Queued], float | None]:
+        """Read a host's next URLs; if none is due now, return the time when the next one is."""
+        cell = self.cells[queue.cell]
+        if self.refresh is not None:
+            items, held, due_s = self.refresh.next_urls(cell, queue, limit, skip)
+        else:
+            items, held = next_urls(cell.frontier, queue, limit, skip, self._clock.now_s())
+            due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
+        done.held += [queue] if held else []
+        in_memory = queue.loaded  # their captures were checked when they were read into the buffer
+        checked = [
+            item if item.key in in_memory else cell.with_sound_copy(item, queue.host_id, queue.host) for item in items
+        ]
+        return checked, due_s
+
+    @staticmethod
+    def _note(done: Committed, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
+        for host_id, host in touched:
+            done.hosts[cell.number, host] = host_id
+
+
+def hand_over(cell: Cell, visit: Visit, changes: int) -> None:
+    """Hand a page that has changed to the indexer; `changes` is the last change number before this group."""
+    if visit.result is None or not visit.result.entry:
+        return
+    queue, key = visit.queue, visit.item.key
+    change = cell.frontier.change_of(queue.host_id, queue.host, key)
+    if change > changes:
+        cell.handover.write(change, key, visit.result.entry)
+
+
+NO_PAGES = frozenset({"robots", PROBE})
+"""Purposes of visits whose answers are not pages."""
+
+
+def tells_links(visit: Visit) -> bool:
+    """Tell whether a visit shows the current links of its page: its answer becomes the last good capture.
+
+    A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit.
+    """
+    fetched, verdict = visit.fetched, visit.verdict
+    if fetched is None or verdict is None or verdict.state in {STATE_QUEUED, STATE_FAILED}:
+        return False
+    return fetched.status not in {0, NOT_MODIFIED}
+
+
+def counted(visit: Visit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
+    """Return the URLs to which a page links, by host, each once, without itself; none for an error or a redirect."""
+    targets: dict[str, list[int]] = {}
+    if visit.fetched is None or visit.fetched.status >= 300:
+        return targets
+    own = visit.item.key
+    for link in links:
+        if link.count and link.key != own:
+            of_host = targets.get(link.host)
+            if of_host is None:
+                targets[link.host] = [link.key]
+            else:
+                of_host.append(link.key)
+    return targets
+
+
+def answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
+    if not places or visit.result is None:
+        return Archived()
+    for kind, place in zip(visit.result.kinds, places, strict=True):
+        if kind in {"response", "revisit"}:
+            return Archived(place.file, place.offset, place.length)
+    return Archived()
+
+
+def repeats_earlier(visit: Visit) -> bool:
+    """Tell whether the archive holds a revisit record of the answer: an earlier record has the body."""
+    return visit.result is not None and "revisit" in visit.result.kinds
+
+
+def page_row(visit: Visit) -> PageRow | None:
+    """Return the page's row; None if the visit learnt nothing of the page, so that the last good capture is kept."""
+    result, fetched = visit.result, visit.fetched
+    if result is None or fetched is None or fetched.status == 0:
+        return None
+    return PageRow(
+        fetched.status,
+        result.digest,
+        result.text_digest,
+        _signed(result.simhash),
+        result.media_type,
+        result.language,
+        result.title,
+        result.etag,
+        result.last_modified,
+        result.redirect_to,
+        result.canonical,
+        result.noindex or visit.outcome == Outcome.SOFT_404,
+        result.payload_digest,
+    )
+
+
+def _signed(number: int) -> int:
+    """Convert a 64-bit number to the signed form that SQLite stores."""
+    return number - (1 << 64) if number >= 1 << 63 else number

@@ -1,0 +1,122 @@
+"""Shorter paths that were found late: the links of a page already read get their correct depth (T1).
+
+The set of pages within `scope.max_depth` must depend on the web alone, not on the server that answered first. So when a
+page that was read already turns out to be nearer to a seed (shorter_paths.py), its links are processed once more. They
+come from the metadata record of its capture, not from the server, and are judged as any page's (follow_links.py). Known
+links become less deep. Links that had been too deep are queued, and are counted from now on. Nothing is counted twice.
+
+This works only where the archive keeps answers, and where the order does not judge links by the page that contains
+them: those orders visit pages again in their own way (frontier/cell/trails.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+
+from teia.collections.compiled import Meaning
+from teia.crawler.child.messages import FoundLink
+from teia.crawler.follow_links import (
+    Judge,
+    Judgement,
+    Place,
+    Refusal,
+    judged_links,
+    place_of_link,
+    place_of_requisite,
+)
+from teia.crawler.open_cell import Cell
+from teia.crawler.outlinks import field_of, outlinks_of
+from teia.errors import StoreError
+from teia.frontier.cell import counted_links, mail, shorter_paths
+from teia.frontier.cell.cell import Found
+from teia.records import LinkKind, Outcome
+from teia.store.reader import ArchiveReader
+
+AT_ONCE = 64
+
+Rewrite = Callable[[list[FoundLink]], list[FoundLink]]
+"""Function that makes links lead to the main names of aliases."""
+
+
+def spread(
+    cell: Cell, number_of: Callable[[str], int], meaning: Meaning, now_s: float, rewritten: Rewrite
+) -> list[tuple[int, str]] | None:
+    """Give the links of some pages of a cell their new depth; return (host id, name) of hosts with new work.
+
+    All in one transaction: links for other cells go to the outbox. Returns None if no page waits.
+    """
+    pages = shorter_paths.waiting(cell.frontier.db, AT_ONCE)
+    if not pages:
+        return None
+    by_cell: dict[int, list[Found]] = defaultdict(list)
+    reader = ArchiveReader(cell.folder.archive)
+    named = [_links_of(page, reader, meaning) for page in pages]
+    with cell.frontier.transaction() as frontier:
+        for page, (links, is_hop) in zip(pages, named, strict=True):
+            for found in _found(cell, page, rewritten(links), is_hop=is_hop):
+                by_cell[number_of(found.host)].append(found)
+        touched = frontier.absorb(by_cell.pop(cell.number, ()), now_s)
+        for number, links_there in by_cell.items():
+            mail.post(frontier, number, links_there)
+        shorter_paths.forget(frontier.db, pages)
+    return touched
+
+
+def _found(cell: Cell, page: shorter_paths.Nearer, links: list[FoundLink], *, is_hop: bool) -> list[Found]:
+    """Return a page's links at their current depth, and count those not counted before; inside a transaction."""
+    depth, hops = (page.depth, page.hops + 1) if is_hop else (page.depth + 1, 0)
+    targets: dict[str, list[int]] = {}
+    for link in links if page.status < 300 else ():
+        if link.count and link.key != page.key:
+            targets.setdefault(link.host, []).append(link.key)
+    new = counted_links.add(cell.frontier, (page.slot, page.host_id, page.key), targets)
+    found = []
+    for link in links:
+        found.append(Found(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))
+        new.discard(link.key)
+    return found
+
+
+def _links_of(page: shorter_paths.Nearer, reader: ArchiveReader, meaning: Meaning) -> tuple[list[FoundLink], bool]:
+    """Return a capture's links that may be followed, and whether it is a redirect; no links if it cannot be read."""
+    if page.outcome == Outcome.SOFT_404:
+        return [], False
+    try:
+        record = reader.read(page.file, page.offset + page.length) if page.file else None
+    except StoreError:
+        return [], False
+    if record is None or record.kind != "metadata":
+        return [], False
+    return copied_links(record.block, page.depth, meaning)
+
+
+def copied_links(block: bytes, depth: int, meaning: Meaning) -> tuple[list[FoundLink], bool]:
+    """Return the links of a metadata record that may be followed from a depth, and whether it is a redirect."""
+    config, obeys = meaning.config, meaning.config.courtesy.robots
+    links = outlinks_of(block)
+    is_hop = any(link.kind is LinkKind.REDIRECT for link in links)
+    if obeys and field_of(block, "robots") == "nofollow":
+        return [], is_hop
+    too_deep = depth + (0 if is_hop else 1) > config.scope.max_depth
+    place_of = _failing_safe(partial(place_of_link, scope=meaning.scope, limits=config.limits))
+    requisite = _failing_safe(partial(place_of_requisite, scope=meaning.scope, limits=config.limits))
+    found = []
+    for times, _, by, place, links_to in judged_links(links, place_of, requisite, obeys=obeys, too_deep=too_deep):
+        if isinstance(place, Place):
+            host, key, tail = place
+            found.append(FoundLink(host, key, tail, times if links_to else 0, "", by))
+    return found, is_hop
+
+
+def _failing_safe(judge: Judge) -> Judge:
+    """Return a judge that refuses a URL when a rule that the user wrote as a function raises."""
+
+    def judged(url: str) -> Judgement:
+        try:
+            return judge(url)
+        except Exception:  # noqa: BLE001  # a function written by the user
+            return Refusal.OUT_OF_SCOPE
+
+    return judged

@@ -1,0 +1,111 @@
+"""Rows of the fetch log: made from visits, kept with the frontier until there are enough, then moved to Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from teia.crawler.visit import Visit
+from teia.frontier.cell.cell import Archived, FrontierCell
+from teia.records import Outcome
+from teia.store.fetchlog import FetchRow, LogPart
+from teia.urls import site_of
+
+CACHED = "cached"
+"""Kind of a row for a page from the operator's cache proxy (C7): no request to its server."""
+
+ROLL_OUT_ROWS = 50_000
+ROLL_OUT_AT_END = 5_000
+"""Number of rows that are worth a file when a crawl ends; fewer stay with the frontier, where readers see them too.
+
+A collection that is crawled a little every hour would have thousands of small files otherwise.
+"""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(FetchRow).decode
+_CODES = {outcome.value: outcome.tarantula_code for outcome in Outcome}
+
+
+def log_row(visit: Visit, archived: Archived) -> FetchRow | None:
+    """Return the row for a request that was sent; None for a URL that was settled without one."""
+    fetched, item, result = visit.fetched, visit.item, visit.result
+    if fetched is None:
+        return None
+    known = {} if result is None else {
+        "decoded_bytes": result.payload_bytes,
+        "media_type": result.media_type or None,
+        "language": result.language or None,
+        "digest": result.digest.hex() or None,
+        "text_digest": result.text_digest.hex() or None,
+        "redirect_to": result.redirect_to or None,
+        "links": result.links_seen,
+        "links_in_scope": result.links_seen - result.links_out_of_scope,
+        "links_unindexable": result.links_unindexable,
+        "truncated": result.truncated or None,
+    }  # fmt: skip
+    return FetchRow(
+        started=fetched.started_s,
+        ended=fetched.ended_s,
+        url=item.url,
+        host=visit.queue.host,
+        site=site_of(visit.queue.host),
+        outcome=visit.outcome,
+        status=fetched.status or None,
+        tarantula_code=_CODES.get(visit.outcome),
+        kind=CACHED if visit.from_cache else item.purpose,
+        address=visit.address or None,
+        cell=visit.queue.cell,
+        depth=item.depth,
+        visit=item.visits + 1,
+        attempt=item.failures + 1,
+        rest_s=visit.rest_before_s,
+        rested_s=visit.rested_s,
+        bytes=visit.bytes_received,
+        detail=visit.detail or None,
+        warc_file=archived.file or None,
+        warc_offset=archived.offset if archived.file else None,
+        warc_length=archived.length if archived.file else None,
+        **known,  # type: ignore[arg-type]  # each value has the type of its field
+    )
+
+
+def write_log(frontier: FrontierCell, rows: Iterable[FetchRow | None]) -> None:
+    """Store rows with the frontier, inside its transaction."""
+    blobs = [(_encode(row),) for row in rows if row is not None]
+    frontier.db.executemany("INSERT INTO log (row) VALUES (?)", blobs)
+
+
+def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
+    """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
+    rows = frontier.db.execute("SELECT row FROM log ORDER BY seq").fetchall()
+    return LogPart(folder, _next_serial(frontier), [_decode(row) for (row,) in rows])
+
+
+def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:
+    """Clear the archive positions of lost records in the rows still in the frontier; inside a transaction."""
+    for seq, packed in frontier.db.execute("SELECT seq, row FROM log").fetchall():
+        row = _decode(packed)
+        if row.warc_file and is_lost(row.warc_file, row.warc_offset or 0, row.warc_length or 0):
+            row = row._replace(warc_file=None, warc_offset=None, warc_length=None)
+            frontier.db.execute("UPDATE log SET row = ? WHERE seq = ?", (_encode(row), seq))
+
+
+def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS) -> None:
+    """Move the rows to a Parquet file once there are enough; after a crash, the same file is written again."""
+    (waiting,) = frontier.db.execute("SELECT count(*) FROM log").fetchone()
+    if waiting < max(1, at_least):
+        return
+    from teia.store.parquet import write_parquet
+
+    part = log_part(frontier, folder)
+    write_parquet(folder, part.pending, part.next_serial)
+    with frontier.transaction():
+        frontier.db.execute("DELETE FROM log")
+        frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('log_serial', ?)", (part.next_serial + 1,))
+
+
+def _next_serial(frontier: FrontierCell) -> int:
+    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
+    return 1 if row is None else int(row[0])

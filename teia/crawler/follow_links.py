@@ -1,0 +1,126 @@
+"""Links worth following: the one rule for the links of a page, shared by all readers of links.
+
+A parse child applies it when it reads a page (read_answer.py). So does the code that processes the links of a capture
+once more because their page turned out to be nearer to a seed (depths.py), and the code that counts links again
+(links_audit.py). A link is refused for the file extension of a type that is not kept (C4), for the scope, for a URL
+shape that has no end (T9), or for being too deep.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from teia.config import LimitSettings
+from teia.crawler.outlinks import FOUND_BY
+from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE
+from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.rules.scope import Scope
+from teia.frontier.traps.shapes import trap_of
+from teia.records import Link, LinkKind
+from teia.urls import host_of, key_of
+
+_ANCHOR = LinkKind.ANCHOR
+_LINKING = frozenset(kind.value for kind in (_ANCHOR, LinkKind.FRAME, LinkKind.REFRESH, LinkKind.HEADER))
+
+
+class Refusal(Enum):
+    """Reason why a URL is not followed, independent of the page that names it."""
+
+    UNINDEXABLE = "unindexable"
+    OUT_OF_SCOPE = "out of scope"
+
+
+class Place(NamedTuple):
+    """The frontier's form of a URL: its host, its key and the rest of the URL."""
+
+    host: str
+    key: int
+    tail: str
+
+
+Judgement = Place | Refusal | str
+"""A URL's place, the reason why it is not followed, or the name of the trap it looks like."""
+
+Judge = Callable[[str], Judgement]
+
+
+class NamedUrl(NamedTuple):
+    """A URL that a page names: number of times, first text, `BY_…` bits, and the judgement on it.
+
+    `links`: True if the page links to it, which counts for the link graph (docs/graph.md). A URL that the page only
+    lists (a sitemap, a feed), gives as its own (canonical) or embeds (an image) does not count.
+    """
+
+    times: int
+    text: str
+    by: int
+    place: Judgement
+    links: bool
+
+
+def judged_links(
+    links: Sequence[Link], place_of: Judge, requisite_place: Judge, *, obeys: bool, too_deep: bool
+) -> Iterator[NamedUrl]:
+    """Yield each URL that a page names once, with its judgement; those that may be followed have a `Place`."""
+    linked = {
+        url
+        for url, kind, _, nofollow in links
+        if (kind is _ANCHOR or kind._value_ in _LINKING) and not (nofollow and obeys)
+    }
+    for url, (times, text, by) in _merged(links, obeys=obeys).items():
+        if by & BY_REQUISITE:
+            yield NamedUrl(times, text, by, requisite_place(url), url in linked)
+            continue
+        place = place_of(url)
+        if too_deep and place.__class__ is Place:
+            place = Refusal.OUT_OF_SCOPE
+        yield NamedUrl(times, text, by, place, url in linked)
+
+
+def place_of_link(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
+    """Judge a URL that a page links to."""
+    if not _is_wanted_type(url, scope):
+        return Refusal.UNINDEXABLE
+    if not scope.holds(url):
+        return Refusal.OUT_OF_SCOPE
+    trap = trap_of(url, limits)
+    if trap is not None:
+        return trap
+    host = host_of(url)
+    return Place(host, key_of(url), tail_of(url, host))
+
+
+def place_of_requisite(url: str, scope: Scope, limits: LimitSettings) -> Judgement:
+    """Judge a page requisite: fetched from any host, one hop further than links (T12), unless excluded."""
+    if scope.excludes(url) or trap_of(url, limits) is not None:
+        return Refusal.OUT_OF_SCOPE
+    host = host_of(url)
+    return Place(host, key_of(url), tail_of(url, host))
+
+
+def _is_wanted_type(url: str, scope: Scope) -> bool:
+    """Tell whether a URL's extension allows a type that the collection keeps (C4); most extensions allow any."""
+    if not scope.media_types:
+        return True
+    path = url.partition("?")[0]
+    dot = path.rfind(".", path.rfind("/"))
+    guessed = mimetypes.types_map.get(path[dot:].lower()) if dot > 0 else None
+    return guessed is None or guessed in scope.media_types
+
+
+def _merged(links: Iterable[Link], *, obeys: bool) -> dict[str, tuple[int, str, int]]:
+    """Merge links by URL; drop a URL that occurs only with `nofollow` where that is obeyed."""
+    merged: dict[str, tuple[int, str, int]] = {}
+    unendorsed: dict[str, tuple[int, str, int]] = {}
+    for url, kind, text, nofollow in links:
+        names = unendorsed if nofollow and obeys else merged
+        by = BY_LINK if kind is _ANCHOR else FOUND_BY.get(kind, BY_LINK)
+        known = names.get(url)
+        names[url] = (known[0] + 1, known[1] or text, known[2] | by) if known else (1, text, by)
+    for url in unendorsed.keys() & merged.keys():
+        (times, text, by), (_, also, also_by) = merged[url], unendorsed[url]
+        merged[url] = (times, text or also, by | also_by)
+    return merged

@@ -1,0 +1,13 @@
+"""Known pages are visited again.
+
+keep_fresh       plan revisits in the commit thread; start reading here
+host_plan        the plan for the pages of one host
+give_way         the least important pages leave at the size limit (F2)
+other_plans      policies that due times on disk cannot express
+visit_all_again  the periodic crawl: all pages once more (F2)
+apply_signals    shift due times by the changes that sites report
+weights          importance of pages (P1)
+bound            freshness of a host's captures, and its upper bound
+observe          compare a revisit with the visit before
+page_freshness   rate and freshness of one page
+"""

@@ -1,0 +1,262 @@
+"""Freshness of a host's captures, its upper bounds, and the effect of its politeness delay (the live bound).
+
+`fresh` is the mean over pages, by weight, of the probability that the capture equals the page, by the current estimates
+of the rates. Changes of different pages are independent, so its error shrinks with their number; an error common to all
+rates is not included. Three numbers bound the freshness (refresh/possible.py), all from the same estimates of the rates
+and the slots that the host grants:
+
+  possible    the limit of any polite policy now; `fresh` never exceeds it, at any moment
+  best        the most that can be kept in the long run; right after a crawl captures may be fresher
+  best_next   the limit of any polite policy on average over the next horizon, from the current captures (WP)
+
+The gap to `best` is attributed page by page (`Excess`). Where a capture is less fresh than under the best plan, there
+are three causes: its page did not answer lately, or too few visits have shown how fast it changes, or the visits came
+at other times than that plan's. The loss of the best plan because rates are not known counts as learning too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, replace
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, fresh_now, one_host
+from teia.refresh.history import DAY_S
+from teia.refresh.intensities import plan_intensities
+from teia.refresh.possible import Copies, possible, possible_within
+from teia.refresh.rates import Flags, Floats, Gamma, kept_probability_of
+
+WEEK_S = 7 * DAY_S
+UNANSWERED_S = 1.0
+"""A page requested so long after it was last seen did not answer that request."""
+
+ERRORS = 1.96
+"""Standard deviations of an interval that holds 95%."""
+
+
+BOUNDED_FOR_S, ALIKE = 300.0, 0.1
+"""Lifetime of bounds, and the relative change of pages and slots up to which they hold."""
+
+FEW_VISITS = 5
+"""A page with fewer visits is one whose rate is still being learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Loss of freshness against the best plan, as sums of weights; negative where captures are fresher.
+
+    `unknown` is the gain of the best plan if rates were known. `uniform` is the freshness if all pages were visited
+    equally often. `changes_per_s` is of all pages together, `well_known` counts those with FEW_VISITS or more.
+    """
+
+    failing: float = 0.0
+    learning: float = 0.0
+    unknown: float = 0.0
+    schedule: float = 0.0
+    uniform: float = 0.0
+    changes_per_s: float = 0.0
+    well_known: int = 0
+
+    def __add__(self, other: Excess) -> Excess:
+        return Excess(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+
+class Bounded(NamedTuple):
+    """Time of a computation of bounds, and the pages and slots it was made for."""
+
+    time_s: float
+    pages: int
+    slot_s: float
+
+    def is_like(self, before: Bounded) -> bool:
+        """Tell whether bounds computed for `before` still hold."""
+        alike = (abs(now - then) <= ALIKE * then for now, then in zip(self[1:], before[1:], strict=True))
+        return all(alike) and 0.0 <= self.time_s - before.time_s < BOUNDED_FOR_S
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One host, or a part of one: `weight` sums its pages' weights, `variance` is that of the sum of fresh ones.
+
+    `best_variance` is that of the sum that can be kept fresh, because rates are not known. `best_next` and `excess` are
+    None where they were not requested. `bounded` is the computation that the bounds come from.
+    """
+
+    pages: int
+    weight: float
+    fresh: float
+    variance: float
+    best: float
+    slot_s: float
+    best_next: float | None = None
+    excess: Excess | None = None
+    possible: float = 1.0
+    best_variance: float = 0.0
+    bounded: Bounded | None = None
+
+    @property
+    def best_error(self) -> float:
+        """Half the width of an interval that holds `best` in 95 of 100 cases."""
+        return ERRORS * sqrt(self.best_variance) / self.weight if self.weight > 0 else 0.0
+
+    @property
+    def error(self) -> float:
+        """Half the width of an interval that holds `fresh` in 95 of 100 cases."""
+        return ERRORS * sqrt(self.variance) / self.weight if self.weight > 0 else 0.0
+
+    @property
+    def full_pass_s(self) -> float:
+        """Time to visit every page once."""
+        return self.pages * self.slot_s
+
+    @property
+    def late_share(self) -> float:
+        """Share of pages that cannot be visited every week under any plan."""
+        return max(0.0, 1.0 - WEEK_S / self.full_pass_s) if self.pages else 0.0
+
+    @property
+    def week_slot_s(self) -> float:
+        """Time between requests at which every page could be visited once a week."""
+        return WEEK_S / self.pages if self.pages else 0.0
+
+
+def standing_of(
+    columns: Columns,
+    found: Gamma,
+    slot_s: float,
+    now_s: float,
+    horizon_s: float | None = None,
+    before: Standing | None = None,
+) -> Standing | None:
+    """Return the standing of some pages of a host that have its slots to themselves; None if all are gone.
+
+    The bounds take longer to compute than a plan, and hardly move. So they are taken over from `before`, while that is
+    recent and similar (`Bounded`).
+    """
+    here = ~columns.is_gone & (columns.weight > 0)
+    if not here.any():
+        return None
+    copies = Copies(
+        weight=columns.weight[here],
+        found=Gamma(found.changes[here], found.time_s[here]),
+        age_s=np.maximum(now_s - columns.fresh_s + columns.shift_s, 0.0)[here],
+        slot_s=max(slot_s, SHORTEST_SLOT_S),
+    )
+    total = float(copies.weight.sum())
+    fresh = fresh_now(columns, found, now_s)[here]
+    share, variance = float(copies.weight @ fresh) / total, float(np.square(copies.weight) @ (fresh * (1.0 - fresh)))
+    bounded = Bounded(now_s, len(copies), copies.slot_s)
+    if before is not None and before.bounded is not None and horizon_s is None and bounded.is_like(before.bounded):
+        of_now = Standing(len(copies), total, share, variance, before.best, copies.slot_s, bounded=before.bounded)
+        best_variance = before.best_variance * (total / before.weight) ** 2
+        return replace(of_now, possible=max(before.possible, share), best_variance=best_variance)
+    world = one_host(copies.weight, copies.found.mean, slot_s, horizon_s or DAY_S)
+    plan = plan_intensities(world)
+    at_best = possible(copies, plan)
+    unknown, is_asked = at_best.long_run - at_best.planned, horizon_s is not None
+    return Standing(
+        pages=len(copies),
+        weight=total,
+        fresh=share,
+        variance=variance,
+        best=at_best.long_run / total,
+        slot_s=copies.slot_s,
+        best_next=possible_within(copies, horizon_s) / total if horizon_s is not None else None,
+        excess=_excess(columns, here, copies, fresh, plan.visits_per_s, unknown) if is_asked else None,
+        possible=at_best.moment / total,
+        best_variance=at_best.variance,
+        bounded=bounded,
+    )
+
+
+def _excess(columns: Columns, here: Flags, copies: Copies, fresh: Floats, plan: Floats, unknown: float) -> Excess:
+    """Attribute the gap to the best plan; all arguments but `columns` are of the pages that are `here`.
+
+    `plan` is the best for the known rates, and `unknown` the gain beyond it if rates were known.
+    """
+    weight, visits = copies.weight, columns.histories.visits[here]
+    missing = weight * (kept_probability_of(copies.found, plan) - fresh)
+    is_failing = columns.asked_s[here] > columns.fresh_s[here] + UNANSWERED_S
+    is_few = (visits + 1 < FEW_VISITS) & ~is_failing
+    alike = kept_probability_of(copies.found, np.full(len(weight), 1.0 / (copies.slot_s * len(weight))))
+    return Excess(
+        failing=float(missing[is_failing].sum()),
+        learning=float(missing[is_few].sum()),
+        unknown=unknown,
+        schedule=float(missing[~is_failing & ~is_few].sum()),
+        uniform=float(weight @ alike),
+        changes_per_s=float(copies.found.mean.sum()),
+        well_known=int((visits + 1 >= FEW_VISITS).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Causes of lost freshness, as shares of 1: `fresh` and these add up to 1."""
+
+    courtesy: float
+    learning: float
+    schedule: float
+    failures: float
+
+
+def lost_of(whole: Standing) -> Lost:
+    """Split the freshness that is missing: the part no plan could have at these delays, and the gap to that.
+
+    Right after a crawl captures are fresher than they can be kept. Then there is no gap, and the loss is the ageing
+    since.
+    """
+    missing = max(0.0, whole.best - whole.fresh)
+    excess = whole.excess or Excess()
+    parts = [max(0.0, excess.learning) + excess.unknown, max(0.0, excess.schedule), max(0.0, excess.failing)]
+    scale = missing / sum(parts) if sum(parts) > 0 else 0.0
+    learning, schedule, failures = (each * scale for each in parts)
+    if not scale:
+        schedule = missing
+    return Lost(1.0 - max(whole.best, whole.fresh), learning, schedule, failures)
+
+
+def together(standings: Iterable[Standing]) -> Standing | None:
+    """Combine several hosts, or parts of one with their parts of its slots; None if there are none."""
+    each = list(standings)
+    weight = sum(one.weight for one in each)
+    if not weight > 0:
+        return None
+    all_next = [one.best_next for one in each]
+    visits_per_s = sum(1.0 / one.slot_s for one in each)
+    told = [one.excess for one in each if one.excess is not None]
+    return Standing(
+        pages=sum(one.pages for one in each),
+        weight=weight,
+        fresh=sum(one.weight * one.fresh for one in each) / weight,
+        variance=sum(one.variance for one in each),
+        best=sum(one.weight * one.best for one in each) / weight,
+        slot_s=1.0 / visits_per_s,
+        best_next=None if None in all_next else sum(one.weight * (one.best_next or 0.0) for one in each) / weight,
+        excess=sum(told, Excess()) if len(told) == len(each) else None,
+        possible=sum(one.weight * one.possible for one in each) / weight,
+        best_variance=sum(one.best_variance for one in each),
+    )
+
+
+def feasibility(host: str, standing: Standing, response_s: float) -> str:
+    """Describe the effect of a host's delay in a sentence; empty if every page can be visited every week."""
+    if standing.late_share <= 0:
+        return ""
+    wanted_s = standing.week_slot_s - response_s
+    remedy = f"{wanted_s:.2g} s would do" if wanted_s > 0 else "no delay would do, it answers too slowly"
+    return (
+        f"{host}: at this delay a full pass needs {days(standing.full_pass_s)}; {standing.late_share:.0%} of the pages"
+        f" cannot be kept within a week; {remedy}"
+    )
+
+
+def days(seconds: float) -> str:
+    """Format a duration: `31 days`, `5 hours`, `12 minutes`."""
+    for unit_s, name in ((DAY_S, "days"), (3_600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,498 @@
+"""Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
+
+  note        after each visit: set its page's next due time, in the transaction that settles the visit
+  next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
+              due yet is visited early if there is nothing else to do: a slot that is left unused is lost
+  plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
+              cell read-only; then some thousand of their due times move with each commit
+
+Due times are in the frontier (revisits.py), so a restart finds them. Memory holds a few numbers for each host, the
+plans of hosts that were visited lately, and the pages of the host being planned, PART at a time. Keys are hashes, so a
+part is a fair sample of its host, and is planned by itself with its part of the slots.
+
+The number of visits of a host is the one it really grants: from the delays that were applied (delay, Crawl-delay,
+Retry-After, response times), on average over its last requests.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, Heeding
+from teia.crawler.keep_fresh.bound import Standing, standing_of
+from teia.crawler.keep_fresh.give_way import Swap, swaps
+from teia.crawler.keep_fresh.host_plan import (
+    NO_SUMS,
+    Columns,
+    HostPlan,
+    Priors,
+    Sums,
+    Weigh,
+    columns_of,
+    moves_of,
+)
+from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.open_cell import Cell
+from teia.crawler.signals_in.site_hints import hear
+from teia.crawler.sites.trap_notes import next_urls
+from teia.crawler.visit import Visit
+from teia.fetch.robots import parse_robots
+from teia.frontier.cell import histories, revisits, trails
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import sqlite_errors
+from teia.frontier.cell.revisits import Held, Move
+from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
+from teia.frontier.cell.take import of_page
+from teia.frontier.queue.host_rules import delay_of
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+if TYPE_CHECKING:
+    from teia.crawler.keep_fresh.other_plans import Carried
+
+ON_DISK = "edf"
+"""The policy that due times alone express; others are carried out in memory (other_plans.py)."""
+
+PART = 50_000
+PLANS = 5_000
+CARRIED_PAGES = 500_000
+MOVE_S = 0.05
+"""Time that one commit may spend moving due times."""
+
+MOVED_AT_ONCE = 500
+NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
+"""Number of visits, at least and as a share of a host's pages, after which it is planned at once, not at `replan_s`."""
+
+PACE_MEMORY, PACED = 0.1, 3
+LOOKED_PAST = 16
+LOOK_AGAIN_S, SOON_S = 1.0, 0.01
+FIRST_KEY = -(1 << 63)
+
+Touched = list[tuple[Cell, list[tuple[int, str]]]]
+_NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A host that is kept fresh. `news` are visits since it was planned, `after` is the start of the next part."""
+
+    cell: Cell
+    host_id: int
+    name: str
+    slot: int
+    slot_s: float
+    paced: int = 0
+    pages: int = 0
+    news: int = 0
+    planned: float = 0.0
+    after: int = FIRST_KEY
+    sums: Sums = NO_SUMS
+    standing: Standing | None = None
+    is_wanted: bool = False
+    discovers: bool = False
+
+
+class Made(NamedTuple):
+    """Result of the planning thread: a plan, due times to move, and the start of the next part, if any."""
+
+    host: Host
+    plan: HostPlan | None
+    moves: list[Move]
+    after: int | None
+    pages: int
+    carried: Carried | None
+    standing: Standing | None = None
+    swaps: Sequence[Swap] = ()
+
+
+class Refill(NamedTuple):
+    """A host's next URLs, whether more are held back, and when to look again if there are none."""
+
+    items: list[Queued]
+    held: bool
+    due_s: float | None
+
+
+class Refresh:
+    """State of a crawl that keeps its pages fresh, beside its frontier; belongs to the commit thread.
+
+    Any thread may read `is_behind`: there is something to move or to plan.
+    """
+
+    def __init__(self, cells: Sequence[Cell], config: Config, clock: Clock, weigh: Weigh) -> None:
+        self._config, self._settings = config, config.refresh
+        self._clock = clock
+        self._weigh, self._cells = weigh, cells
+        self._heeding = Heeding(config.refresh)
+        self._hosts: dict[tuple[int, int], Host] = {}
+        self._plans: OrderedDict[Host, HostPlan] = OrderedDict()
+        self._carried: OrderedDict[Host, Carried] = OrderedDict()
+        self._wanted: deque[Host] = deque()
+        self._plan_at = 0.0
+        self._sums, self._standing = np.zeros(3), np.zeros(7)
+        self._of_all = _NOTHING
+        self._thread = ThreadPoolExecutor(1, "plan")
+        self._running: Future[Made] | None = None
+        self._moving: tuple[Host, deque[Move]] | None = None
+        self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
+        for cell in cells:
+            for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
+                host = self._host(cell, host_id, name)
+                host.planned = -inf
+                self._want(host)
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    @property
+    def has_pages(self) -> bool:
+        """True if there are pages to keep fresh, or may be: some hosts were not checked yet."""
+        is_looking = self._running is not None
+        return is_looking or any(host.pages or host.news or host.is_wanted for host in self._hosts.values())
+
+    @property
+    def is_full(self) -> bool:
+        """True if as many pages are kept as `limits.pages_kept` allows, so that no new ones are fetched (F2)."""
+        return 0 < self._config.limits.pages_kept <= self.kept
+
+    @property
+    def is_behind(self) -> bool:
+        """True if there is something to do before the next visit ends."""
+        if self._running is not None:
+            return self._running.done()
+        return self._moving is not None or (bool(self._wanted) and self._clock.ticks_s() >= self._plan_at)
+
+    def _host(self, cell: Cell, host_id: int, name: str) -> Host:
+        host = self._hosts.get((cell.number, host_id))
+        if host is None:
+            host = Host(cell, host_id, name, slot_of(site_of(name)), self._config.courtesy.delay_s)
+            host.planned = self._clock.ticks_s()
+            self._hosts[cell.number, host_id] = host
+        return host
+
+    # -- after a visit -------------------------------------------------------------------------------------
+
+    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Set the next due times of visited pages; inside the transaction that settles the visits."""
+        settled: list[tuple[Host, int]] = []
+        for visit in visits:
+            if not visit.queue.host_id:  # only its robots.txt was requested
+                continue
+            host = self._host(cell, visit.queue.host_id, visit.queue.host)
+            if visit.was_asked:
+                self._pace(host, visit)
+            is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
+            if visit.item.purpose == "page" and is_settled:
+                settled.append((host, visit.item.key))
+                self.kept += not visit.item.visits and is_kept(visit)
+        rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
+        pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        if self._heeding.is_on:
+            self._hear(cell, visits)
+        if pages:
+            self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
+
+    def _pace(self, host: Host, visit: Visit) -> None:
+        """Update the average time between a host's requests."""
+        assert visit.fetched is not None
+        slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
+        host.paced += 1
+        host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
+
+    def _hear(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Store the signals of sitemaps and feeds, and bring pages forward that they report as changed."""
+        for visit in visits:
+            for news in hear(cell.frontier, visit, self._clock.now_s()):
+                host = self._host(cell, news.host_id, news.host)
+                places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
+                if rows:
+                    self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
+                    self._want(host)
+
+    def _appoint(self, cell: Cell, hosts: Sequence[Host], rows: Sequence[Held], *, only_sooner: bool = False) -> None:
+        """Set the due times of pages; with `only_sooner`, only where the new time is earlier than the old."""
+        with readable(cell.frontier):
+            columns = columns_of(rows, self._weigh)
+        plans = [self._plan_of(host) for host in hosts]
+        prior = _priors_of(plans, columns, self._of_all)
+        trusted = np.array([plan is not None and plan.trusted for plan in plans])
+        found = estimate(columns.histories, prior, trusted)
+        interval_s = self._heeding.intervals(cell.frontier, hosts, plans, columns, found, prior)
+        for number, (host, row) in enumerate(zip(hosts, rows, strict=True)):
+            asked_s = max(row.last_visit_s, float(columns.fresh_s[number]))
+            due_s = asked_s + float(interval_s[number])
+            if only_sooner and due_s * 1000 >= row.rank:
+                continue
+            revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
+            if only_sooner:
+                continue
+            if host in self._carried:
+                weight, rate = float(columns.weight[number]), float(found.mean[number])
+                fresh_s = float(columns.fresh_s[number])
+                self._carried[host].visited(row.key, weight, rate, row.last_visit_s, fresh_s)
+            host.news += 1
+            self._want(host)
+
+    def _plan_of(self, host: Host) -> HostPlan | None:
+        plan = self._plans.get(host)
+        if plan is not None:
+            self._plans.move_to_end(host)
+        return plan
+
+    # -- before a visit ------------------------------------------------------------------------------------
+
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+        """Return a host's next URLs, new and known ones in turns while there are both."""
+        frontier, now_s = cell.frontier, self._clock.now_s()
+        host = self._host(cell, queue.host_id, queue.host)
+        if self.is_full:
+            new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
+        else:
+            new, held = next_urls(frontier, queue, limit, skip, now_s)
+        host.discovers = bool(new)
+        known, look_s = self._known(host, limit, skip, now_s)
+        items = in_turns(new, known, limit, self._settings.share, queue.requests)
+        if items:
+            return Refill(items, held, None)
+        retry_s = frontier.next_due_s(queue.host_id, queue.host)
+        times = [at_s for at_s in (look_s, retry_s) if at_s is not None]
+        return Refill([], held, min(times, default=None))
+
+    def _known(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[Queued], float | None]:
+        """Return the next known pages of a host, and when to look again if there are none."""
+        look_s: float | None
+        if self._settings.policy == ON_DISK:
+            keys, look_s = self._due(host, limit, skip, now_s)
+        elif host in self._carried:
+            self._carried.move_to_end(host)
+            keys, look_s = self._carried[host].take(limit, skip, now_s, early=not host.discovers)
+            if now_s >= self._carried[host].ends_s:
+                self._want(host)
+        else:
+            if host.pages or host.news:
+                self._want(host)
+            return [], now_s + LOOK_AGAIN_S if host.pages or host.news else None
+        frontier = host.cell.frontier
+        found = (of_page(frontier.db, host.name, host.slot, host.host_id, key) for key in keys)
+        items = [item for item in found if item is not None]
+        if frontier.order.keeps_trails:
+            items = trails.with_trails(frontier.db, host.slot, host.host_id, items)
+        return items, None if look_s is None else max(look_s, now_s + SOON_S)
+
+    def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
+        """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
+        frontier = host.cell.frontier
+        in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
+        looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
+        first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
+        ready_s = [
+            max(page.due_s if host.discovers or page.key in in_time else 0.0, page.asked_s + self._settings.least_s)
+            for page in first
+        ]
+        ready = [page.key for page, at_s in zip(first, ready_s, strict=True) if at_s <= now_s]
+        return ready[:limit], min(ready_s, default=None)
+
+    # -- plans ---------------------------------------------------------------------------------------------
+
+    def _want(self, host: Host) -> None:
+        if not host.is_wanted:
+            host.is_wanted = True
+            self._wanted.append(host)
+        self._plan_at = min(self._plan_at, self._due_at(host))
+
+    def plan_again(self) -> Touched:
+        """Apply the planning thread's result, move due times for a short time, and give the thread its next host."""
+        touched: Touched = []
+        if self._running is not None and self._running.done():
+            self._take(self._running.result())
+            self._running = None
+        if self._moving is not None:
+            touched.append(self._move(*self._moving))
+        if self._running is None and self._moving is None:
+            self._begin()
+        return touched
+
+    def _take(self, made: Made) -> None:
+        host = made.host
+        self._stand(host, made)
+        if made.plan is not None:
+            self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
+            host.sums = made.plan.sums
+            self._of_all = fit_sums(self._sums[:, None], _NOTHING)
+            self._plans[host] = made.plan
+            self._plans.move_to_end(host)
+            while len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        if made.carried is not None:
+            self._carried[host] = made.carried
+            while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
+                self._carried.popitem(last=False)
+        host.after = FIRST_KEY if made.after is None else made.after
+        if made.after is not None and made.carried is None:
+            self._want(host)
+        self._moving = (host, deque(made.moves))
+        if made.swaps:
+            with host.cell.frontier.transaction() as frontier:
+                for goes, comes in made.swaps:
+                    places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
+                    self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
+
+    def _stand(self, host: Host, made: Made) -> None:
+        """Store the standing of a host; that of its last part for a large host."""
+        host.pages = made.pages
+        before, now = host.standing, made.standing
+        host.standing = now
+        self._standing += _as_sums(now) - _as_sums(before)
+
+    def account(self) -> dict[str, float] | None:
+        """Return the freshness of all hosts at their last plans, and its bounds; None before the first plan."""
+        pages, weight, fresh, variance, best, best_variance, possible = self._standing.tolist()
+        if not pages or not weight > 0:
+            return None
+        shares = (fresh / weight, max(variance, 0.0), best / weight)
+        whole = Standing(round(pages), weight, *shares, 1.0, best_variance=max(best_variance, 0.0))
+        numbers = {"fresh": whole.fresh, "fresh_error": whole.error, "best": whole.best}
+        numbers |= {"best_error": whole.best_error, "possible": possible / weight}
+        counts = {"pages": whole.pages, "visited_again": round(self._sums[0])}
+        return {**counts, **{name: round(number, 4) for name, number in numbers.items()}}
+
+    def _move(self, host: Host, moves: deque[Move]) -> tuple[Cell, list[tuple[int, str]]]:
+        until = self._clock.ticks_s() + MOVE_S
+        while moves:
+            some = [moves.popleft() for _ in islice(range(len(moves)), MOVED_AT_ONCE)]
+            with host.cell.frontier.transaction() as frontier:
+                revisits.move(frontier.db, host.slot, host.host_id, some)
+            if self._clock.ticks_s() >= until:
+                break
+        if not moves:
+            self._moving = None
+        return host.cell, [(host.host_id, host.name)]
+
+    def _begin(self) -> None:
+        now, self._plan_at = self._clock.ticks_s(), inf
+        for _ in range(len(self._wanted)):
+            host = self._wanted.popleft()
+            if now >= self._due_at(host):
+                self._plan_at = now
+                host.is_wanted, host.planned, host.news = False, now, 0
+                share = self._settings.share if host.discovers and not self.is_full else 1.0
+                args = (self._of_all, max(share, 0.01), self._clock.now_s(), host in self._plans)
+                self._running = self._thread.submit(self._make, host, *args)
+                return
+            self._wanted.append(host)
+            self._plan_at = min(self._plan_at, self._due_at(host))
+
+    def _due_at(self, host: Host) -> float:
+        """Return when a host with news is planned; at once if the plan has ended or lacks most of its pages."""
+        if self._settings.policy != ON_DISK:
+            carried = self._carried.get(host)
+            has_ended = carried is None or self._clock.now_s() >= carried.ends_s
+        else:
+            has_ended = host.news >= max(NEWS_AT_LEAST, NEWS_SHARE * host.pages) or host.after > FIRST_KEY
+        return 0.0 if has_ended else host.planned + self._settings.replan_s
+
+    def _make(self, host: Host, of_all: Gamma, share: float, now_s: float, warm: bool) -> Made:
+        """Plan one part of a host; in the planning thread, with its own read-only connection to the cell."""
+        frontier = FrontierCell(host.cell.folder.frontier, read_only=True)
+        try:
+            with sqlite_errors(frontier.path):
+                total = revisits.count_held(frontier.db, host.slot, host.host_id)
+                rows = revisits.held(frontier.db, host.slot, host.host_id, host.after, PART)
+                trust = histories.manners(frontier, host.slot, host.host_id)[0]
+                slot_s = host.slot_s if host.paced >= PACED else self._promised_s(frontier, host)
+            with readable(frontier):
+                trusted = Trust.decode(trust).dates.is_trusted
+                columns = columns_of(rows, self._weigh) if rows else None
+            exchanged: list[Swap] = []
+            if columns is not None and self.is_full:
+                exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
+            if columns is None:
+                return Made(host, None, [], None, total, None)
+            slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
+            made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
+        finally:
+            frontier.close()
+        plan, found, interval_s, columns = made
+        slot_s = slots_s[1]
+        after = rows[-1].key if len(rows) == PART else None
+        carried = self._carry(columns, found, slot_s, now_s)
+        standing = standing_of(columns, found, slot_s, now_s, before=host.standing)
+        return Made(host, plan, moves_of(columns, interval_s), after, total, carried, standing, exchanged)
+
+    def _promised_s(self, frontier: FrontierCell, host: Host) -> float:
+        """Return the expected time between requests to a host not visited lately, from its robots.txt and answers."""
+        courtesy = self._config.courtesy
+        took_s = revisits.response_s(frontier.db, host.host_id)
+        kept = frontier.robots_of(host.host_id, host.name) if courtesy.robots else []
+        asked = [parse_robots(body, courtesy.user_agent).crawl_delay_s for *_, status, body in kept if status == 200]
+        delay_s = delay_of(courtesy, host.name)
+        rests_s = (delay_s, courtesy.response_factor * took_s if delay_s else 0.0)
+        return took_s + max(*rests_s, *(each for each in asked if each is not None))
+
+    def _carry(self, columns: Columns, found: Gamma, slot_s: float, now_s: float) -> Carried | None:
+        if self._settings.policy == ON_DISK or columns.is_gone.all():
+            return None
+        from teia.crawler.keep_fresh.other_plans import Carried
+
+        return Carried(columns, found.mean, slot_s, self._settings, now_s)
+
+
+def in_turns(new: Sequence[Queued], known: Sequence[Queued], limit: int, share: float, number: int) -> list[Queued]:
+    """Merge new and known URLs in the order of their fetches; `number` is that of the host's next request.
+
+    Of all requests, `share` go to known pages while there are both; if there is only one kind, it gets all of them.
+    """
+    items: list[Queued] = []
+    first, second = deque(known), deque(new)
+    while len(items) < limit and (first or second):
+        is_known_ones = int((number + 1) * share) > int(number * share)
+        items.append((first if first and (is_known_ones or not second) else second or first).popleft())
+        number += 1
+    return items
+
+
+def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma) -> Gamma:
+    """Return the priors of pages: from their host's plan, or the prior of all pages."""
+    unknown = Priors((float(of_all.changes[0]), float(of_all.time_s[0])), {})
+    each = [(unknown if plan is None else plan.priors) for plan in plans]
+    pairs = np.array(
+        [priors.of_kinds.get(kind, priors.of_host) for priors, kind in zip(each, columns.kind, strict=True)]
+    )
+    return Gamma(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+def _as_sums(one: Standing | None) -> Floats:
+    """Return a standing as numbers that can be summed."""
+    if one is None:
+        return np.zeros(7)
+    shares = np.array([one.fresh, one.best, one.possible]) * one.weight
+    return np.array([one.pages, one.weight, shares[0], one.variance, shares[1], one.best_variance, shares[2]])
+
+
+def _as_row(sums: Sums) -> tuple[float, float, float]:
+    return sums.pages, sums.rates, sums.logs
+
+
+def is_kept(visit: Visit) -> bool:
+    """Tell whether a visit brought a page that counts as one that is kept (F2)."""
+    return visit.fetched is not None and 200 <= visit.fetched.status < 300 and visit.result is not None
+
+
+def count_kept(frontier: FrontierCell) -> int:
+    """Return the number of pages of a cell that are kept."""
+    sql = "SELECT count(*) FROM pages WHERE status BETWEEN 200 AND 299 AND NOT is_gone"
+    return int(frontier.db.execute(sql).fetchone()[0])

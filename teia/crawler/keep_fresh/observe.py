@@ -1,0 +1,121 @@
+"""A revisited page: the visit compared with the one before, in the transaction that settles it (A13, F3).
+
+First visits never come here. A visit is an observation if its answer says something of the page: a body, a redirect, a
+304, or that the page does not exist. Errors of the server or the network, and answers that could not be read, say
+nothing about change.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+
+from teia.crawler.signals_in.site_hints import Heard
+from teia.crawler.visit import Visit
+from teia.errors import CorruptFile
+from teia.frontier.cell import histories
+from teia.frontier.cell.cell import FrontierCell, PageRow, Settled
+from teia.frontier.cell.histories import Known
+from teia.frontier.cell.schema import STATE_DONE
+from teia.parse.dates import parse_date
+from teia.records import NOT_MODIFIED, Outcome
+from teia.refresh.history import History, Seen, Sight, compare
+from teia.refresh.mask import HostMask, PageMask, judge, unchanged
+from teia.refresh.trust import Trust
+from teia.urls import site_of, slot_of
+
+
+def observed(frontier: FrontierCell, settled: Settled, host: str, visit: Visit) -> Settled:
+    """Compare a visit with the one before, and learn from it; return it with the observation."""
+    page = settled.page
+    if page is None or not _tells_something(settled, page):
+        return settled
+    slot = slot_of(site_of(host))
+    place = (slot, settled.host_id, settled.queued.key)
+    known = histories.known(frontier, place)
+    if known is None:
+        return settled
+    is_new = not known.record
+    with readable(frontier):
+        history = History.begun(known.last_change_s) if is_new else History.decode(known.record)
+        of_page, of_host = PageMask.decode(known.mask), _Manners(frontier, slot, settled.host_id)
+    if is_new:
+        history.is_gone = _before(known, is_gone=known.outcome == Outcome.SOFT_404).is_gone
+    sketch = visit.result.sketch if visit.result is not None else b""
+
+    def is_cosmetic() -> bool | None:
+        return judge(of_page, of_host.mask, settled.queued.key, sketch) if sketch else None
+
+    before = _before(known, is_gone=history.is_gone)
+    now = Seen(page.status, *page[1:4], page.redirect_to, settled.outcome == Outcome.SOFT_404)
+    saw = compare(before, now, is_cosmetic)
+    if saw in {Sight.NOT_MODIFIED, Sight.SAME_BYTES, Sight.SAME_TEXT}:
+        unchanged(of_page, sketch or of_page.sketch)
+    modified_s = parse_date(page.last_modified) if saw is Sight.CHANGED else None
+    heard, before_visit = Heard(frontier, place), replace(history)
+    quiet_until_s = heard.quiet_until_s(history.visited_s)
+    changed = history.observe(saw, settled.time_s, modified_s, quiet_until_s=quiet_until_s)
+    heard.learn(before_visit, settled.time_s, changed=changed)
+    _compare_validators(of_host.trust, known, page)
+    histories.keep(frontier, place, history.encode(), of_page.encode())
+    of_host.keep()
+    return replace(settled, saw=int(saw), changed=changed)
+
+
+@contextmanager
+def readable(frontier: FrontierCell) -> Iterator[None]:
+    """Report the file of a record that cannot be decoded."""
+    try:
+        yield
+    except (ValueError, struct.error) as error:
+        raise CorruptFile(frontier.path, f"what is kept of a page's visits cannot be read: {error}") from error
+
+
+class _Manners:
+    """Knowledge of a host's behaviour; the mask of its pages' parts is read on demand, because that takes longer."""
+
+    def __init__(self, frontier: FrontierCell, slot: int, host_id: int) -> None:
+        self._at = (frontier, slot, host_id)
+        self._before = histories.manners(*self._at)
+        self.trust = Trust.decode(self._before[0])
+
+    @cached_property
+    def mask(self) -> HostMask:
+        with readable(self._at[0]):
+            return HostMask.decode(self._before[1])
+
+    def keep(self) -> None:
+        """Write the knowledge back, if it has changed."""
+        mask = self.mask.encode() if "mask" in self.__dict__ else self._before[1]
+        now = (self.trust.encode(), mask)
+        if now != self._before:
+            histories.keep_manners(*self._at, *now)
+
+
+def _tells_something(settled: Settled, page: PageRow) -> bool:
+    if settled.state != STATE_DONE or settled.outcome == Outcome.PARSE_FAILED:
+        return False
+    return 200 <= page.status < 500
+
+
+def _before(known: Known, *, is_gone: bool) -> Seen:
+    """Return the earlier state of the page for comparison; only the history remembers that it was a soft 404."""
+    is_soft_404 = is_gone and known.status < 400
+    return Seen(known.status, known.digest, known.text_digest, known.simhash, known.redirect_to, is_soft_404)
+
+
+def _compare_validators(trust: Trust, known: Known, page: PageRow) -> None:
+    """Learn from two answers with bodies whether the host's validators change with its contents.
+
+    A 304 has no body, so it shows nothing.
+    """
+    if page.status == NOT_MODIFIED or known.status // 100 != 2 or page.status // 100 != 2:
+        return
+    trust.note(
+        content_changed=known.digest != page.digest,
+        modified=(known.last_modified, page.last_modified),
+        etag=(known.etag, page.etag),
+    )

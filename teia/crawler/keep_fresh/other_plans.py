@@ -1,0 +1,81 @@
+"""A host's pages in the order of a plan that due times on disk cannot express (P9).
+
+Such plans are timetables, values, and the intervals of other policies. Most policies are kept for comparison. The
+queues of the simulator's plans carry them out (refresh/dispatch.py), in memory, for the hosts that are being visited. A
+page is handed out once: the queue then treats it as visited, and is corrected with the time of the real visit. The
+memory is lost with the process; the next process makes a new plan from the ages of the captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from teia.config import RefreshSettings
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, one_host
+from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
+from teia.refresh.policies import policy_named
+from teia.refresh.rates import Floats
+
+MOST_VISITS = 50_000
+"""Number of visits that a timetable covers at most, if they end before the horizon."""
+
+
+class Carried:
+    """One host's pages, by their keys. `ends_s` is the end of the plan; infinity if only news end it."""
+
+    def __init__(self, columns: Columns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float) -> None:
+        policy = policy_named(settings.policy)
+        weight = np.where(columns.is_gone, 0.0, columns.weight)
+        self._total = max(float(weight.sum()), 1e-300)
+        horizon_s = min(settings.horizon_s, MOST_VISITS * max(slot_s, SHORTEST_SLOT_S))
+        ages_s = np.maximum(now_s - columns.fresh_s, 0.0)
+        world = one_host(weight, rate, slot_s, horizon_s, ages_s, columns.changes)
+        world = replace(world, budget=int(horizon_s / max(slot_s, SHORTEST_SLOT_S)))
+        self._queue = queue_of(policy.plan(world), world, 0, now_s)
+        self._keys = columns.key.tolist()
+        self._pages = {key: page for page, key in enumerate(self._keys)}
+        self._asked_s = dict(enumerate(columns.asked_s.tolist()))
+        self._least_s = settings.least_s
+        self.is_timetable = isinstance(self._queue, TimetableQueue)
+        self.ends_s = now_s + (horizon_s if self.is_timetable else policy.renew_s or inf)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def take(self, limit: int, skip: Collection[int], now_s: float, *, early: bool) -> tuple[list[int], float]:
+        """Hand out the keys of the next pages, and the time when there may be more; pages in `skip` are under way."""
+        taken: list[int] = []
+        for _ in range(limit + len(skip) + 1):
+            due = self._queue.next(now_s)
+            if due is None:
+                return taken, self.ends_s
+            wait_s = max(due.not_before_s, self._asked_s[due.page] + self._least_s)
+            if not early:
+                wait_s = max(wait_s, due.due_s)
+            if wait_s > now_s and not self.is_timetable:
+                return taken, wait_s
+            if due.not_before_s > now_s:
+                return taken, due.not_before_s
+            if len(taken) == limit:
+                break
+            self._queue.visited(due.page, now_s)
+            key = self._keys[due.page]
+            if wait_s <= now_s and key not in skip and key not in taken:
+                taken.append(key)
+                self._asked_s[due.page] = now_s
+        return taken, now_s
+
+    def visited(self, key: int, weight: float, rate: float, asked_s: float, fresh_s: float) -> None:
+        """Note the end of a visit; a page that is new here joins the plan, if the plan can take one."""
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = len(self._keys)
+            self._keys.append(key)
+            self._queue.put(PageState(page, weight / self._total, rate, fresh_s))
+        elif not self.is_timetable and fresh_s >= asked_s:
+            self._queue.visited(page, fresh_s)
+        self._asked_s[page] = asked_s

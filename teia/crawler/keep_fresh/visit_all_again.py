@@ -1,0 +1,113 @@
+"""A run that revisits all known pages beside finding new ones: the periodic crawl of F2, in the commit thread.
+
+It takes the place that `Refresh` (keep_fresh.py) has in a crawl that keeps its pages fresh, and is much simpler. Pages
+wait in the frontier like any URL (revisit_all.py). So the run ends when nothing is left, survives any crash, and leaves
+the rest of its pages to the next run. New and known pages take turns as `refresh.share` says, so that neither has to
+wait for the end of the other; where URLs are watched for traps, known ones go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawler.keep_fresh.keep_fresh import Refill, Touched, count_kept, in_turns, is_kept
+from teia.crawler.open_cell import Cell
+from teia.crawler.sites.trap_notes import next_urls
+from teia.crawler.visit import Visit
+from teia.frontier.cell import revisit_all
+from teia.frontier.cell.schema import LANE_DUE, LANE_NEW, STATE_QUEUED
+from teia.frontier.queue.schedule import HostQueue
+
+ASK_S = 0.05
+"""Time that one commit may spend queueing pages for their revisit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAccount:
+    """Progress of a round: of the pages `known` when it began, `visited` were revisited, and `new` were added.
+
+    `is_whole` is True once `known` is final.
+    """
+
+    known: int = 0
+    visited: int = 0
+    new: int = 0
+    is_whole: bool = False
+
+
+class RevisitAll:
+    """A round over all cells of a collection; belongs to the commit thread, but any may read `is_behind`, `so_far`.
+
+    `has_pages` is False: nothing is left to do after everything was visited.
+    """
+
+    has_pages = False
+
+    def __init__(self, cells: Sequence[Cell], since_s: float, config: Config, clock: Clock) -> None:
+        self._cells, self.since_s, self._clock = cells, since_s, clock
+        self._share, self._most = config.refresh.share, config.limits.pages_kept
+        self._kept = sum(count_kept(cell.frontier) for cell in cells) if self._most else 0
+        self._rounds = {cell.number: revisit_all.round_of(cell.frontier, since_s) for cell in cells}
+
+    @property
+    def is_behind(self) -> bool:
+        """True if there are pages that were not queued for their revisit yet."""
+        return any(each.place is not None for each in self._rounds.values())
+
+    @property
+    def is_full(self) -> bool:
+        """True if as many pages are kept as `limits.pages_kept` allows (F2)."""
+        return 0 < self._most <= self._kept
+
+    @property
+    def so_far(self) -> RoundAccount:
+        rounds = list(self._rounds.values())
+        known, visited, new = (sum(column) for column in zip(*(each[2:] for each in rounds), strict=True))
+        return RoundAccount(known, visited, new, is_whole=not self.is_behind)
+
+    def account(self) -> None:
+        """Report no freshness: a round does not measure it."""
+
+    def plan_again(self) -> Touched:
+        """Queue known pages again, as many as there is time for; return hosts that have something to fetch."""
+        until, touched = self._clock.ticks_s() + ASK_S, []
+        for cell in self._cells:
+            if self._rounds[cell.number].place is None:
+                continue
+            with cell.frontier.transaction() as frontier:
+                now, hosts = revisit_all.ask_again(frontier, self.since_s, lambda: self._clock.ticks_s() < until)
+            self._rounds[cell.number] = now
+            touched.append((cell, hosts))
+            if self._clock.ticks_s() >= until:
+                break
+        return touched
+
+    def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Count the pages that were visited; inside the transaction that settles the visits."""
+        pages = [each for each in visits if each.item.purpose == "page" and each.verdict is not None]
+        settled = [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
+        visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
+        new = sum(each.item.visits == 0 and each.fetched is not None for each in settled)
+        left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
+        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in settled)
+        if visited or new or left_out:
+            self._rounds[cell.number] = revisit_all.count(cell.frontier, self.since_s, visited, new, left_out)
+
+    def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
+        """Return a host's next URLs, new and known ones in turns while there are both."""
+        frontier, now_s = cell.frontier, self._clock.now_s()
+        if self.is_full:
+            known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
+            return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
+        items, held = next_urls(frontier, queue, limit, skip, now_s)
+        due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
+        if frontier.watch is not None:
+            return Refill(items, held, due_s)
+        new = [item for item in items if item.lane == LANE_NEW]
+        known = [item for item in items if item.lane != LANE_NEW]
+        if len(known) == limit:  # known pages may fill the whole batch, so read new ones separately
+            new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
+        return Refill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)

@@ -1,0 +1,114 @@
+"""Importance of pages for revisits: `refresh.weights` (P1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+
+from teia.config import RefreshSettings
+from teia.crawler.keep_fresh.host_plan import Weigh
+from teia.durable import disk_errors
+from teia.errors import ConfigError, CorruptFile
+from teia.frontier.cell.revisits import Held
+from teia.graph.rankfile import NO_STAMP, RankFile
+from teia.refresh.rates import Floats
+from teia.urls import from_user, key_of
+
+
+def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
+    """Return the function that weighs pages; `ranks` is the collection's rank file, which may be missing."""
+    if settings.weights == "in_links":
+        return lambda pages: 1.0 + _in_links(pages)
+    if settings.weights == "pagerank":
+        return _ByRank(ranks)
+    if settings.weights == "file":
+        return _ByFile(Path(settings.weights_file))
+    if settings.weights == "hits":
+        return _ByHits(ranks.parent / "hits.txt")
+    return lambda pages: np.ones(len(pages))
+
+
+def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:
+    """Return the weights of URLs, visited or not, by (key, number of links to it)."""
+    pages = [Held(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
+    return [float(weight) for weight in weigh(pages)] if pages else []
+
+
+def _in_links(pages: Sequence[Held]) -> Floats:
+    return np.array([page.in_links for page in pages], dtype=np.float64)
+
+
+class _ByRank:
+    """Weights in proportion to PageRank; a page without a score gets the average for its number of links."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = RankFile(path)
+
+    def __call__(self, pages: Sequence[Held]) -> Floats:
+        with suppress(CorruptFile):  # ignored: the indexer writes the file again
+            self._file.reload()
+        if self._file.stamp == NO_STAMP or not self._file.alone > 0:
+            return 1.0 + _in_links(pages)
+        scores = self._file.scores(np.array([page.key for page in pages], dtype=np.int64)).astype(np.float64)
+        guessed = 1.0 + self._file.per_link / self._file.alone * _in_links(pages)
+        return np.where(scores > 0, scores / self._file.alone, guessed)
+
+
+class _ByFile:
+    """Weights from the user's file: `URL WEIGHT` a line, `#` begins a comment; 1 for pages that are not in it."""
+
+    def __init__(self, path: Path) -> None:
+        known: dict[int, float] = {}
+        with disk_errors(path, "read"):
+            lines = path.read_text("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                key, weight = _read_line(line, path, number)
+                known[key] = weight
+        self._keys = np.array(sorted(known), dtype=np.int64)
+        self._weights = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
+
+    def __call__(self, pages: Sequence[Held]) -> Floats:
+        weights = np.ones(len(pages))
+        if len(self._keys):
+            keys = np.array([page.key for page in pages], dtype=np.int64)
+            places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            is_there = self._keys[places] == keys
+            weights[is_there] = self._weights[places[is_there]]
+        return weights
+
+
+class _ByHits:
+    """Weights of one plus the hits of a page in the imported access logs (import_hits.py)."""
+
+    def __init__(self, path: Path) -> None:
+        from teia.transfer.import_hits import read_hits
+
+        hits, _ = read_hits(path)
+        known = {key_of(url): number for url, number in hits.items()}
+        self._keys = np.array(sorted(known), dtype=np.int64)
+        self._hits = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
+
+    def __call__(self, pages: Sequence[Held]) -> Floats:
+        weights = np.ones(len(pages))
+        if len(self._keys):
+            keys = np.array([page.key for page in pages], dtype=np.int64)
+            places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            weights += np.where(self._keys[places] == keys, self._hits[places], 0.0)
+        return weights
+
+
+def _read_line(line: str, path: Path, number: int) -> tuple[int, float]:
+    address, _, text = line.strip().replace("\t", " ").rpartition(" ")
+    url = from_user(address.strip())
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if url is None or not (isfinite(weight) and weight >= 0):
+        raise ConfigError(f"{path}, line {number}: {line.strip()!r} is not a URL and a weight, a number >= 0")
+    return key_of(url), weight

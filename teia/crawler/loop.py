@@ -1,0 +1,608 @@
+"""The crawler: one loop that takes URLs from the frontier, has them fetched and parsed, and commits the results.
+
+A URL's way, with the roles of A1 that do each step:
+
+    HostQueue --Frontier: next host--> serve --Downloader--> fetched --LinkExtractor, ContentExtractor,
+    MetadataExtractor in a parse child--> read --URLScheduler, Bulk, Take in the group commit--> HostQueue
+
+The loop never parses and never waits for the disk: parse children and the commit thread do. Everything between is
+bounded: requests under way, pages waiting for a child, visits waiting for their commit. When one of them is full no new
+request is started, and the hosts simply wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from teia.clock import Clock
+from teia.collections.compiled import Meaning
+from teia.collections.inbox import Command
+from teia.config import Config
+from teia.crawler.child.messages import decode_result, in_parts
+from teia.crawler.commit import Committed
+from teia.crawler.disk_space import DiskSpace
+from teia.crawler.robots import Permission, RobotsBook
+from teia.crawler.running_collection import Crawl, Want
+from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
+from teia.crawler.verdicts import is_asked_again, retry_after_s, task_for, verdict_of
+from teia.crawler.visit import Visit
+from teia.errors import DiskFull, StoreError, TeiaError
+from teia.fetch.destination import Destination, Destinations
+from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.fetch.robots import RobotsRules
+from teia.frontier.queue.host_rules import courtesy_of_all
+from teia.frontier.queue.ledger import InForce
+from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.metrics import Metrics
+from teia.parse.children.pool import ChildPool, Lost
+from teia.records import Fetched, Outcome
+from teia.urls import Parts, split
+
+TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1
+"""Tick lengths: a host without a delay is requested again within a brisk tick; ticks stay brisk for `BRISK_S`."""
+
+MAX_IN_FLIGHT, MAX_UNCOMMITTED, REFUSED_PER_TURN = 2_000, 2_048, 64
+GRACE_S, READ_S, SETTLE_S, COMMIT_S = 5.0, 4.0, 6.0, 30.0
+"""Time limits of a stop, in seconds.
+
+In order: for requests under way; then for pages that children still read; then for commits that fail, as on a full
+disk; and for a commit that does not end.
+"""
+
+DISK_RETRY_S, DISK_LOOK_S = 5.0, 1.0
+FORGET_EVERY_S = 60.0
+"""Interval at which hosts whose delay has ended are dropped from memory; there may be 100,000 of them."""
+
+CHILDREN_ADVICE = (
+    "look at the memory of the machine, at its log for processes that were killed, at the limit of open files and at"
+    " parse.processors; the crawl goes on by itself when they work again, and no page is lost"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Crawler:
+    """All crawls of one data folder, in one event loop."""
+
+    def __init__(
+        self,
+        crawls: Sequence[Crawl],
+        schedule: Schedule,
+        fetcher: Fetcher,
+        destinations: Destinations,
+        pool: ChildPool,
+        robots: RobotsBook,
+        clock: Clock,
+        metrics: Metrics,
+        chance: random.Random,
+        disk: DiskSpace,
+        at_once: int = MAX_IN_FLIGHT,
+    ) -> None:
+        self.crawls = crawls
+        self.metrics = metrics
+        self._schedule = schedule
+        self._fetcher = fetcher
+        self._destinations = destinations
+        self._pool = pool
+        self._robots = robots
+        self._clock = clock
+        self._chance = chance
+        self._disk = disk
+        self._at_once = at_once
+        self._look_at_disk = 0.0
+        self._forget_at = 0.0
+        self._stopping = False
+        self._resolving: set[asyncio.Task[None]] = set()
+        self._failure: TeiaError | None = None
+        self._disk_retry_at = 0.0
+        self._brisk_until = 0.0
+        self._grace_s, self._read_s = GRACE_S, READ_S
+        self._has_trouble = False
+        self._is_stuck = False
+        self._commit_complaint = ""
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Crawl until every crawl has ended or `stop` was called; then commit everything.
+
+        A crawl that fails ends alone, with its `failure`. If all crawls have failed, the last failure is raised.
+        """
+        self._thread = ThreadPoolExecutor(1, "commit")
+        try:
+            for crawl in self.crawls:
+                crawl.begin(self._clock.ticks_s())
+            while not self._stopping and any(crawl.state.is_going for crawl in self.crawls):
+                self._turn()
+                await asyncio.sleep(BRISK_TICK_S if self._clock.ticks_s() < self._brisk_until else TICK_S)
+            await self._wind_up()
+        finally:
+            self._thread.shutdown(wait=not self._is_stuck)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Start no more requests, let those under way end, commit, return from `run`."""
+        self._stopping = True
+
+    def hurry(self) -> None:
+        """Stop without waiting for requests under way and pages that wait for a child; commit pages already read."""
+        self.stop()
+        self._grace_s = self._read_s = 0.0
+
+    def slowest(self, number: int) -> list[tuple[str, float]]:
+        """Return the hosts whose last answer took longest, with its duration."""
+        servers = self._schedule.politeness.servers.values()
+        slow = heapq.nlargest(number, servers, key=lambda server: server.last_response_s)
+        return [(server.name, server.last_response_s) for server in slow if server.last_response_s >= 1]
+
+    def _turn(self) -> None:
+        now = self._clock.ticks_s()
+        if now >= self._look_at_disk:
+            self._look_at_disk = now + DISK_LOOK_S
+            self._mind_the_disk()
+        if now >= self._forget_at:
+            self._forget_at = now + FORGET_EVERY_S
+            self._schedule.politeness.forget_rested(now)
+        if self._pool.trouble or self._has_trouble:
+            self._mind_the_children()
+        self._dispatch(now)
+        for crawl in self.crawls:
+            crawl.wake_due(now)
+            self._maybe_commit(crawl, now)
+            crawl.check_end(now)
+        self.metrics.in_flight = self._fetcher.in_flight
+        self.metrics.waiting_parse = self._pool.waiting
+
+    def _mind_the_disk(self) -> None:
+        complaint = self._disk.complaint()
+        for crawl in self.crawls:
+            if complaint:
+                crawl.pause(complaint, Want.SPACE)
+            elif (
+                crawl.waits_for is Want.SPACE
+                and self._clock.ticks_s() >= self._disk_retry_at
+                and self._disk.has_enough()
+            ):
+                crawl.resume(self._schedule)
+
+    def _mind_the_children(self) -> None:
+        """Pause and report while no page can be parsed; resume when parse children work again."""
+        trouble = self._pool.trouble
+        for crawl in self.crawls:
+            if trouble:
+                crawl.pause(f"pages cannot be read: {trouble}; {CHILDREN_ADVICE}", Want.CHILDREN)
+            elif crawl.waits_for is Want.CHILDREN:
+                crawl.resume(self._schedule)
+        if bool(trouble) != self._has_trouble:
+            self._has_trouble = bool(trouble)
+            if trouble:
+                _log.warning("paused: pages cannot be read: %s; %s", trouble, CHILDREN_ADVICE)
+            else:
+                _log.warning("pages are read again; the crawl goes on")
+
+    def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
+        """Apply the commands that the user gave for one crawl."""
+        for command in commands:
+            if command is Command.PAUSE:
+                crawl.pause("asked to")
+            elif command is Command.RESUME:
+                crawl.resume(self._schedule)
+            elif command is Command.STOP:
+                crawl.end()
+
+    def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
+        """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
+        configs = [config if each is crawl else each.config for each in self.crawls]
+        shared, courtesy = configs[0], courtesy_of_all(configs)
+        crawl.reconfigure(config, meaning, InForce.of(self._clock.now_s(), courtesy), self._schedule)
+        self._schedule.take(courtesy)
+        self._robots.take(shared.courtesy, shared.limits)
+        self._disk.low_bytes = shared.limits.disk_free_bytes
+        for queue in crawl.queues.values():
+            if queue.errands and meaning.blocks(f"http://{queue.host}/"):
+                self._robots.awaited.difference_update(errand.origin for errand in queue.errands)
+                queue.errands.clear()
+
+    def _dispatch(self, now: float) -> None:
+        while self._has_room():
+            queue = self._schedule.next_host(now)
+            if queue is None:
+                return
+            self._serve(queue, now)
+
+    def _has_room(self) -> bool:
+        parse = self.crawls[0].config.parse
+        return (
+            not self._stopping
+            and not self._pool.is_in_doubt
+            and self._fetcher.in_flight < self._at_once
+            and self._pool.waiting < parse.waiting_pages
+            and self._pool.waiting_bytes < parse.waiting_bytes
+            and sum(len(crawl.uncommitted) for crawl in self.crawls if crawl.failure is None) < MAX_UNCOMMITTED
+        )
+
+    # -- a URL goes out ------------------------------------------------------------------------------------
+
+    def _serve(self, queue: HostQueue, now: float) -> None:
+        """Start the host's next request; URLs that may not be fetched are settled on the way."""
+        crawl = self.crawls[queue.collection]
+        held = False
+        for _ in range(REFUSED_PER_TURN):
+            item = queue.head
+            if item is None:
+                break
+            if item.purpose == "robots" and not item.hops and crawl.spent(queue):
+                self._forgo_robots(queue)
+                continue
+            if not crawl.may_start(queue, item):
+                crawl.hold(queue)
+                held = True
+                break
+            refusal = crawl.refusal(queue, item)
+            if refusal is not None:
+                self._refuse(crawl, queue, *refusal)
+                continue
+            if wants_probe(queue, item, crawl.config.sites.probe_after_pages):
+                send_probe(queue, item)
+                continue
+            parts = split(item.url)
+            permission = self._permission(crawl, queue, item, parts)
+            if permission is Permission.LATER:
+                held = True
+                break
+            if permission is Permission.SETTLED:
+                continue
+            destination = self._destinations.known(queue.host, parts.port)
+            if destination is None:
+                self._resolve(queue, parts.port)
+                return
+            if destination.outcome is not None:
+                self._refuse(crawl, queue, destination.outcome, destination.detail)
+                continue
+            queue.address = destination.address
+            if self._schedule.is_free(queue, now) and crawl.has_turn(queue, self._schedule, now):
+                self._start(crawl, queue, destination, now)
+                return
+            break
+        self._schedule.give_back(queue, held=held)
+        crawl.notice_hunger(queue)
+
+    def _permission(self, crawl: Crawl, queue: HostQueue, item: Queued, parts: Parts) -> Permission:
+        """Check robots.txt for the next URL of this host; if it is unknown, queue its fetch first."""
+        if item.purpose == "robots" or not crawl.config.courtesy.robots:
+            return Permission.GO
+        origin = f"{parts.scheme}://{parts.authority}"
+        known = self._robots.known(origin, self._clock.now_s())
+        if known is None:
+            if origin in self._robots.awaited:
+                return Permission.LATER
+            self._robots.awaited.add(origin)
+            queue.errands.insert(0, self._robots.errand(origin, item))
+        elif self._asks_for_too_much(known.rules):
+            crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
+            return Permission.LATER
+        elif known.rules.unreachable:
+            known.was_used = True
+            self._refuse(crawl, queue, known.refusal, known.why)
+        elif not known.rules.allows(item.url):
+            self._refuse(crawl, queue, Outcome.ROBOTS, "")
+        else:
+            return Permission.GO
+        return Permission.SETTLED
+
+    def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
+        """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
+        errand = self._robots.again(origin, since_s)
+        if errand is not None:
+            crawl.run_errand(errand, self._schedule)
+        return errand is None and origin not in self._robots.awaited
+
+    def _forgo_robots(self, queue: HostQueue) -> None:
+        """Drop a robots.txt request: the budget of its host or site is used up, so no page would follow it."""
+        self._robots.awaited.discard(queue.take().origin)
+        for each in self.crawls:
+            if queue.host in each.queues and each.queues[queue.host] is not queue:
+                self._schedule.wake(each.queues[queue.host])
+
+    def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
+        """Settle the host's next URL without a request."""
+        visit = Visit(queue, queue.take(), outcome=outcome, detail=detail)
+        crawl.started(visit)
+        if visit.item.purpose == "robots":
+            self._learn_robots(crawl, visit, 0, b"")
+        self._conclude(crawl, visit)
+
+    def _resolve(self, queue: HostQueue, port: int) -> None:
+        """Resolve the host's address without blocking other hosts; then return the host to the schedule."""
+
+        async def find() -> None:
+            try:
+                await self._destinations.find(queue.host, port)
+            finally:
+                self._schedule.give_back(queue)
+
+        task = asyncio.get_running_loop().create_task(find())
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+
+    def _start(self, crawl: Crawl, queue: HostQueue, destination: Destination, now: float) -> None:
+        item = queue.take()
+        visit = Visit(queue, item, address=destination.address, started=now)
+        if queue.server.last_end > float("-inf"):
+            visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
+        crawl.started(visit)
+        crawl.live.started(visit)
+        self._schedule.started(queue)
+        self.metrics.requests += 1
+        is_robots = item.purpose == "robots"
+        limits = crawl.config.limits
+        request = FetchRequest(
+            item.url,
+            destination.address,
+            destination.port,
+            item.etag or None,
+            item.last_modified or None,
+            limits.robots_bytes if is_robots else limits.body_bytes,
+        )
+        self._fetcher.start(request, partial(self._fetched, crawl, visit))
+        crawl.notice_hunger(queue)
+
+    # -- an answer comes back ------------------------------------------------------------------------------
+
+    def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+        now = self._clock.ticks_s()
+        crawl.live.ended(visit)
+        visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
+        back_off_s = retry_after_s(fetched, self._clock.now_s())
+        if fetched.status in {429, 503} and back_off_s == 0:
+            back_off_s = self._schedule.politeness.refused(visit.queue.server, now, self._chance.random())
+        visit.rest_s = self._schedule.finished(visit.queue, visit.address, visit.started, now, back_off_s)
+        if visit.rest_s == 0:
+            self._brisk_until = now + BRISK_S
+        politeness = self._schedule.politeness
+        crawl.note_rest(visit.queue.server, politeness.address(visit.address), now, self._clock.now_s())
+        self.metrics.bytes_received += visit.bytes_received
+        crawl.note_answer(visit, now)
+        if self._stopping and fetched.outcome == Outcome.SYSTEM:
+            crawl.abandoned(visit)
+        elif fetched.status == 0:
+            visit.outcome, visit.detail = fetched.outcome, fetched.detail
+            if visit.item.purpose == "robots" and is_asked_again(visit):
+                self._ask_for_robots(crawl, replace(visit.item, failures=1))
+            elif visit.item.purpose == "robots":
+                self._learn_robots(crawl, visit, 0, b"")
+            self._conclude(crawl, visit)
+        else:
+            self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
+
+    def bring(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+        """Accept an answer that did not come from the page's own server (proxy_collector.py)."""
+        visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
+        self._submit(crawl, visit, "page")
+
+    def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
+        assert visit.fetched is not None
+        task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
+        self._pool.submit(*in_parts(task), done=partial(self._read, crawl, visit, purpose))
+
+    def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
+        """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
+        if isinstance(answer, Lost) and answer.reason == "closed":
+            crawl.abandoned(visit)
+            return
+        if isinstance(answer, Lost):
+            self.metrics.parse_children_lost += 1
+            if purpose == "store":
+                visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
+                if visit.item.purpose == "robots":
+                    self._learn_robots(crawl, visit, 0, b"")
+                self._conclude(crawl, visit)
+            else:
+                visit.outcome, visit.detail = Outcome.PARSE_FAILED, answer.reason
+                self._submit(crawl, visit, "store")
+            return
+        assert visit.fetched is not None
+        visit.result = decode_result(answer)
+        visit.let_go_of_bytes()
+        visit.outcome = visit.outcome or visit.result.outcome
+        visit.detail = visit.detail or visit.fetched.detail
+        if visit.item.purpose == "robots":
+            self._read_robots(crawl, visit)
+        else:
+            note_answer(visit, self._clock.now_s())
+        self._conclude(crawl, visit)
+
+    def _read_robots(self, crawl: Crawl, visit: Visit) -> None:
+        assert visit.fetched is not None
+        assert visit.result is not None
+        to = visit.result.redirect_to
+        if to and crawl.meaning.blocks(to):
+            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it is at {to}, which is excluded"
+            self._learn_robots(crawl, visit, 0, b"")
+        elif to and not crawl.reaches(to):
+            visit.outcome, visit.detail = Outcome.ROBOTS_UNREACHABLE, f"it is at {to}, which another node may ask"
+            self._learn_robots(crawl, visit, 0, b"")
+        elif to and visit.item.hops < crawl.config.limits.redirects:
+            self._ask_for_robots(crawl, self._robots.next_hop(visit.item, to))
+        else:
+            self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
+
+    def _ask_for_robots(self, crawl: Crawl, errand: Queued) -> None:
+        """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
+        if crawl.is_ending:
+            self._robots.awaited.discard(errand.origin)
+            self._wake_all(split(f"{errand.origin}/").host)
+        else:
+            crawl.run_errand(errand, self._schedule)
+
+    def _wake_all(self, host: str) -> None:
+        for each in self.crawls:
+            if host in each.queues:
+                self._schedule.wake(each.queues[host])
+
+    def _learn_robots(self, crawl: Crawl, visit: Visit, status: int, body: bytes) -> None:
+        """Apply a robots.txt answer, and wake the hosts that waited for it."""
+        visit.is_final_robots = True
+        origin = visit.item.origin
+        rules = self._robots.learn(origin, visit.outcome, status, body, self._clock.now_s(), visit.detail)
+        host = split(f"{origin}/").host
+        self._take_crawl_delay(origin, rules)
+        crawl.note_rest(self._schedule.politeness.server(host), None, self._clock.ticks_s(), self._clock.now_s())
+        crawl.add_sitemaps(rules.sitemaps, origin)
+        self._wake_all(host)
+
+    def _remember_robots(self, origin: str, asked_s: float, outcome: str, status: int, body: bytes) -> None:
+        """Apply a robots.txt that an earlier run stored, unless this run has fetched it from the server.
+
+        A failed name lookup is not an answer of the server, so the name is looked up again.
+        """
+        if outcome == Outcome.DNS:
+            return
+        if self._robots.known(origin, asked_s) is None and origin not in self._robots.awaited:
+            rules = self._robots.learn(origin, outcome, status, body, asked_s)
+            self._take_crawl_delay(origin, rules)
+
+    def _take_crawl_delay(self, origin: str, rules: RobotsRules) -> None:
+        """Lengthen a server's delay to its Crawl-delay; if that is too long, it is parked when next served."""
+        politeness = self._schedule.politeness
+        if not self._asks_for_too_much(rules):
+            server = politeness.server(split(f"{origin}/").host)
+            politeness.asked_for(server, rules.crawl_delay_s or 0.0, origin)
+
+    def _asks_for_too_much(self, rules: RobotsRules) -> bool:
+        return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
+
+    def _conclude(self, crawl: Crawl, visit: Visit) -> None:
+        self._note_name(visit)
+        visit.verdict = verdict_of(visit, crawl.config, self._chance)
+        self.metrics.outcomes[visit.outcome] += 1
+        crawl.live.concluded(visit)
+        crawl.concluded(visit, self._clock.ticks_s())
+
+    def _note_name(self, visit: Visit) -> None:
+        """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
+        queue, failed = visit.queue, visit.outcome == Outcome.DNS
+        queue.is_unresolved = failed
+        known = self._destinations.known(queue.host, split(visit.item.url).port) if failed else None
+        is_sure = known is not None and known.outcome is Outcome.DNS and not known.is_temporary
+        queue.is_nameless = is_sure and not queue.requests  # a host that has answered will resolve again
+
+    # -- commits -------------------------------------------------------------------------------------------
+
+    def _maybe_commit(self, crawl: Crawl, now: float) -> None:
+        if crawl.committing or crawl.failure is not None or now < self._disk_retry_at or not crawl.wants_commit(now):
+            return
+        crawl.committing = True
+        group = crawl.take_group(now)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
+        future.add_done_callback(lambda done: self._committed(crawl, done))
+
+    def _committed(self, crawl: Crawl, done: asyncio.Future[Committed]) -> None:
+        crawl.committing = False
+        error = done.exception()
+        if error is None:
+            self.metrics.commits += 1
+            committed = done.result()
+            for row in committed.robots:
+                self._remember_robots(*row)
+            crawl.committed(committed, self._schedule, self._clock)
+            self._report()
+            return
+        if isinstance(error, DiskFull):
+            self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
+            self._commit_complaint = str(error)
+            crawl.pause(str(error), Want.SPACE)
+        else:
+            crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
+            for queue in crawl.queues.values():
+                while queue.errands:  # other crawls may wait for them
+                    self._forgo_robots(queue)
+            if all(each.failure is not None for each in self.crawls):
+                self._failure = crawl.failure
+                self._stopping = True
+
+    def _report(self) -> None:
+        """Update the metrics to the committed state."""
+        metrics, counts = self.metrics, [crawl.counts for crawl in self.crawls]
+        metrics.pages = sum(each.pages for each in counts)
+        metrics.links = sum(each.links for each in counts)
+        metrics.urls_new = sum(each.urls_new for each in counts)
+        metrics.archive_records = sum(each.archive_records for each in counts)
+        metrics.hosts_active = self._schedule.engaged
+        metrics.urls_queued = sum(cell.frontier.queued for crawl in self.crawls for cell in crawl.committer.cells)
+
+    async def _wind_up(self) -> None:
+        """Let requests and parsing under way end, then commit everything that was read; each step has a time limit."""
+        self._stopping = True
+        for crawl in self.crawls:
+            crawl.wind_up()
+        await self._turns_while(lambda: self._fetcher.in_flight > 0, lambda: self._grace_s)
+        await self._fetcher.close()
+        for task in list(self._resolving):
+            task.cancel()
+        await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
+        if self._pool.waiting and self._read_s:
+            _log.warning(
+                "stopped without waiting for %d pages that no parse child has read within %g s; they are asked for"
+                " again next time",
+                self._pool.waiting,
+                self._read_s,
+            )
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pool.close()
+        await self._turns_while(self._has_uncommitted, self._settle_s)
+        self._say_what_is_left()
+        for crawl in self.crawls:
+            crawl.end()
+
+    async def _turns_while(self, waits: Callable[[], bool], limit_s: Callable[[], float]) -> None:
+        """Commit pending visits while `waits()` is true, for a limited time; `hurry` may shorten it."""
+        began, commits = self._clock.ticks_s(), self.metrics.commits
+        while waits() and self._clock.ticks_s() < began + limit_s():
+            if self.metrics.commits > commits and waits == self._has_uncommitted:  # one succeeded: the next may too
+                began, commits = self._clock.ticks_s(), self.metrics.commits
+            for crawl in self.crawls:
+                self._maybe_commit(crawl, self._clock.ticks_s())
+            await asyncio.sleep(TICK_S)
+
+    def _has_uncommitted(self) -> bool:
+        if any(crawl.committing for crawl in self.crawls):
+            return True
+        return self._failure is None and any(crawl.has_uncommitted for crawl in self.crawls if crawl.failure is None)
+
+    def _settle_s(self) -> float:
+        """Return the time limit for commits: longer for a commit at work than for those that fail and are retried.
+
+        It is counted from the last commit that succeeded.
+        """
+        if any(crawl.committing and crawl.waits_for_every_commit for crawl in self.crawls):
+            return math.inf
+        return COMMIT_S if any(crawl.committing for crawl in self.crawls) else SETTLE_S
+
+    def _say_what_is_left(self) -> None:
+        """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
+        self._is_stuck = any(crawl.committing for crawl in self.crawls)
+        if self._is_stuck and self._failure is None:
+            self._failure = StoreError(
+                f"a commit has not ended within {COMMIT_S:g} s of a stop; look at the disk of the data folder, then run"
+                " the same command again: what was committed before is safe, the rest is asked for again"
+            )
+        elif self._failure is None:
+            for crawl in self.crawls:
+                if crawl.has_uncommitted:
+                    _log.warning(
+                        "%s: stopped with %d pages uncommitted: %s; they are asked for again next time",
+                        crawl.name,
+                        crawl.uncommitted_visits,
+                        self._commit_complaint or "commits do not succeed",
+                    )

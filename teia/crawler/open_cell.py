@@ -1,0 +1,148 @@
+"""A cell opened by its owner: the frontier's database and the archive, at one committed point.
+
+The frontier's `meta` row `archive` is the archive's committed position. It is written in the same transaction as the
+pages whose records end there. So after any crash the archive is cut at that point, and the frontier knows no page that
+is not stored (tests/system/test_kill.py).
+
+A group that could not be committed leaves its records in the archive, because the state of the database file is unknown
+then: a COMMIT that failed may be in SQLite's log, and the next process that opens the file may find it committed. The
+records are cut once it is certain that they were not committed. The next start does so, because it reads the position
+anew; or the next group does before it appends, after a commit that settles the doubt (tests/faults).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from teia.clock import Clock
+from teia.errors import StoreError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.change_order import put_in_order
+from teia.frontier.cell.database import log_bytes, shrink_log
+from teia.frontier.cell.journal import Journal
+from teia.frontier.queue.order import Order
+from teia.frontier.queue.schedule import Queued
+from teia.index.handover import Handover
+from teia.store.archive import ArchiveWriter, Position, place_of
+from teia.store.reader import ArchiveReader
+from teia.store.root import CellFolder
+from teia.urls import site_of, slot_of
+
+logger = logging.getLogger(__name__)
+
+CLOSE_WAIT_S = 1.0
+"""Time that closing a cell waits for a reader, so that SQLite's log can be removed."""
+
+
+class Cell:
+    """One cell, open for writing."""
+
+    def __init__(
+        self,
+        folder: CellFolder,
+        collection: str,
+        order: Order,
+        file_bytes: int,
+        clock: Clock,
+        journal: Journal | None = None,
+    ) -> None:
+        self.number = folder.number
+        self.folder = folder
+        self.frontier = FrontierCell(folder.frontier, order, journal=journal)
+        self._archive_arguments = (folder.archive, collection, folder.number, file_bytes, clock)
+        self._must_rewind = False
+        self.is_in_commit = False
+        """True while the commit thread uses the files; `close` does not close them then."""
+        self.archive = self._open_archive()
+        self.handover = Handover(folder.handover)
+        with self.frontier.transaction():
+            put_in_order(self.frontier)
+            if committed_position(self.frontier) != self.archive.position:
+                note_position(self.frontier, self.archive.position)
+
+    def _open_archive(self) -> ArchiveWriter:
+        return ArchiveWriter(*self._archive_arguments, committed_position(self.frontier))
+
+    def with_sound_copy(self, item: Queued, host_id: int, host: str) -> Queued:
+        """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
+
+        An answer that repeats the capture is stored as a reference to it, and a server that answers 304 sends no body
+        at all. So a damaged or lost capture is forgotten, and the next answer is stored whole.
+        """
+        if not item.digest:
+            return item
+        sql = "SELECT file, offset FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        row = self.frontier.db.execute(sql, (slot_of(site_of(host)), host_id, item.key)).fetchone()
+        if row is None or not row[0]:
+            return item
+        file, offset = row
+        if self.frontier.journal is not None and not place_of(self.folder.archive, file).exists():
+            return item  # the file is on another node
+        try:
+            ArchiveReader(self.folder.archive).read(file, offset)
+        except StoreError as error:
+            logger.warning("the copy of %s cannot be read (%s); the next answer is stored whole", item.url, error)
+            return replace(item, etag="", last_modified="", digest="", copied_s=0.0)
+        return item
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Append a group and commit it, in the block; if that fails, the archive is rewound before the next group."""
+        if self._must_rewind:
+            self.rewind()
+        self._must_rewind = True
+        yield
+        self._must_rewind = False
+
+    def rewind(self) -> None:
+        """Return to the committed position, after a group that was appended but could not be committed."""
+        if self.frontier.is_in_doubt:  # an empty commit replaces the one that failed
+            with self.frontier.transaction():
+                pass
+        self.archive.close()
+        self.archive = self._open_archive()
+
+    def give_room_back(self, at_least: int = 0) -> None:
+        """Truncate SQLite's log (up to 128 MB) if larger than `at_least`, as far as readers and the disk allow."""
+        if log_bytes(self.frontier.path) > at_least:
+            shrink_log(self.frontier.db)
+
+    def close(self) -> None:
+        """Close all files even if one fails, and remove SQLite's log even if a reader has the cell open.
+
+        A cell whose commit does not end (a disk that hangs) is left as it is: to cut its archive while the commit may
+        still succeed would lose pages. It ends with the process, and the next start recovers it as after a kill.
+        """
+        if self.is_in_commit:
+            return
+        with ExitStack() as closing:
+            closing.callback(self.frontier.close)
+            closing.callback(shrink_log, self.frontier.db, CLOSE_WAIT_S)
+            closing.callback(self.archive.close)
+            closing.callback(self.handover.close)
+
+
+def committed_position(frontier: FrontierCell) -> Position | None:
+    """Return the archive's end according to the frontier; None in a cell that never stored anything."""
+    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'archive'").fetchone()
+    if row is None:
+        return None
+    file, offset = json.loads(row[0])
+    return Position(file, offset)
+
+
+def note_position(frontier: FrontierCell, position: Position, new_records: int = 0) -> None:
+    """Store a position and count the records that lie before it; inside a transaction of the frontier."""
+    value = json.dumps([position.file, position.offset])
+    rows = [("archive", value), ("records", stored_records(frontier) + new_records)]
+    frontier.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def stored_records(frontier: FrontierCell) -> int:
+    """Return the number of records in the archive, without the first record of each file."""
+    row = frontier.db.execute("SELECT value FROM meta WHERE name = 'records'").fetchone()
+    return 0 if row is None else int(row[0])

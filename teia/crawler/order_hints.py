@@ -1,0 +1,70 @@
+"""Hints that a page's links carry to the frontier, for orders that want them (A6).
+
+The order Sydney must know the page that contains a link. A focused crawl forwards the scores that a parse child gave,
+raised by its statistics on pages of that kind (tunnels.py): a link leads to the topic by its own promise, or by its
+page's kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+
+from teia.crawler.child.messages import Focus, Judged
+from teia.crawler.open_cell import Cell
+from teia.crawler.visit import Visit
+from teia.frontier.cell import trails
+from teia.frontier.cell.schema import BY_REQUISITE
+from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint, Order
+from teia.frontier.queue.tunnels import promises
+from teia.lib.topic import TOPIC
+
+RULE_HOPS = 3
+"""Number of links that rules look ahead, as those of Altingovde & Ulusoy did."""
+
+
+def hints_of(visit: Visit, order: Order, promised: Mapping[int, float]) -> Iterable[Hint | None]:
+    """Return a hint for each link of a page, in their order; None for each where the order wants no hints."""
+    result = visit.result
+    if not order.wants_hints or result is None:
+        return repeat(None)
+    if order.sampled:
+        page = Hint(page=visit.item.key)
+        return [None if link.by & BY_REQUISITE else page for link in result.links]
+    if result.judged is None:
+        return repeat(None)
+    return focused_hints(result.judged, visit.item.hint or NO_HINT, promised)
+
+
+def focused_hints(judged: Judged, way: Hint, promised: Mapping[int, float]) -> list[Hint]:
+    """Return the hints of a judged page; a page without a kind inherits the kind of the page that led to it."""
+    via = way.via if judged.kind == NO_KIND else judged.kind
+    rule = promised.get(via, 0.0) if judged.off_topic and via != TOPIC else 0.0
+    return [Hint(score + round((TOP_SCORE - score) * rule), judged.off_topic, via) for score in judged.scores]
+
+
+def learnt_so_far(cells: Iterable[Cell]) -> dict[int, float]:
+    """Return the promise of each kind of page, from the statistics of all cells of a collection."""
+    return promises([rule for cell in cells for rule in trails.rules_of(cell.frontier.db)], RULE_HOPS)
+
+
+def agree_on_kinds(cells: Iterable[Cell], focus: Focus) -> None:
+    """Store the numbering of page kinds in every cell."""
+    for cell in cells:
+        with cell.frontier.transaction() as frontier:
+            trails.agree_on_kinds(frontier.db, focus.classes)
+
+
+def note_read(cell: Cell, visit: Visit, now_s: float) -> bool:
+    """Store a visit's judgement of its page and of the kind of page that led to it; in the cell's transaction.
+
+    Returns whether the page is to be visited once more.
+    """
+    judged, item = visit.result.judged if visit.result is not None else None, visit.item
+    if judged is None or visit.fetched is None:
+        return False
+    is_first_answer = item.visits == 0 and 200 <= visit.fetched.status < 300
+    if is_first_answer and judged.kind != NO_KIND and item.hint is not None and item.hint.via != NO_KIND:
+        trails.count_rule(cell.frontier.db, item.hint.via, judged.kind)
+    read = trails.Read(judged.relevance, judged.kind, judged.depends)
+    return cell.frontier.note_read(visit.queue.host_id, visit.queue.host, item, read, now_s)

@@ -1,0 +1,60 @@
+"""PageRank scores of the indexer, applied to a crawl whose order is `pagerank` (A6).
+
+The indexer replaces the collection's rank file every few minutes (ranks.py). The commit thread looks for a new file,
+and then ranks the waiting URLs by it, for a short time with each commit (pagerank_scores.py). As long as there is no
+file, because there is no index or only a young one, URLs are ranked by the number of links to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.crawler.open_cell import Cell
+from teia.errors import CorruptFile
+from teia.frontier.cell.pagerank_scores import estimate_by, is_ranked_by, take_scores
+from teia.graph.rankfile import NO_STAMP, RankFile
+
+LOOK_EVERY_S = 5.0
+RANK_S = 0.05
+"""Time that one commit may spend ranking URLs by new scores."""
+
+
+class Authority:
+    """PageRank scores of a crawl; owned by the commit thread, but any thread may read `is_behind`.
+
+    `is_behind`: there are scores by which not all URLs are ranked yet.
+    """
+
+    def __init__(self, path: Path, cells: Sequence[Cell], clock: Clock) -> None:
+        self.is_behind = False
+        self._file = RankFile(path)
+        self._cells = cells
+        self._clock = clock
+        self._look()
+
+    def _look(self) -> None:
+        """Load a new rank file, if there is one; an unreadable file is ignored, because the indexer writes it again."""
+        self._look_at = self._clock.ticks_s() + LOOK_EVERY_S
+        with suppress(CorruptFile):
+            if self._file.reload() and self._file.stamp != NO_STAMP:
+                for cell in self._cells:
+                    estimate_by(cell.frontier, self._file)
+                self.is_behind = True
+
+    def rank_again(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
+        """Rank URLs by new scores, as many as there is time for; return hosts whose queue has changed."""
+        if self._clock.ticks_s() >= self._look_at:
+            self._look()
+        until = self._clock.ticks_s() + RANK_S
+        moved: list[tuple[Cell, list[tuple[int, str]]]] = []
+        while self.is_behind and self._clock.ticks_s() <= until:
+            cell = next((each for each in self._cells if not is_ranked_by(each.frontier, self._file)), None)
+            self.is_behind = cell is not None
+            if cell is not None:
+                with cell.frontier.transaction() as frontier:
+                    hosts = take_scores(frontier, self._file, lambda: self._clock.ticks_s() < until)
+                moved.append((cell, hosts))
+        return moved

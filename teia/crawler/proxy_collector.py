@@ -1,0 +1,339 @@
+"""The proxy collector (C7): announced pages are taken from the operator's cache, if the cache holds them.
+
+A cached page costs its server nothing, so the collector neither waits for a politeness delay nor starts one. Everything
+else is as with a page that was fetched: scope, robots.txt (fetched from the server, with its delay, where it is not
+known), budgets, the parse child, the archive, the commit. The capture is dated back by the answer's Age, to the time
+when the server sent it; its fetch ends when the crawler received it. An answer that is no newer than the stored
+capture, or that is no document, is ignored.
+
+`Cache-Control: only-if-cached` keeps the cache from requesting the page from its server. A page that the cache does not
+have (504) is skipped, or visited by the crawler like any page, as `signals.not_cached` says. A proxy may ignore that
+directive. So an answer must show that it comes from a cache, by `Age` or Squid's `X-Cache`. Until one did, the
+collector requests one page at a time; after one did not, it stops requesting for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from math import inf
+from mimetypes import guess_type
+from pathlib import Path
+
+from teia.clock import Clock, FastClock
+from teia.crawler.loop import Crawler
+from teia.crawler.robots import Permission, RobotsBook
+from teia.crawler.running_collection import Crawl, State
+from teia.crawler.signals_in.announcements import Arrival, Wanted
+from teia.crawler.visit import Visit
+from teia.errors import ConfigError, TeiaError
+from teia.fetch.fetcher import Fetcher, FetchRequest
+from teia.fetch.overrides import proxy_of
+from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.frontier.traps.shapes import trap_of
+from teia.records import Fetched, Outcome
+from teia.signals.datagrams import Ear, Heard, PathTaken
+from teia.urls import canonicalize, split
+
+logger = logging.getLogger(__name__)
+
+TURN_S = 0.05
+AT_ONCE = 8
+MAX_AGE_S = 10 * 365 * 86_400.0
+
+WAITING_FOR_ROBOTS = 256
+ROBOTS_TURNS = 1_200
+"""Turns that a page waits for its server's robots.txt (a minute) before it is skipped."""
+
+PROXY_REST_TURNS = 100
+"""Turns without requests after the cache could not be reached."""
+
+MISTRUST_TURNS = 12_000
+"""Turns without requests after the proxy requested a page from its server for the crawler: ten minutes."""
+
+ECHO_S, MAX_ECHOES = 1.0, 1_000
+"""Echo window: the first announcement so soon after a page's request to the cache is caused by that request."""
+
+USED = frozenset({200, 203, 301, 302, 303, 304, 307, 308})
+OF_A_SERVER = USED | {204, 206, 300, 404, 410}
+"""Statuses that come from the page's server; other answers may be the proxy's own."""
+
+NOT_CACHED = 504
+_AGE = re.compile(rb"^age:[ \t]*([0-9]{1,10})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_CACHE = re.compile(rb"^x-cache:[ \t]*(hit|miss)\b", re.IGNORECASE | re.MULTILINE)
+_NO_DOCUMENTS = ("image/", "font/", "video/", "audio/", "text/css", "text/javascript", "application/javascript")
+
+
+def age_s(head: bytes) -> float:
+    """Return the maximum age of a cached answer, by its Age in whole seconds; 1 s without an Age."""
+    match = _AGE.search(head)
+    return 1.0 + (min(float(match[1]), MAX_AGE_S) if match else 0.0)
+
+
+def is_from_cache(head: bytes) -> bool:
+    """Tell whether an answer came from the cache alone; the last X-Cache is that of the requested proxy."""
+    said = _CACHE.findall(head)
+    return said[-1].lower() == b"hit" if said else _AGE.search(head) is not None
+
+
+class Collector:
+    """One collection's announcements, from datagram to commit; lives on the loop."""
+
+    def __init__(
+        self, crawler: Crawler, crawl: Crawl, fetcher: Fetcher, robots: RobotsBook, schedule: Schedule, clock: Clock
+    ) -> None:
+        self._crawler, self._crawl, self._fetcher = crawler, crawl, fetcher
+        self._robots, self._schedule, self._clock = robots, schedule, clock
+        self._announced = crawl.committer.wishes.announced
+        self._proxy = proxy_of(crawl.config.signals.proxy)
+        self._second_s = clock.factor if isinstance(clock, FastClock) else 1.0  # the cache uses real seconds
+        self._waiting: dict[Wanted, int] = {}
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._under_way = 0
+        self._rests = 0
+        self._at_once = 1
+        self._has_warned = False
+
+    # -- announcements in ----------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard) -> None:
+        """Process a datagram: add the helper's counts, keep the URLs that are in scope."""
+        for what, number in heard.counts.items():
+            self._announced.count(what, number)
+        if self._crawl.state.is_going:
+            room = self._announced.room
+            self._announced.hear(url for url in map(self._in_scope, heard.urls[:room]) if url is not None)
+            self._announced.count("dropped", len(heard.urls[room:]))
+
+    def _in_scope(self, text: str) -> str | None:
+        """Return the canonical URL of an announced page in scope; count others by the reason why they are not."""
+        config = self._crawl.config
+        url = canonicalize(text, config.scope.url_rules)
+        if url is None:
+            self._announced.count("malformed")
+        elif "@" in text.partition("//")[2].partition("/")[0] or ("?" in url and not config.signals.queries):
+            self._announced.count("private")
+        elif self._is_echo(url):
+            self._announced.count("echoes")
+        elif (guess_type(split(url).path)[0] or "").startswith(_NO_DOCUMENTS):
+            self._announced.count("no_document")
+        elif not self._crawl.holds(url) or trap_of(url, config.limits):
+            self._announced.count("out_of_scope")
+        else:
+            return url
+        return None
+
+    def _is_echo(self, url: str) -> bool:
+        """Tell whether the crawler's own request caused an announcement: helpers report it unless Squid filters it."""
+        return self._clock.ticks_s() - self._asked.pop(url, -inf) < ECHO_S * self._second_s
+
+    # -- requests to the cache -----------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Request wanted pages from the cache, a limited number at a time."""
+        self._rests = max(0, self._rests - 1)
+        while self._announced.absorbed:
+            self._take(self._announced.absorbed.popleft())
+        while self._announced.refused:
+            self._leave(self._announced.refused.popleft(), "refused")
+        if self._crawl.state is not State.RUNNING or self._rests:
+            return
+        for wanted, turns in list(self._waiting.items()):
+            if self._under_way < self._at_once:
+                self._consider(wanted, turns + 1)
+        while self._announced.wanted and self._under_way < self._at_once and len(self._waiting) < WAITING_FOR_ROBOTS:
+            self._consider(self._announced.wanted.popleft(), 0)
+
+    def _consider(self, wanted: Wanted, turns: int) -> None:
+        """Request a page from the cache, unless that is not allowed, or not yet."""
+        self._waiting.pop(wanted, None)
+        item, refresh = wanted.item, self._crawl.committer.refresh
+        if not wanted.is_known and refresh is not None and refresh.is_full:
+            self._announced.count("refused")
+            return
+        queue = self._crawl.host(wanted.host, wanted.host_id, self._schedule)
+        if item.key in queue.loaded:
+            self._announced.count("under_way")
+        elif not self._crawl.may_start(queue, item) or self._crawl.refusal(queue, item) is not None or queue.parked:
+            self._announced.count("refused")
+        else:
+            permission = self._permission(wanted, queue)
+            if permission is Permission.GO:
+                self._ask(wanted, queue)
+            elif permission is Permission.LATER and turns < ROBOTS_TURNS:
+                self._waiting[wanted] = turns
+            else:
+                self._announced.count("refused")
+
+    def _permission(self, wanted: Wanted, queue: HostQueue) -> Permission:
+        """Check robots.txt for the page; if it is not known, fetch it from the server, as for any page."""
+        if not self._crawl.config.courtesy.robots:
+            return Permission.GO
+        parts = split(wanted.item.url)
+        origin = f"{parts.scheme}://{parts.authority}"
+        known = self._robots.known(origin, self._clock.now_s())
+        if known is not None:
+            allows = not known.rules.unreachable and known.rules.allows(wanted.item.url)
+            return Permission.GO if allows else Permission.SETTLED
+        if not queue.knows_robots and queue.host_id:
+            self._look_again(queue)  # an earlier run may have stored it
+        elif origin not in self._robots.awaited:
+            self._robots.awaited.add(origin)
+            self._crawl.run_errand(self._robots.errand(origin, wanted.item), self._schedule)
+        return Permission.LATER
+
+    def _look_again(self, queue: HostQueue) -> None:
+        queue.exhausted = False
+        self._crawl.notice_hunger(queue)
+
+    def _ask(self, wanted: Wanted, queue: HostQueue) -> None:
+        if self._proxy is None:
+            self._announced.count("by_ourselves")
+            self._announced.visits.append(wanted.item.url)
+            return
+        item, proxy = wanted.item, self._proxy
+        visit = Visit(queue, item, proxy[0], self._clock.ticks_s(), from_cache=True)
+        request = FetchRequest(
+            item.url,
+            *proxy,
+            item.etag or None,
+            item.last_modified or None,
+            self._crawl.config.limits.body_bytes,
+            cache_only=True,
+        )
+        queue.loaded.add(item.key)
+        self._asked[item.url] = self._clock.ticks_s()
+        if len(self._asked) > MAX_ECHOES:
+            self._asked.popitem(last=False)
+        self._crawl.started(visit)
+        self._under_way += 1
+        self._announced.count("asked")
+        self._fetcher.start(request, partial(self._answered, wanted, visit))
+
+    # -- answers of the cache ------------------------------------------------------------------------------
+
+    def _answered(self, wanted: Wanted, visit: Visit, fetched: Fetched) -> None:
+        self._under_way -= 1
+        if not fetched.status:
+            is_over = fetched.outcome == Outcome.SYSTEM
+            self._rests = PROXY_REST_TURNS
+            self._leave(visit, "given_up" if is_over else "unreachable")
+            return
+        if fetched.status == NOT_CACHED:
+            self._leave(visit, "not_cached")
+            if self._crawl.config.signals.not_cached == "visit":
+                self._announced.visits.append(visit.item.url)
+            return
+        if fetched.status in OF_A_SERVER and not is_from_cache(fetched.head):
+            self._mistrust(visit)
+            return
+        if fetched.status not in USED or fetched.truncated:
+            self._leave(visit, "unusable")
+            return
+        self._at_once = AT_ONCE
+        self._time(fetched)
+        before_s = age_s(fetched.head) * self._second_s
+        dated = replace(fetched, started_s=fetched.started_s - before_s)
+        if dated.started_s <= wanted.copy_s:
+            self._leave(visit, "no_newer")
+        elif wanted.is_known:
+            self._crawler.bring(self._crawl, visit, dated)
+        else:
+            self._announced.arrivals.append(Arrival(visit, dated))
+
+    def _mistrust(self, visit: Visit) -> None:
+        """Stop requesting for a while: the proxy contacted a server for the crawler within its politeness delay."""
+        self._at_once, self._rests = 1, MISTRUST_TURNS
+        self._leave(visit, "not_from_cache")
+        if not self._has_warned:
+            self._has_warned = True
+            proxy = self._crawl.config.signals.proxy
+            logger.warning("signals.proxy: %s does not heed only-if-cached; it is asked every ten minutes alone", proxy)
+
+    def _time(self, fetched: Fetched) -> None:
+        """Count pages that the cache served, and those served within a second, which is the paper's measure."""
+        self._announced.count("served")
+        if (fetched.ended_s - fetched.started_s) / self._second_s < 1.0:
+            self._announced.count("served_within_1s")
+
+    def _take(self, arrival: Arrival) -> None:
+        """Continue with a page that the frontier knows by now."""
+        self._crawler.bring(self._crawl, arrival.visit, arrival.fetched)
+
+    def _leave(self, visit: Visit, why: str) -> None:
+        """Leave a page unchanged, and release it for the next visit."""
+        self._announced.count(why)
+        self._crawl.abandoned(visit)
+        visit.queue.loaded.discard(visit.item.key)
+        self._look_again(visit.queue)
+
+
+# ---- together with a crawler ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def collecting(
+    crawler: Crawler,
+    fetcher: Fetcher,
+    robots: RobotsBook,
+    schedule: Schedule,
+    clock: Clock,
+    park: Callable[[str, TeiaError], None] | None = None,
+) -> AsyncIterator[None]:
+    """Listen for announcements while the block runs, for every collection that wants them.
+
+    With `park`, a collection whose socket cannot be made is reported to it and ends; the others continue.
+    """
+    wanting = [crawl for crawl in crawler.crawls if crawl.config.signals.socket]
+    collectors = [Collector(crawler, crawl, fetcher, robots, schedule, clock) for crawl in wanting]
+    by_path: dict[str, list[Collector]] = {}
+    for crawl, collector in zip(wanting, collectors, strict=True):
+        by_path.setdefault(crawl.config.signals.socket, []).append(collector)
+    with contextlib.ExitStack() as stack:
+        loop = asyncio.get_running_loop()
+        for path, those in by_path.items():
+            try:
+                ear = Ear(Path(path))
+            except ConfigError as error:
+                is_heard = all(crawl.committer.wishes.announced.elsewhere is not None for crawl in wanting)
+                if isinstance(error, PathTaken) and is_heard:
+                    logger.warning("%s; what others hear is passed on to us all the same", error)
+                    continue
+                if park is None:
+                    raise
+                for crawl in wanting:
+                    if crawl.config.signals.socket == path:
+                        crawl.fail(error)
+                        park(crawl.name, error)
+                continue
+            stack.callback(ear.close)
+            loop.add_reader(ear.fileno(), _hear, ear, those)
+            stack.callback(loop.remove_reader, ear.fileno())
+        task = loop.create_task(_turns(collectors)) if collectors else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+def _hear(ear: Ear, collectors: Sequence[Collector]) -> None:
+    for heard in ear.hear():
+        for collector in collectors:
+            collector.hear(heard)
+
+
+async def _turns(collectors: Sequence[Collector]) -> None:
+    while True:
+        for collector in collectors:
+            collector.turn()
+        await asyncio.sleep(TURN_S)

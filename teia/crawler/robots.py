@@ -1,0 +1,119 @@
+"""The robots.txt of every origin being visited: known rules, pending fetches, evaluation of answers.
+
+An origin's rules are used for a day (RFC 9309, 2.4); then the next URL of the origin waits behind a prerequisite
+(`errand`) that fetches the file again. Up to five redirects of it are followed, to other hosts too. Each hop is a
+request like any other and waits for its own server; the final answer holds for the origin of the first request.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from teia.config import CourtesySettings, LimitSettings
+from teia.fetch.robots import RobotsRules, rules_from_answer
+from teia.frontier.queue.schedule import Queued
+from teia.records import Outcome
+from teia.urls import key_of
+
+REMEMBERED = 100_000
+UNREACHABLE_WAITS = 2
+"""Number of the crawl's first retry waits after which an unreachable robots.txt is fetched again."""
+
+_NETWORK = frozenset({Outcome.DNS, Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS, Outcome.BLOCKED_ADDRESS})
+
+
+class Permission(Enum):
+    """Decision of robots.txt on the URL at the head of a host's buffer."""
+
+    GO = "go"
+    SETTLED = "settled"  # the head has changed: this URL was refused, or robots.txt was queued before it
+    LATER = "later"  # robots.txt is being fetched
+
+
+@dataclass(slots=True)
+class Known:
+    """An origin's rules, the time of their request, and its outcome.
+
+    `was_used`: the rules of an unreachable file have refused some URL. Until then they do not expire. Otherwise a
+    server whose delay is longer than the rules' lifetime would be requested for robots.txt forever, and for nothing
+    else.
+    """
+
+    rules: RobotsRules
+    asked_s: float
+    outcome: str
+    detail: str = ""
+    was_used: bool = False
+
+    @property
+    def why(self) -> str:
+        """Reason for the page's record."""
+        return f"robots.txt could not be read: {self.detail or self.outcome}"
+
+    @property
+    def refusal(self) -> Outcome:
+        """Outcome of a page that unreachable rules forbid: the host's network failure, where that is known."""
+        return Outcome(self.outcome) if self.outcome in _NETWORK else Outcome.ROBOTS_UNREACHABLE
+
+
+class RobotsBook:
+    """Rules by origin, in memory; the frontier keeps the bodies on disk."""
+
+    def __init__(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
+        self._courtesy = courtesy
+        self._limits = limits
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self.awaited: set[str] = set()
+        """Origins whose robots.txt is being fetched; their URLs wait for it."""
+
+    def take(self, courtesy: CourtesySettings, limits: LimitSettings) -> None:
+        """Apply new settings from now on; known rules were read by the old ones."""
+        self._courtesy, self._limits = courtesy, limits
+
+    def known(self, origin: str, now_s: float) -> Known | None:
+        """Return the rules in force for an origin; None when the file must be fetched (again) first."""
+        known = self._known.get(origin)
+        if known is None:
+            return None
+        age_s = now_s - known.asked_s
+        if known.rules.unreachable:
+            is_old = known.was_used and age_s >= UNREACHABLE_WAITS * self._courtesy.retry_wait_s
+        else:
+            is_old = age_s >= self._courtesy.robots_max_age_s
+        return None if is_old else known
+
+    def learn(
+        self, origin: str, outcome: str, status: int, body: bytes, asked_s: float, detail: str = ""
+    ) -> RobotsRules:
+        """Store the rules from an answer, which came from the server or from disk, and return them."""
+        self.awaited.discard(origin)
+        previous = self._known.pop(origin, None)
+        agent, limit = self._courtesy.user_agent, self._limits.robots_bytes
+        earlier = None if previous is None else previous.rules
+        rules = rules_from_answer(outcome, status, body, agent, earlier, asked_s, limit)
+        self._known[origin] = Known(rules, asked_s, outcome, detail)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return rules
+
+    @staticmethod
+    def errand(origin: str, behind: Queued) -> Queued:
+        """Return the robots.txt request that must come before a URL can be fetched."""
+        url = f"{origin}/robots.txt"
+        return Queued(url, key_of(url), -1, 0, 0, behind.since_s, purpose="robots", origin=origin)
+
+    def again(self, origin: str, since_s: float) -> Queued | None:
+        """Return the request that fetches a file again; None if it was fetched since `since_s`, or is being fetched."""
+        known = self._known.get(origin)
+        if origin in self.awaited or (known is not None and known.asked_s > since_s):
+            return None
+        self.awaited.add(origin)
+        url = f"{origin}/robots.txt"
+        return Queued(url, key_of(url), -1, 0, 0, 0.0, purpose="robots", origin=origin)
+
+    @staticmethod
+    def next_hop(item: Queued, redirect_to: str) -> Queued:
+        """Return the robots.txt request for the next redirect hop."""
+        return replace(item, url=redirect_to, key=key_of(redirect_to), hops=item.hops + 1)

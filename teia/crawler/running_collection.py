@@ -1,0 +1,561 @@
+"""One collection while it is being crawled: its hosts in memory, its visits under way, its uncommitted results.
+
+All of it lives on the event loop; the commit thread only ever sees the `Group` taken here and returns a `Committed`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import ceil
+
+from teia.clock import Clock
+from teia.collections.compiled import Meaning
+from teia.config import Config
+from teia.crawler.budgets import Budgets
+from teia.crawler.child.messages import decode_reading, with_focus
+from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.live import Live
+from teia.crawler.sites.alias_names import Names
+from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.sites.soft404 import PROBE, take_up
+from teia.crawler.visit import Visit
+from teia.errors import TeiaError
+from teia.frontier.cell.cell import Found
+from teia.frontier.cell.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
+from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.queue.host_rules import PAUSED, paused_hosts
+from teia.frontier.queue.ledger import InForce, Rest
+from teia.frontier.queue.order import order_named
+from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.shared_addresses import KEPT_FROM
+from teia.records import Outcome
+from teia.urls import key_of, resolve, split
+
+MAX_FAILED_SEEDS = 5
+REFILL_AT_LEAST, REFILL_AT_MOST = 2, 512
+BRISK_GROWTH = 4
+"""Growth of buffers of hosts without a delay; smaller buffers of other hosts follow changes of the order sooner."""
+
+REFILLS_PER_GROUP = 512
+"""Number of buffers filled per commit: after a restart all hosts need URLs, and commits must not wait for all."""
+
+REFILL_PAUSE_S = 0.02
+"""Shortest interval at which buffers are filled when there is nothing else to commit."""
+
+
+class State(StrEnum):
+    """Activity of a crawl, or the reason why it ended."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    LIMIT = "limit"
+
+    @property
+    def is_going(self) -> bool:
+        return self in {State.RUNNING, State.PAUSED}
+
+
+class Want(StrEnum):
+    """Resource that a crawl which paused by itself waits for."""
+
+    SPACE = "disk space"
+    CHILDREN = "parse children"
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of this run; the summary of `teia crawl`."""
+
+    requests: int = 0
+    pages: int = 0
+    bytes_received: int = 0
+    links: int = 0
+    archive_records: int = 0
+    urls_new: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed_seeds: dict[str, str] = field(default_factory=dict)
+
+
+class Crawl:
+    """One collection under way; see the module docstring."""
+
+    waits_for_every_commit = False
+    """True if a stop waits for a commit without limit. A node does: NATS may be unreachable for a while."""
+
+    is_winding_up = False
+    """True once a stop has begun: nothing new is started or planned, and results are committed at once."""
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        config: Config,
+        committer: Committer,
+        starts: tuple[int, ...],
+        reading: bytes,
+        meaning: Meaning,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.config = config
+        self.committer = committer
+        self.reading = reading
+        self.meaning = meaning
+        self.state = State.RUNNING
+        self.paused_why = ""
+        self.waits_for: Want | None = None
+        self.failure: TeiaError | None = None
+        """Error that ended the crawl, if only the user can fix it."""
+        self.counts = Counts()
+        self.queues: dict[str, HostQueue] = {}
+        self.uncommitted: list[Visit] = []
+        self.committing = False
+        self._starts = starts
+        self._group: Group | None = None
+        self._seeds: list[Found] = []
+        self._hungry: dict[HostQueue, None] = {}
+        self._held_back: set[HostQueue] = set()
+        self._rests: dict[tuple[str, str], Rest] = {}
+        self._held: list[HostQueue] = []
+        self._parked: list[tuple[HostQueue, str]] = []
+        self.budgets = Budgets()
+        self._must_judge = True
+        self._must_spread = False
+        self._courtesy: InForce | None = None
+        self._later: list[tuple[float, int, HostQueue]] = []
+        self._later_if_going: list[tuple[float, int, HostQueue]] = []
+        self._order = itertools.count()
+        self._open = 0
+        self._open_pages = 0
+        self._began = 0.0
+        self._last_group = 0.0
+        self._oldest = 0.0
+        self._restless = order_named(config.collection.order).restless
+        self.keeps_fresh = config.refresh.keep
+        self._paused_hosts = paused_hosts(config.courtesy.paused)
+        self.names = Names(None)
+        self.live = Live()
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> None:
+        self._began = now
+
+    def add_seeds(self, seeds: list[str]) -> None:
+        """Queue URLs at depth 0; those already known stay as they are."""
+        for url in seeds:
+            self._seeds.append(_found(url, 0, BY_SEED))
+
+    def add_sitemaps(self, sitemaps: tuple[str, ...], origin: str) -> None:
+        """Queue the sitemaps that a robots.txt names, as pages one hop from the root."""
+        for reference in sitemaps:
+            url = resolve(reference, f"{origin}/")
+            if url is not None and split(url).host == split(f"{origin}/").host:
+                self._seeds.append(_found(url, 1, BY_SITEMAP | AS_SITEMAP))
+
+    def reconfigure(self, config: Config, meaning: Meaning, courtesy: InForce, schedule: Schedule) -> None:
+        """Apply new settings from now on; the next commits find URLs that they let in again."""
+        self.add_seeds([seed for seed in meaning.seeds if seed not in self.meaning.seeds])
+        self.config, self.meaning = config, meaning
+        self._paused_hosts = paused_hosts(config.courtesy.paused)
+        self.reading = with_focus(meaning.reading, decode_reading(self.reading).focus)
+        self._must_judge, self._courtesy = True, courtesy
+        for queue in self.queues.values():
+            if queue.parked:
+                queue.parked = ""
+                schedule.wake(queue)
+        self._release_held(schedule)
+
+    def pause(self, why: str, until: Want | None = None) -> None:
+        """Start nothing new. A pause that waits for a resource ends by itself, unless the user pauses too."""
+        if self.state is State.RUNNING or (self.waits_for is not None and until is None and self.state.is_going):
+            self.state, self.paused_why, self.waits_for = State.PAUSED, why, until
+
+    def resume(self, schedule: Schedule) -> None:
+        if self.state is State.PAUSED:
+            self.state, self.paused_why, self.waits_for = State.RUNNING, "", None
+            self._release_held(schedule)
+
+    def end(self) -> None:
+        if self.state.is_going:
+            self.state = State.STOPPED
+
+    def fail(self, error: TeiaError) -> None:
+        """End because of an error that no retry in this run can fix; uncommitted visits are left to the next start."""
+        self.failure = error
+        self.state, self.paused_why, self.waits_for = State.STOPPED, str(error), None
+
+    def wind_up(self) -> None:
+        """Start and plan nothing more; from now on a commit only stores results."""
+        self.is_winding_up = self.committer.is_winding_up = True
+
+    @property
+    def is_ending(self) -> bool:
+        """True if the crawl has ended or is ending: buffers are not filled before the next run."""
+        return self.is_winding_up or not self.state.is_going
+
+    def check_end(self, now: float) -> None:
+        """End the crawl if a limit was reached, or if nothing is left to do."""
+        limits = self.config.limits
+        if not self.state.is_going:
+            return
+        if (limits.seconds and now - self._began >= limits.seconds) or (
+            limits.pages and self.counts.pages >= limits.pages
+        ):
+            self.state = State.LIMIT
+        elif self.state is State.RUNNING and self._is_done():
+            self.state = State.FINISHED
+
+    def _is_done(self) -> bool:
+        waits = self._open or self._seeds or self._hungry or self.committing or self._has_later()
+        waits = waits or self._must_judge or self._must_spread or self.committer.wishes.is_waiting
+        if self.committer.refresh is not None and not waits:
+            waits = self.committer.refresh.has_pages or self.committer.refresh.is_behind
+        return not waits and all(queue.head is None or queue.parked for queue in self.queues.values())
+
+    def _has_later(self) -> bool:
+        """Tell whether a URL that becomes due is worth waiting for.
+
+        URLs of names that do not exist are not: they are fetched when they are due if the crawl still runs, or in the
+        next run. Until a first request could be sent, names that no name server answered for are not worth waiting for
+        either: then the user must look at this machine. A scheduled run waits for them.
+        """
+        if self.counts.requests or self.config.schedule.start:
+            return bool(self._later)
+        return any(not queue.is_unresolved for _, _, queue in self._later)
+
+    # -- visits --------------------------------------------------------------------------------------------
+
+    def may_start(self, queue: HostQueue, item: Queued) -> bool:
+        """Tell whether another visit may begin: crawl running, host not paused, page limit not reached."""
+        if self.state is not State.RUNNING or self.is_winding_up:
+            return False
+        if queue.host in self._paused_hosts:
+            if not queue.parked:
+                self.park(queue, PAUSED)
+            return False
+        limit = self.config.limits.pages
+        return not limit or item.purpose == "robots" or self.counts.pages + self._open_pages < limit
+
+    def reaches(self, url: str) -> bool:  # noqa: ARG002  # a node of a cluster reaches only the hosts of its cells
+        """Tell whether this crawler may request a URL's host at all."""
+        return True
+
+    def has_turn(self, queue: HostQueue, schedule: Schedule, now: float) -> bool:  # noqa: ARG002
+        """Tell whether this machine may request a host's address now: in a cluster, a node needs the address lease."""
+        return True
+
+    def hold(self, queue: HostQueue) -> None:
+        """Keep a host that may not start now; it is tried again after the next commit, or on `resume`.
+
+        A parked host is tried again when the settings change.
+        """
+        if not queue.parked:
+            self._held.append(queue)
+
+    def _release_held(self, schedule: Schedule) -> None:
+        held, self._held = self._held, []
+        for queue in held:
+            schedule.wake(queue)
+
+    def refusal(self, queue: HostQueue, item: Queued) -> tuple[Outcome, str] | None:
+        """Return why a URL is settled without a request: out of scope, budget used up, or host dead."""
+        if item.purpose == "robots":
+            return None
+        if item.purpose == PROBE and not self.holds(item.url):
+            return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+        if self.names.is_elsewhere(queue, item):
+            return Outcome.ALIAS, f"{queue.host} is another name of {queue.alias_of}"
+        try:
+            if item.purpose == "page" and not self.meaning.admits(item.url, item.depth, item.found_by):
+                return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+        except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
+            return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
+        spent = self.spent(queue)
+        if spent and not item.visits:  # budgets protect from endless pages, not from known ones
+            return Outcome.BUDGET, spent
+        failed = self.budgets.failed(queue, self.config.limits)
+        return (queue.last_failure, failed) if failed else None
+
+    def spent(self, queue: HostQueue) -> str:
+        """Return the budget that a host has used up, its own or its site's; empty if none."""
+        return self.budgets.spent(queue, self.config.limits)
+
+    def holds(self, url: str) -> bool:
+        """Tell whether a URL is in scope, independent of the page that names it."""
+        try:
+            return self.meaning.scope.holds(url)
+        except Exception:  # noqa: BLE001  # a rule that is a function written by the user
+            return False
+
+    def know_aliases(self) -> None:
+        """Recognise names that are one site; call after all cells are open and before hosts are made."""
+        frontiers = [cell.frontier for cell in self.committer.cells]
+        courtesy, sites = self.config.courtesy, self.config.sites
+        book = AliasBook(frontiers, self._starts, sites, self.holds, obeys_robots=courtesy.robots)
+        self.committer.aliases, self.names = book, Names(book)
+
+    def park(self, queue: HostQueue, why: str) -> None:
+        """Park a host for this run; its URLs stay queued with the reason."""
+        queue.parked = why
+        self._parked.append((queue, why))
+
+    def note_answer(self, visit: Visit, now: float) -> None:
+        """Count a host's cost and its consecutive failures."""
+        self.budgets.count(visit, now, self.config.courtesy.retry_wait_s)
+
+    def started(self, visit: Visit) -> None:
+        self._open += 1
+        self._open_pages += visit.item.purpose == "page"
+
+    def _closed(self, visit: Visit) -> None:
+        self._open -= 1
+        self._open_pages -= visit.item.purpose == "page"
+
+    def abandoned(self, visit: Visit) -> None:
+        """Forget a visit that a stop cut off; its URL is still queued on disk."""
+        self._closed(visit)
+
+    def concluded(self, visit: Visit, now: float) -> None:
+        if not self.uncommitted:
+            self._oldest = now
+        self.uncommitted.append(visit)
+
+    def note_rest(self, server: Place, address: Place | None, now: float, now_s: float) -> None:
+        """Remember delays that have begun or grown, for the ledger."""
+        self._rests["server", server.name] = rest_of("server", server, now, now_s)
+        if address is not None:
+            self._rests["address", address.name] = rest_of("address", address, now, now_s)
+
+    # -- hosts ---------------------------------------------------------------------------------------------
+
+    def host(self, name: str, host_id: int, schedule: Schedule) -> HostQueue:
+        """Return the host's queue, made when it is first needed."""
+        queue = self.queues.get(name)
+        if queue is None:
+            cell = self.committer.number_of(name)
+            main = self.names.main_of(name)
+            server = schedule.politeness.server(main or name)  # two names of one site are one server
+            queue = self.queues[name] = HostQueue(name, host_id, cell, self.number, server, alias_of=main)
+        elif host_id:
+            queue.host_id = host_id
+        return queue
+
+    def run_errand(self, errand: Queued, schedule: Schedule) -> None:
+        """Queue a prerequisite (a redirected robots.txt) at its host, ahead of its pages."""
+        queue = self.host(split(errand.url).host, 0, schedule)
+        queue.errands.append(errand)
+        schedule.wake(queue)
+
+    def notice_hunger(self, queue: HostQueue) -> None:
+        if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
+            self._hungry[queue] = None
+
+    def wake_due(self, now: float) -> None:
+        """Look again at hosts whose next URL has become due."""
+        for later in (self._later, self._later_if_going):
+            while later and later[0][0] <= now:
+                queue = heapq.heappop(later)[2]
+                queue.exhausted = False
+                self.notice_hunger(queue)
+
+    # -- commits -------------------------------------------------------------------------------------------
+
+    def wants_commit(self, now: float) -> bool:
+        """Tell whether a commit should begin now.
+
+        A crawl that is over commits whenever `has_uncommitted`, and for requests of the user.
+        """
+        commit = self.config.commit
+        if self.is_ending:
+            may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
+            return self.has_uncommitted or (may_wish and self.committer.wishes.is_waiting)
+        if len(self.uncommitted) >= commit.every_pages or self._group is not None:
+            return True
+        nothing_else_is_under_way = self._open == len(self.uncommitted)
+        if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
+            return True
+        waits = self._hungry or self._seeds or self._parked or self._must_judge or self._must_spread or self._must_rank
+        waits = waits or (self.committer.refresh is not None and self.committer.refresh.is_behind)
+        return bool(waits or self.committer.wishes.is_waiting) and now - self._last_group >= REFILL_PAUSE_S
+
+    @property
+    def _must_rank(self) -> bool:
+        return self.committer.authority is not None and self.committer.authority.is_behind
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """True if there are results that no commit has stored: a stop waits for these, and for nothing else.
+
+        While the crawl runs, delays are committed with the visits that caused them.
+        """
+        learnt = self.uncommitted or self._seeds or self._rests or self._parked or self._courtesy is not None
+        return bool(learnt) or self._group is not None
+
+    @property
+    def uncommitted_visits(self) -> int:
+        """Number of visits that wait for their commit, including those of a commit that failed or is under way."""
+        return len(self.uncommitted) + (0 if self._group is None else len(self._group.visits))
+
+    @property
+    def is_settled(self) -> bool:
+        """True if nothing is under way or waits for its commit."""
+        return self.failure is not None or (not self._open and not self.committing and not self.has_uncommitted)
+
+    def take_group(self, now: float) -> Group:
+        """Hand over the waiting results; a failed group is handed over again, and newer results wait for the next."""
+        self._last_group = now
+        if self._group is None:
+            self._group = Group(self.uncommitted, seeds=self._seeds, rests=list(self._rests.values()))
+            self._group.parked, self._group.courtesy = self._parked, self._courtesy
+            self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
+        if self._group.refills:  # the last commit failed, so these hosts still need URLs
+            self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
+        self._group.done.refilled.clear()
+        self._group.only_settles = self.is_ending
+        chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
+        for queue in chosen:
+            del self._hungry[queue]
+            queue.refill = self._soon_needed(queue) if self.keeps_fresh else queue.refill
+        self._group.refills = [(queue, queue.refill, self._in_use(queue)) for queue in chosen]
+        self._group.meaning, self._group.must_judge = self.meaning, self._must_judge
+        return self._group
+
+    def _soon_needed(self, queue: HostQueue) -> int:
+        """Return the number of URLs a host needs for two commits: a URL in memory cannot be overtaken any more."""
+        rest_s = max(queue.server.last_rest_s or self.config.courtesy.delay_s, 0.001)
+        return max(REFILL_AT_LEAST, min(REFILL_AT_MOST, ceil(2 * self.config.commit.every_s / rest_s)))
+
+    def _in_use(self, queue: HostQueue) -> frozenset[int]:
+        """Return the URLs not to be read into a buffer again; a restless order may read its buffered URLs again."""
+        if not self._restless:
+            return frozenset(queue.loaded)
+        return frozenset(queue.loaded.difference(item.key for item in queue.buffer))
+
+    def committed(self, done: Committed, schedule: Schedule, clock: Clock) -> None:
+        """Apply the result of a commit: forget the visits, note new work, fill buffers."""
+        assert self._group is not None
+        for visit in self._group.settled:
+            self._count(visit)
+            self._closed(visit)
+            visit.queue.loaded.discard(visit.item.key)
+            if visit.verdict is not None and visit.verdict.wait_s:
+                self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+            if visit.queue in self._held_back or self.keeps_fresh:
+                self._held_back.discard(visit.queue)
+                self._look_now(visit.queue)
+        self._group = None
+        self._must_judge = self._must_judge and done.judged_by != self.meaning.mark
+        self._must_spread = done.some_came_nearer
+        self._release_held(schedule)
+        self.counts.urls_new += done.new_urls
+        self.counts.archive_records += done.records
+        self.names.take(done.names, done.checks, self.queues, schedule.politeness)
+        for queue, found in done.probes:
+            take_up(queue, found, clock.now_s())
+        for queue, requests, received in done.spent:
+            queue.requests = max(queue.requests, requests)
+            queue.received_bytes = max(queue.received_bytes, received)
+        for name, patterns in done.shunned.items():
+            self._put_back(self.queues[name], patterns)
+        for name in self.committer.wishes.take_changed():
+            self._forget_buffer(name)
+        for (_, name), host_id in done.hosts.items():
+            queue = self.host(name, host_id, schedule)
+            queue.exhausted = False
+            if self._restless:
+                self._hungry[queue] = None
+            self.notice_hunger(queue)
+        for queue, items, due_s in done.refilled:
+            self._fill(queue, items, due_s, schedule, clock)
+        for queue in done.held:
+            if queue.loaded:
+                self._held_back.add(queue)
+            else:
+                self._look_now(queue)
+        if done.given_up:
+            self.counts.outcomes[Outcome.TRAP] += done.given_up
+
+    def _put_back(self, queue: HostQueue, patterns: set[int]) -> None:
+        """Drop buffered URLs of patterns that may not be fetched any more; they wait on disk."""
+        shunned = {item.key for item in queue.buffer if item.lane == LANE_NEW and abs(item.pattern) in patterns}
+        queue.buffer[:] = [item for item in queue.buffer if item.key not in shunned]
+        queue.loaded -= shunned
+        self._look_now(queue)
+
+    def _forget_buffer(self, name: str) -> None:
+        """Drop a host's buffer so that it is read anew: its URLs on disk, or their order, have changed."""
+        queue = self.queues.get(name)
+        if queue is not None:
+            queue.loaded.difference_update(item.key for item in queue.buffer)
+            queue.buffer.clear()
+
+    def _look_now(self, queue: HostQueue) -> None:
+        queue.exhausted = False
+        self.notice_hunger(queue)
+
+    def _fill(
+        self, queue: HostQueue, items: list[Queued], due_s: float | None, schedule: Schedule, clock: Clock
+    ) -> None:
+        was_empty = not queue.buffer
+        if self._restless:
+            queue.loaded.difference_update(item.key for item in queue.buffer)
+            queue.buffer.clear()
+        fresh = [item for item in items if item.key not in queue.loaded]
+        if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
+            growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
+            queue.refill = min(REFILL_AT_MOST, queue.refill * growth)
+        else:
+            queue.exhausted = len(items) < queue.refill
+        queue.knows_robots = True
+        queue.buffer.extend(fresh)
+        queue.loaded.update(item.key for item in fresh)
+        if due_s is not None:
+            self._look_again(queue, clock.ticks_s() + max(0.0, due_s - clock.now_s()))
+        schedule.wake(queue)
+
+    def _look_again(self, queue: HostQueue, at: float) -> None:
+        later = self._later_if_going if queue.is_nameless else self._later
+        heapq.heappush(later, (at, next(self._order), queue))
+
+    def _count(self, visit: Visit) -> None:
+        counts = self.counts
+        if visit.item.purpose == "page":
+            counts.outcomes[visit.outcome] += 1
+            is_failure = not visit.outcome.isdigit() and visit.outcome != Outcome.ALIAS
+            if visit.item.depth == 0:
+                self._count_seed(visit, is_failure)
+        if visit.was_asked:
+            counts.requests += 1
+            counts.bytes_received += visit.bytes_received
+        self.committer.wishes.announced.note(visit)
+        if visit.result is not None:
+            counts.links += visit.result.links_seen
+            counts.pages += visit.item.purpose == "page" and bool(visit.result.payload_bytes)
+
+    def _count_seed(self, visit: Visit, is_failure: bool) -> None:
+        """Remember why a seed failed, by its last try."""
+        failed, url = self.counts.failed_seeds, visit.item.url
+        if not is_failure:
+            failed.pop(url, None)
+        elif url in failed or len(failed) < MAX_FAILED_SEEDS:
+            failed[url] = f"{visit.outcome}{visit.detail and f' ({visit.detail})'}"
+
+
+def rest_of(kind: str, place: Place, now: float, now_s: float) -> Rest:
+    """Return the delay of a server or address as the ledger stores it: in Unix time."""
+    sites = place.site_count if place.site_count >= KEPT_FROM else 0
+    return Rest(kind, place.name, now_s + place.ready_at - now, place.last_rest_s, sites)
+
+
+def _found(url: str, depth: int, by: int) -> Found:
+    """Return a `Found` for a URL without links to it."""
+    host = split(url).host
+    return Found(host, key_of(url), tail_of(url, host), depth, in_links=0, by=by)

@@ -1,0 +1,97 @@
+"""Announcements of pages that another node crawls: moved from the local inbox to that node's.
+
+A site pings any node it knows, and a cache announces to the node beside it, but the owner of the page's cell visits the
+page. So a due announcement that belongs to another node is sent there unchanged. Pages are sent with the time of their
+announcement. A key that was not checked is sent with the URLs that wait for it and their times, because only the owner
+may fetch the key file from the site. Proven keys stay; the next owner has them proved anew.
+
+An announcement is sent before it is deleted. One that arrives twice is one announcement (announce.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+import msgspec
+
+from teia.signals.announce import Announcement, Inbox, transaction
+from teia.signals.indexnow import Key, Keys, Ping
+from teia.urls import split
+
+URLS_MOST = 200
+"""Maximum number of URLs in one message; the length of a URL is bounded."""
+
+MESSAGES_MOST = 16
+"""Maximum number of messages sent at once; far less than NATS accepts."""
+
+
+class Passed(msgspec.Struct, array_like=True, frozen=True):
+    """Message to the owner of a cell: announced pages, and pings whose keys were not checked yet."""
+
+    announced: list[Announcement] = []
+    pings: list[Ping] = []
+
+
+Message = tuple[int, Passed]
+"""The number of the receiving cell, and the message for its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Owners of hosts, as this node knows them. `send` raises if it cannot send now; then nothing was sent."""
+
+    is_here: Callable[[str], bool]
+    number_of: Callable[[str], int]
+    send: Callable[[Sequence[Message]], None]
+
+    def pass_on(self, due: Sequence[Announcement]) -> list[Announcement]:
+        """Send announcements that belong to other nodes; return them."""
+        away = [each for each in due if not self.is_here(split(each.url).host)]
+        by_cell: defaultdict[int, list[Announcement]] = defaultdict(list)
+        for each in away:
+            by_cell[self.number_of(split(each.url).host)].append(each)
+        self._send_all([
+            (cell, Passed(announced=those[at : at + URLS_MOST]))
+            for cell, those in by_cell.items() for at in range(0, len(those), URLS_MOST)
+        ])  # fmt: skip
+        return away
+
+    def pass_keys_on(self, keys: Keys, those: Iterable[Key]) -> dict[Key, list[str]]:
+        """Send keys that other nodes must check, with the URLs that wait for them; return the URLs that were sent."""
+        waiting = {key: keys.waiting_for(key) for key in those}
+        by_cell: dict[int, list[list[Ping]]] = {}
+        for key, told in waiting.items():
+            bulks = by_cell.setdefault(self.number_of(key.host), [[]])
+            for ping in _pings(key, told):
+                if sum(len(each.urls) for each in bulks[-1]) + len(ping.urls) > URLS_MOST:
+                    bulks.append([])
+                bulks[-1].append(ping)
+        self._send_all([(cell, Passed(pings=pings)) for cell, bulks in by_cell.items() for pings in bulks if pings])
+        return {key: [url for url, _ in told] for key, told in waiting.items()}
+
+    def _send_all(self, messages: Sequence[Message]) -> None:
+        for at in range(0, len(messages), MESSAGES_MOST):
+            self.send(messages[at : at + MESSAGES_MOST])
+
+
+def _pings(key: Key, told: Iterable[tuple[str, float]]) -> Iterator[Ping]:
+    """Yield the waiting URLs of a key as pings: the URLs of one time are one message, if it is not too long."""
+    for said_s, those in groupby(told, key=itemgetter(1)):
+        urls = [url for url, _ in those]
+        for at in range(0, len(urls), URLS_MOST):
+            yield Ping(*key[:3], tuple(urls[at : at + URLS_MOST]), 0, said_s)
+
+
+def take_passed(inbox: Inbox, passed: Passed, receive: Callable[[Inbox, Ping], object]) -> None:
+    """Put a message of another node into the inbox, as if it had been received here."""
+    keys = Keys(inbox.db)
+    if passed.pings and not keys.are_there:
+        keys.prepare()  # before the transaction, which it would end
+    with transaction(inbox.db):
+        inbox.put(passed.announced)
+        for ping in passed.pings:
+            receive(inbox, ping)

@@ -1,0 +1,170 @@
+"""IndexNow pings: received by the server, proved by the crawler, weighed by the value of earlier pings.
+
+`teia serve` receives a ping (`receive`). The crawler's commit thread checks whether the key file was visited since, and
+holds the key (`prove`), by the digest of the page in the frontier. The key file is fetched like any page, soon. Its
+fetch adds no trust in pings, because any client can cause it. Proven URLs go into the inbox, and from there to the
+frontier, unless the host's pings have proved to be worthless (`is_heard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.crawler.signals_in.announcements import open_inbox
+from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.frontier.cell import site_statements
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import open_database, sqlite_errors
+from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_FAILED
+from teia.signals import announce
+from teia.signals.announce import Announcement, Inbox, transaction
+from teia.signals.indexnow import ASKED, CROWDED, FIRST, PATIENCE_S, REFUSED, VERIFIED, Key, Keys, Ping, Place, proves
+from teia.signals.trust import Kind, Voice
+from teia.urls import key_of, site_of, slot_of, split
+
+INDEXNOW, KEY_FILE = "indexnow", "indexnow-key"
+LOOKED_AT = 100
+"""Number of keys that are checked with one commit."""
+
+KINDS = {INDEXNOW: Kind.INDEXNOW, "websub": Kind.WEBSUB}
+
+
+def receive(path: Path, ping: Ping, clock: Clock) -> str:
+    """Receive a ping for the collection with this inbox; return the state of its key."""
+    now_s = clock.now_s()
+    db = open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS)
+    inbox = Inbox(db)
+    try:
+        with sqlite_errors(path):
+            keys = Keys(db)
+            keys.prepare()
+            with transaction(db):
+                inbox.count(INDEXNOW, {"received": len(ping.urls), "foreign": ping.refused})
+                return _receive(inbox, keys, ping, now_s)
+    finally:
+        inbox.close()
+
+
+def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
+    state, counts = keys.state(ping, now_s), {}
+    if state == VERIFIED:
+        inbox.put(Announcement(url, INDEXNOW, ping.said_s or now_s, now_s) for url in ping.urls)
+    elif state == REFUSED:
+        counts["forged"] = len(ping.urls)
+    else:
+        is_new = not state
+        counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
+        state = keys.state(ping, now_s) or CROWDED
+        if is_new and state == ASKED:
+            inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
+    inbox.count(INDEXNOW, counts)
+    return state
+
+
+def count_refused(path: Path, what: str) -> None:
+    """Count a malformed message."""
+    inbox = open_inbox(path)
+    try:
+        with sqlite_errors(path):
+            inbox.count(INDEXNOW, {what: 1})
+    finally:
+        inbox.close()
+
+
+# ---- the commit thread's side ---------------------------------------------------------------------------------------
+
+
+def receive_passed(inbox: Inbox, ping: Ping, now_s: float) -> None:
+    """Receive a ping that another node has received and counted, into an open inbox that has the tables."""
+    _receive(inbox, Keys(inbox.db), ping, now_s)
+
+
+def prove(
+    inbox: Inbox,
+    keys: Keys,
+    frontier_of: Callable[[str], FrontierCell],
+    now_s: float,
+    after: Place = FIRST,
+    elsewhere: Elsewhere | None = None,
+) -> Place:
+    """Check whether the files of some keys were visited since they were queued; return the start of the next part."""
+    asked = keys.asked(LOOKED_AT, after) if keys.are_there else []
+    ours = asked
+    if elsewhere is not None:
+        ours = [key for key in asked if elsewhere.is_here(key.host)]
+        _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
+    for key in ours:
+        is_proved = _is_proved(frontier_of(key.host), key)
+        if is_proved is None and now_s < key.since_s + PATIENCE_S:
+            continue
+        is_proved = bool(is_proved)
+        with transaction(inbox.db):
+            waited = keys.settle(key, is_proved=is_proved, now_s=now_s)
+            if is_proved:
+                inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
+            else:
+                inbox.count(INDEXNOW, {"forged": len(waited)})
+    return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
+
+
+def pass_files_on(inbox: Inbox, due: Sequence[Announcement], elsewhere: Elsewhere) -> list[Announcement]:
+    """Forward the keys of due key files that belong to other nodes; return the key files of this node."""
+    keys = Keys(inbox.db)
+    away = [(split(each.url).host, each.url) for each in due if not elsewhere.is_here(split(each.url).host)]
+    _pass_on(inbox, keys, [key for place in away for key in keys.asked_at(*place)], elsewhere)
+    for place in away:
+        _forget_file(inbox, keys, *place)
+    return [each for each in due if elsewhere.is_here(split(each.url).host)]
+
+
+def _pass_on(inbox: Inbox, keys: Keys, those: Sequence[Key], elsewhere: Elsewhere) -> None:
+    """Send keys to their owners; URLs that arrive for a key meanwhile are sent at the next look."""
+    if not those:
+        return
+    sent = elsewhere.pass_keys_on(keys, those)
+    with transaction(inbox.db):
+        for key, urls in sent.items():
+            keys.forget(key, urls)
+            _forget_file(inbox, keys, key.host, key.location)
+        inbox.count(INDEXNOW, {"passed_on": sum(map(len, sent.values()))})
+
+
+def _forget_file(inbox: Inbox, keys: Keys, host: str, location: str) -> None:
+    """Cancel the visit of a key file, unless a known key should lie there: this node may become the host's owner."""
+    with transaction(inbox.db):
+        if not keys.asked_at(host, location):
+            inbox.settle(KEY_FILE, [location])
+
+
+def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:
+    """Tell whether the file of a key holds it; None as long as it was not visited."""
+    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (key.host,)).fetchone()
+    if row is None:
+        return None
+    place = (slot_of(site_of(key.host)), row[0], key_of(key.location))
+    sql = """
+        SELECT u.state, p.last_visit_s, p.status, p.digest
+        FROM urls AS u LEFT JOIN pages AS p USING (slot, host_id, key)
+        WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
+    """
+    found = frontier.db.execute(sql, place).fetchone()
+    if found is None:
+        return None
+    state, visited_s, status, digest = found
+    if visited_s is None or visited_s < key.since_s:
+        return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
+    return status in {200, 304} and proves(key.key, digest)
+
+
+def is_heard(frontier: FrontierCell, announced: Announcement, host: str) -> bool:
+    """Note that a page is reported as changed; return False if such pings of its host have proved to be worthless."""
+    slot = slot_of(site_of(host))
+    row = frontier.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    if row is None:
+        return True
+    kind, key = KINDS[announced.kind], key_of(announced.url)
+    site_statements.take(frontier.db, slot, row[0], kind, 0, {key: announced.said_s}, announced.said_s)
+    voice = Voice.decode(site_statements.voices_of(frontier.db, slot, row[0]).get(kind, b""))
+    return not voice.is_hardly_heard

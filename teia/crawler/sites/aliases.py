@@ -1,0 +1,498 @@
+"""Two names of one site, recognised by their pages and then treated as one (A7).
+
+Recognition sends no requests of its own: it uses pages that are fetched anyway.
+
+  1  A sample of each host's pages, the first ones and those at paths that are sampled everywhere, is compared with
+     that of other hosts of its site, or at its address. A host with the same page at the same path, or with the
+     same name but for `www.`, and with no other robots.txt, is *watched*. An address alone is no reason: many
+     sites may share it.
+  2  Each page that both names have is compared (likeness.py). Three that disagree make them distinct for good.
+  3  When enough agree, robots.txt says the same and the home pages were compared too, one name is an *alias* of the
+     other. If only the home pages are missing, they are queued: at most two requests beyond the normal crawl.
+  4  Where `WILDCARD` names of a site are aliases of one, its names are made up, and the next needs one equal page.
+
+Afterwards a URL of the alias stands for the same path of the main name. Links to it are rewritten where they come in
+(`rewritten`). Queued URLs are settled as `alias` when they are due and handed on (`forwarded`), without a request;
+links that were counted for them stay counted there until their pages are read again. Every `sites.alias_check_s`, if
+pages still link to the alias, two pages that proved it are fetched under both names once more; if one disagrees the
+names are distinct again and the alias' URLs are queued again.
+
+All of it runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
+decisions are rows of the cells (alias_evidence.py). A crash between the two loses the evidence of the last group of
+pages, never a decision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from teia.config import SitesSettings
+from teia.crawler.child.messages import FoundLink
+from teia.crawler.sites.likeness import (
+    Says,
+    hash64,
+    home_of,
+    is_enough,
+    is_hopeless,
+    is_page,
+    is_redirect,
+    is_sampled,
+    leads_to_other,
+    main_first,
+    note,
+    samples_of,
+    says,
+)
+from teia.crawler.visit import Visit
+from teia.frontier.cell import alias_evidence
+from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.schema import STATE_QUEUED
+from teia.frontier.cell.url_tails import tail_of, url_from
+from teia.records import Outcome
+from teia.urls import cell_of, key_of, site_of, slot_of, split
+
+FIRST_REQUESTS = 5
+"""Number of a host's first requests, robots.txt included, among which all pages are samples."""
+
+MAX_WATCHED = 4
+"""Maximum number of pairs per host; pages of a name with more pairs are compared in these alone."""
+
+MAX_PAIRS = 20_000
+"""Maximum number of pairs in memory; the oldest are forgotten until the next start."""
+
+CAUGHT_UP = 32
+"""Number of a host's pages that are compared when it is first watched."""
+
+MAX_SAMPLES = 10_000
+"""Maximum number of samples that wait for a transaction of their cell."""
+
+CHECKED_PAGES = 2
+WILDCARD = 8
+BROUGHT_BACK = 5_000
+MAX_CHAIN = 16
+
+
+@dataclass(slots=True)
+class Renamed:
+    """Changes of names that a group of pages caused.
+
+    `names` are (alias, main name), the main name empty for a revoked alias; `hosts` are (cell, name) of those that have
+    something to fetch; `checks` are keys of URLs that are fetched though their host is an alias.
+    """
+
+    names: list[tuple[str, str]] = field(default_factory=list)
+    hosts: list[tuple[int, str]] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)
+
+
+class AliasBook:
+    """The aliases of one collection; see the module docstring."""
+
+    def __init__(
+        self,
+        cells: Sequence[FrontierCell],
+        starts: Sequence[int],
+        settings: SitesSettings,
+        holds: Callable[[str], bool],
+        *,
+        obeys_robots: bool = True,
+    ) -> None:
+        self.holds = holds
+        """Tests whether a URL is in scope; a name whose pages are out of scope cannot be a main name."""
+        self._cells, self._starts, self._settings, self._obeys_robots = cells, starts, settings, obeys_robots
+        self._mains: dict[str, Pair] = {}
+        self._pairs: OrderedDict[tuple[str, str], Pair] = OrderedDict()
+        self._by_host: dict[str, list[Pair]] = {}
+        self._names_of: Counter[tuple[str, str]] = Counter()
+        self._samples: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
+        self._unsaved: dict[Pair, None] = {}
+        self._dropped: list[tuple[str, str]] = []
+        self._overdue: dict[Pair, None] = {}
+        self._checking: dict[int, Pair] = {}
+        self._returning: dict[Pair, None] = {}
+        self._homes: list[Found] = []
+        self._renamed = Renamed()
+        self._now_s = 0.0
+        for cell in cells:
+            for pair in alias_evidence.pairs(cell):
+                self._take_up(pair)
+
+    def _take_up(self, pair: Pair) -> None:
+        """Continue with a pair that an earlier run left."""
+        if pair.state == ALIAS:
+            self._mains[pair.host] = pair
+            self._names_of[site_of(pair.host), pair.other] += 1
+            if pair.checking_s:
+                self._expect(pair)
+        elif pair.state == RETURNING:
+            self._returning[pair] = None
+        else:
+            self._watch(pair)
+
+    # -- names ---------------------------------------------------------------------------------------------
+
+    def main_of(self, host: str) -> str:
+        """Return the main name of an alias; empty for a host that is none."""
+        main = ""
+        for _ in range(MAX_CHAIN):
+            pair = self._mains.get(host)
+            if pair is None:
+                break
+            main = host = pair.other
+        return main
+
+    def elsewhere(self, host: str, tail: str) -> str | None:
+        """Return the URL that an alias' URL stands for; None if it stands for itself."""
+        pair = self._mains.get(host)
+        if pair is None:
+            return None
+        url = alias_evidence.stands_for(pair, self.main_of(host), tail)
+        return url if self.holds(url) else None
+
+    def __contains__(self, host: str) -> bool:
+        """Tell whether a host is an alias."""
+        return host in self._mains
+
+    def rewritten(self, link: FoundLink) -> FoundLink:
+        """Return a link, rewritten to the main name if it leads to an alias."""
+        pair = self._mains.get(link.host)
+        if pair is None:
+            return link
+        if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
+            self._overdue[pair] = None
+        url = self.elsewhere(link.host, link.tail)
+        if url is None:
+            return link
+        host = split(url).host
+        return FoundLink(host, key_of(url), tail_of(url, host), link.count, link.text, link.by)
+
+    def forwarded(self, frontier: FrontierCell, visit: Visit) -> Found | None:
+        """Return the URL of the main name for one settled as `alias`; None if the alias is revoked."""
+        queue, item = visit.queue, visit.item
+        url = self.elsewhere(queue.host, tail_of(item.url, queue.host))
+        if url is None:
+            return None
+        by = alias_evidence.found_by(frontier, queue.host_id, queue.host, item.key)
+        host = split(url).host
+        return Found(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
+
+    def checks(self) -> list[int]:
+        """Return the keys of URLs that are being checked again, under the alias and under the main name."""
+        return list(self._checking)
+
+    # -- a group of pages ----------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """True if there is something to do even without new pages."""
+        return bool(self._returning or self._unsaved or self._dropped or self._homes)
+
+    def begin(self, now_s: float) -> None:
+        """Note the time of the group that is being committed."""
+        self._now_s = now_s
+
+    def keep_samples(self, number: int) -> None:
+        """Write samples in a transaction of their cell that is under way anyway."""
+        waiting = self._samples.pop(number, None)
+        if waiting:
+            rows = [(slot, sample, host) for (slot, sample), host in waiting.items()]
+            alias_evidence.keep_samples(self._cells[number], rows)
+
+    def learn(self, visits: Iterable[Visit]) -> Renamed:
+        """Compare pages that have just been committed, and make the decisions that they allow.
+
+        If it is called again with the same pages, because the disk was full, it continues where it was.
+        """
+        for visit in visits:
+            if visit.item.purpose == "page" and visit.fetched is not None:
+                self._hear(visit)
+        for pair in list(self._overdue):
+            self._start_check(pair)
+        for pair in list(self._returning):
+            self._bring_back(pair)
+        self._save()
+        self._flush_samples(MAX_SAMPLES)
+        renamed, self._renamed = self._renamed, Renamed()
+        return renamed
+
+    def _hear(self, visit: Visit) -> None:
+        host, result, fetched = visit.queue.host, visit.result, visit.fetched
+        checked = self._checking.get(visit.item.key)
+        if checked is not None:
+            self._check(checked)
+        is_sample = visit.queue.requests <= FIRST_REQUESTS or is_sampled(visit.item.url)
+        if result is None or fetched is None or not (is_sample or result.redirect_to or host in self._by_host):
+            return
+        if host in self._mains or visit.outcome == Outcome.SOFT_404:
+            return
+        text = result.text_digest or result.digest
+        about = (result.simhash, result.title, result.canonical, result.redirect_to, result.media_type)
+        seen = Seen(visit.item.url, fetched.status, text, *about, fetched.started_s)
+        tail = tail_of(seen.url, host)
+        if seen.redirect_to:
+            self._hear_redirect(host, seen)
+        for pair in list(self._by_host.get(host, ())):
+            self._compare(pair, tail, host, seen)
+        if is_sample and is_page(seen) and host not in self._mains:
+            self._introduce(host, tail, seen, visit.address)
+
+    # -- pairs to watch ------------------------------------------------------------------------------------
+
+    def _introduce(self, host: str, tail: str, seen: Seen, address: str) -> None:
+        """Look for another name that showed this page before; if there is none, record this host as its holder."""
+        met = [self._same_but_www(host)]
+        for place, sample in samples_of(seen, site_of(host), address):
+            slot = slot_of(place)
+            number = cell_of(slot, self._starts)
+            holder = self._samples[number].get((slot, sample)) or alias_evidence.holder(
+                self._cells[number], slot, sample
+            )
+            if holder is None:
+                self._samples[number][slot, sample] = host
+            met.append(holder)
+        for other in {each for each in met if each is not None and each != host}:
+            self._meet(host, other, home_of(tail))
+
+    def _same_but_www(self, host: str) -> str | None:
+        other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+        return other if alias_evidence.standing(self._cell(other), other, "/") is not None else None
+
+    def _hear_redirect(self, host: str, seen: Seen) -> None:
+        other = split(seen.redirect_to).host
+        if other != host and leads_to_other(seen, other) and self._may_watch(host, other):
+            self._watch(Pair(host, other, self._now_s))
+
+    def _meet(self, host: str, other: str, home: str) -> None:
+        other = self.main_of(other) or other
+        if other == host or not self._may_watch(host, other) or self._robots_agree(host, other) is False:
+            return
+        if alias_evidence.standing(self._cell(other), other, home) is None:
+            return
+        pair = Pair(host, other, self._now_s)
+        self._watch(pair)
+        for tail in alias_evidence.visited(self._cell(host), host, CAUGHT_UP):
+            seen = alias_evidence.seen(self._cell(host), host, tail)
+            if seen is not None and (host, other) in self._pairs:
+                self._compare(pair, tail, host, seen)
+
+    def _may_watch(self, host: str, other: str) -> bool:
+        if (
+            (host, other) in self._pairs
+            or (other, host) in self._pairs
+            or len(self._by_host.get(host, ())) >= MAX_WATCHED
+        ):
+            return False
+        states = {alias_evidence.state_of(self._cell(one), one, two) for one, two in ((host, other), (other, host))}
+        return not states & {DISTINCT, RETURNING}
+
+    def _watch(self, pair: Pair) -> None:
+        self._pairs[pair.host, pair.other] = pair
+        for host in (pair.host, pair.other):
+            of_host = self._by_host.setdefault(host, [])
+            if host == pair.host or len(of_host) < MAX_WATCHED:
+                of_host.append(pair)
+        if len(self._pairs) > MAX_PAIRS:
+            self._forget(next(iter(self._pairs.values())))
+
+    def _forget(self, pair: Pair) -> None:
+        """Stop watching a pair; its stored evidence stays."""
+        self._pairs.pop((pair.host, pair.other), None)
+        for host in (pair.host, pair.other):
+            of_host = [each for each in self._by_host.pop(host, ()) if each is not pair]
+            if of_host:
+                self._by_host[host] = of_host
+
+    # -- evidence of pages ---------------------------------------------------------------------------------
+
+    def _compare(self, pair: Pair, tail: str, host: str, here: Seen) -> None:
+        """Compare one page, if the other name has it too, or is the target of its redirect."""
+        if pair.host in self._mains or pair.other in self._mains:
+            self._forget(pair)  # one of them is an alias by now; its main name is watched instead
+            self._unsaved.pop(pair, None)
+            self._dropped.append((pair.host, pair.other))
+            return
+        beside = pair.beside(host)
+        there = alias_evidence.seen(self._cell(beside), beside, tail)
+        if there is None and leads_to_other(here, beside):
+            there = Seen(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
+        if there is None:
+            return
+        of_host, of_other = (here, there) if host == pair.host else (there, here)
+        if note(pair, tail, of_host, of_other):
+            self._unsaved[pair] = None
+        self._weigh(pair, tail)
+
+    def _weigh(self, pair: Pair, tail: str) -> None:
+        evidence, home = pair.evidence, home_of(tail)
+        if is_hopeless(evidence):
+            self._part(pair)
+        elif is_redirect(evidence, self._settings.alias_pages):
+            main = pair.beside(evidence.redirecting)
+            standing = alias_evidence.standing(self._cell(main), main, home)
+            if standing is not None and standing.requests:
+                self._decide(pair, main)
+        elif is_enough(evidence, self._needed(pair)) and self._homes_are_compared(pair, home):
+            agree = self._robots_agree(pair.host, pair.other)
+            if agree is False:
+                self._part(pair)
+            elif agree:
+                evidence.origin = ""
+                self._decide(pair, self._main(pair, home))
+
+    def _needed(self, pair: Pair) -> int:
+        """Return the number of pages that must agree; one where names are made up (wildcard DNS)."""
+        site = site_of(pair.host)
+        is_made_up = site == site_of(pair.other) and self._names_of[site, pair.other] >= WILDCARD
+        return 1 if is_made_up else self._settings.alias_pages
+
+    def _homes_are_compared(self, pair: Pair, home: str) -> bool:
+        """Tell whether the home pages were compared; queue one that is not known yet."""
+        if hash64(home) in pair.evidence.equal or hash64(home) in pair.evidence.different:
+            return True
+        states = []
+        for host in (pair.host, pair.other):
+            state = alias_evidence.url_state(self._cell(host), host, home)
+            states.append(state)
+            if state is None:
+                self._homes.append(Found(host, key_of(url_from(host, home)), home, depth=1, in_links=0, by=0))
+        return None not in states and STATE_QUEUED not in states
+
+    def _robots_agree(self, host: str, other: str) -> bool | None:
+        """Tell whether two hosts have the same robots.txt, but for their own name; None while one is not known."""
+        if not self._obeys_robots:
+            return True
+        here, there = (alias_evidence.robots_said(self._cell(each), each) for each in (host, other))
+        common = here.keys() & there.keys()
+        return all(here[each] == there[each] for each in common) if common else None
+
+    def _main(self, pair: Pair, home: str) -> str:
+        of_host = alias_evidence.standing(self._cell(pair.host), pair.host, home)
+        of_other = alias_evidence.standing(self._cell(pair.other), pair.other, home)
+        assert of_host is not None
+        assert of_other is not None
+        return main_first(pair, of_host, of_other)[0]
+
+    # -- decisions -----------------------------------------------------------------------------------------
+
+    def _part(self, pair: Pair) -> None:
+        """Mark a pair as two sites, for good."""
+        pair.state = DISTINCT
+        self._unsaved[pair] = None
+        self._forget(pair)
+
+    def _decide(self, pair: Pair, main: str) -> None:
+        """Make one name the main one; the other is not requested any more."""
+        alias = pair.beside(main)
+        for each in list(self._by_host.get(alias, ())):
+            self._forget(each)
+        self._unsaved.pop(pair, None)
+        if alias != pair.host:
+            self._dropped.append((pair.host, pair.other))
+        made = Pair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
+        self._mains[alias] = made
+        self._names_of[site_of(alias), main] += 1
+        self._unsaved[made] = None
+        self._renamed.names.append((alias, main))
+        if self._names_of[site_of(alias), main] == WILDCARD:
+            for each in [each for each in self._pairs.values() if each.other == main]:
+                self._weigh(each, next(iter(each.evidence.tails), "/"))
+
+    # -- checks of aliases ---------------------------------------------------------------------------------
+
+    def _start_check(self, pair: Pair) -> None:
+        """Queue some of the pages that proved an alias, under both names."""
+        del self._overdue[pair]
+        if self._mains.get(pair.host) is not pair or pair.checking_s:
+            return
+        for host in (pair.host, pair.other):
+            cell = self._cell(host)
+            with cell.transaction():
+                for tail in pair.evidence.tails[:CHECKED_PAGES]:
+                    alias_evidence.visit_again(cell, host, tail, self._now_s)
+            self._renamed.hosts.append((self._number(host), host))
+        pair.checking_s = self._now_s
+        self._unsaved[pair] = None
+        self._expect(pair)
+        self._renamed.checks += self._keys(pair)
+
+    def _keys(self, pair: Pair) -> list[int]:
+        tails = pair.evidence.tails[:CHECKED_PAGES]
+        return [key_of(url_from(host, tail)) for host in (pair.host, pair.other) for tail in tails]
+
+    def _expect(self, pair: Pair) -> None:
+        for key in self._keys(pair):
+            self._checking[key] = pair
+
+    def _check(self, pair: Pair) -> None:
+        """Compare the pages of a check, once all of them have been visited again."""
+        doubts = self._robots_agree(pair.host, pair.other) is False and not pair.evidence.redirects
+        for tail in pair.evidence.tails[:CHECKED_PAGES]:
+            both = [(each, self._cell(each)) for each in (pair.host, pair.other)]
+            if any(alias_evidence.url_state(cell, host, tail) == STATE_QUEUED for host, cell in both):
+                return
+            one, other = (alias_evidence.seen(cell, host, tail) for host, cell in both)
+            if one is None or other is None or min(one.time_s, other.time_s) < pair.checking_s:
+                continue  # one could not be fetched, which proves nothing
+            doubts |= not leads_to_other(one, pair.other) and says(one, other) is Says.DISAGREES
+        for key in self._keys(pair):
+            self._checking.pop(key, None)
+        pair.checked_s, pair.checking_s = self._now_s, 0.0
+        self._unsaved[pair] = None
+        if doubts:
+            self._split(pair)
+
+    def _split(self, pair: Pair) -> None:
+        """Revoke an alias: it is requested again, and its URLs are queued again."""
+        del self._mains[pair.host]
+        self._names_of[site_of(pair.host), pair.other] -= 1
+        pair.state = RETURNING
+        self._returning[pair] = None
+        self._renamed.names.append((pair.host, ""))
+
+    def _bring_back(self, pair: Pair) -> None:
+        cell = self._cell(pair.host)
+        with cell.transaction():
+            number = alias_evidence.bring_back(cell, pair.host, BROUGHT_BACK, self._now_s)
+        self._renamed.hosts.append((self._number(pair.host), pair.host))
+        if number < BROUGHT_BACK:
+            del self._returning[pair]
+            pair.state, pair.evidence = DISTINCT, Evidence()
+            self._unsaved[pair] = None
+
+    # -- on disk -------------------------------------------------------------------------------------------
+
+    def _number(self, host: str) -> int:
+        return cell_of(slot_of(site_of(host)), self._starts)
+
+    def _cell(self, host: str) -> FrontierCell:
+        return self._cells[self._number(host)]
+
+    def _save(self) -> None:
+        """Write the changes; those that a full disk refuses are written the next time."""
+        hosts = {*(pair.host for pair in self._unsaved), *(host for host, _ in self._dropped)}
+        for number in {self._number(host) for host in (*hosts, *(found.host for found in self._homes))}:
+            cell = self._cells[number]
+            with cell.transaction():
+                for pair in self._unsaved:
+                    if self._number(pair.host) == number:
+                        alias_evidence.save(cell, pair, self._now_s)
+                for host, other in self._dropped:
+                    if self._number(host) == number:
+                        alias_evidence.drop(cell, host, other, self._now_s)
+                homes = [found for found in self._homes if self._number(found.host) == number]
+                self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
+        self._unsaved.clear()
+        self._dropped.clear()
+        self._homes.clear()
+
+    def _flush_samples(self, at_least: int) -> None:
+        for number in [number for number, waiting in self._samples.items() if len(waiting) >= at_least]:
+            with self._cells[number].transaction():
+                self.keep_samples(number)
+
+    def close(self) -> None:
+        """Write the samples that are still waiting for a transaction."""
+        self._flush_samples(1)

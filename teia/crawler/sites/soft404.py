@@ -1,0 +1,148 @@
+"""Pages that say "not found" with a status of 200: recognised by requesting a page that cannot exist.
+
+A host of which enough URLs are known, or which shows the same page three times in a row, is sent one *probe*: a polite
+request like any other, after robots.txt and with its delay. If the answer is a page, every page that equals it but for
+its own address is a soft 404: stored, never indexed, its links not followed. Earlier pages are judged when the probe's
+answer arrives. The home page never is a soft 404, for it is the one page that must exist.
+
+Equal means: equal text; or a simhash at most `NEAR_BITS` away with an equal title. A simhash is made without the page's
+address (fingerprint.py), so a server that echoes the path is recognised too. Titles keep pages apart that have hundreds
+of words of menu and ten of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from teia.crawler.child.messages import Result
+from teia.crawler.sites.titles import plain_title
+from teia.crawler.visit import Visit
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.soft404 import NotFound, keep, kept, mark, probe_path, suspects
+from teia.frontier.cell.url_tails import url_from
+from teia.frontier.queue.retry import RETRY_RULES
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.lib.hamming import distance
+from teia.records import Outcome
+from teia.urls import key_of, split
+
+if TYPE_CHECKING:
+    from teia.views.lookup import UrlEntry
+
+PROBE = "probe"
+"""The purpose of such a request, and its kind in the fetch log."""
+
+NOT_BEFORE = 8
+"""Number of requests before a host is probed for its size: by then it is known whether it is an alias."""
+
+REPEATS = 2
+"""Number of consecutive pages equal to the one before that make even a small host suspicious."""
+
+NEAR_BITS = 3
+MAX_AGE_S = 30 * 86_400.0
+"""Time for which the answer to a probe is used."""
+
+
+# ---- the probe ------------------------------------------------------------------------------------------------------
+
+
+def wants_probe(queue: HostQueue, item: Queued, after_pages: int) -> bool:
+    """Tell whether it is time to request a page that cannot exist; `after_pages` of 0 means never.
+
+    An alias is not probed, nor is a host that is failing.
+    """
+    if queue.probed or not after_pages or item.purpose != "page" or queue.alias_of or queue.failures:
+        return False
+    if queue.repeats >= REPEATS:
+        return True
+    return queue.requests >= min(NOT_BEFORE, after_pages) and queue.requests + len(queue.buffer) >= after_pages
+
+
+def send_probe(queue: HostQueue, item: Queued) -> None:
+    """Put a probe before a URL of the host, with the same port and scheme."""
+    parts = split(item.url)
+    url = f"{parts.scheme}://{parts.authority}{probe_path(parts.host)}"
+    queue.errands.append(Queued(url, key_of(url), -1, 0, item.depth, item.since_s, purpose=PROBE))
+    queue.probed = True
+
+
+def answer_of(visit: Visit, now_s: float) -> NotFound:
+    """Return the host's answer for pages that do not exist, from a probe."""
+    url, result, fetched = visit.item.url, visit.result, visit.fetched
+    if result is None or fetched is None or not 200 <= fetched.status < 300:
+        return NotFound(url, now_s, visit.outcome)
+    text = result.text_digest or result.digest
+    return NotFound(url, now_s, visit.outcome, text, result.simhash, plain_title(result.title, url))
+
+
+def take_up(queue: HostQueue, found: NotFound, now_s: float) -> None:
+    """Apply the probe of an earlier run; a host that did not answer then, or long ago, is probed again."""
+    if not queue.probed:
+        has_answered = found.outcome.isdigit() and found.outcome not in RETRY_RULES
+        queue.probed = has_answered and now_s - found.time_s < MAX_AGE_S
+        queue.not_found = found if found.is_soft else None
+
+
+# ---- pages that look like the answer --------------------------------------------------------------------------------
+
+
+def note_answer(visit: Visit, now_s: float) -> None:
+    """Judge an answer that was read: a probe's, a soft 404, or a repetition of the one before."""
+    queue, result, fetched = visit.queue, visit.result, visit.fetched
+    if visit.item.purpose == PROBE:
+        found = answer_of(visit, now_s)
+        queue.not_found = found if found.is_soft else None
+        return
+    if result is None or fetched is None or not 200 <= fetched.status < 300 or not visit.outcome.isdigit():
+        return
+    known = queue.not_found
+    if known is not None:
+        if _is_same(known, visit.item.url, result.text_digest or result.digest, result.simhash, result.title):
+            visit.outcome = Outcome.SOFT_404
+    elif not queue.probed:
+        queue.repeats = queue.repeats + 1 if _repeats(queue, result) else 0
+        queue.last_simhash = result.simhash
+
+
+def _repeats(queue: HostQueue, result: Result) -> bool:
+    return result.simhash != 0 and distance(queue.last_simhash, result.simhash) <= NEAR_BITS
+
+
+def keep_answer(frontier: FrontierCell, queue: HostQueue, found: NotFound) -> list[int]:
+    """Store a probe's answer and mark earlier soft 404s; inside a transaction. Return the keys of those pages."""
+    keep(frontier, queue.host_id, queue.host, found)
+    if not found.is_soft:
+        return []
+    like_it = [
+        each.key
+        for each in suspects(frontier, queue.host_id, queue.host)
+        if _is_same(found, url_from(queue.host, each.tail), each.text, each.simhash, each.title)
+    ]
+    mark(frontier, queue.host_id, queue.host, like_it)
+    return like_it
+
+
+def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
+    """Describe why a URL is a soft 404; empty for every other URL."""
+    if entry.outcome != Outcome.SOFT_404:
+        return ""
+    found = kept(frontier, entry.host_id, entry.host)
+    like = f" ({found.url})" if found is not None else ""
+    return f"a soft 404: it looks like what its host shows for a page that cannot exist{like}, so it is not indexed"
+
+
+def remembered(frontier: FrontierCell, queue: HostQueue) -> NotFound | None:
+    """Return the probe's answer that an earlier run stored."""
+    return kept(frontier, queue.host_id, queue.host)
+
+
+def _is_same(found: NotFound, url: str, text: bytes, simhash: int, title: str) -> bool:
+    if not found.is_soft or split(url).target == "/":
+        return False
+    if text == found.text:
+        return True
+    bits = distance(simhash, found.simhash)
+    if not simhash or not found.simhash or bits > NEAR_BITS:
+        return False
+    own = plain_title(title, url)
+    return own == found.title and (bool(own) or bits == 0)

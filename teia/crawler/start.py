@@ -1,0 +1,395 @@
+"""A crawler made from a data folder and a configuration, run, and closed again.
+
+Opening is also recovery: the archive is cut at its committed position, outboxes are delivered, and the ledger gives the
+politeness delays still in force. After a crash every server and address that may have had a request under way gets its
+full delay from now.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+from teia.clock import Clock
+from teia.collections.compiled import check, meaning_of, remove_old_copies, user_agent
+from teia.config import Config
+from teia.crawler.child import JOB
+from teia.crawler.child.messages import Focus, probe_of, with_focus
+from teia.crawler.commit import Committed, Committer
+from teia.crawler.descriptors import PER_CHILD, open_now, raise_limit, share_out
+from teia.crawler.disk_space import DiskSpace
+from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
+from teia.crawler.loop import Crawler
+from teia.crawler.open_cell import Cell
+from teia.crawler.order_hints import agree_on_kinds
+from teia.crawler.proxy_collector import collecting
+from teia.crawler.robots import RobotsBook
+from teia.crawler.running_collection import Crawl, rest_of
+from teia.crawler.signals_in.announcements import announcing
+from teia.crawler.write_cdxj import indexing
+from teia.errors import StoreError, TeiaError
+from teia.fetch.curl import CurlFetcher
+from teia.fetch.destination import Destinations
+from teia.fetch.dns import CaresResolver
+from teia.fetch.guard import AddressGuard
+from teia.fetch.overrides import Overrides, proxy_of
+from teia.frontier.cell.database import check_format, sqlite_errors
+from teia.frontier.cell.fetch_now import outcome_of, visit_soon
+from teia.frontier.cell.revisits import hosts_with_pages
+from teia.frontier.cell.schema import VERSION
+from teia.frontier.queue.host_rules import courtesy_of_all
+from teia.frontier.queue.ledger import InForce, Ledger, Rest
+from teia.frontier.queue.order import focused, order_named, pagerank
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import Schedule
+from teia.metrics import Metrics
+from teia.parse.children.pool import ChildLimits, ChildPool
+from teia.parse.children.spawn import ZygoteProcess
+from teia.records import Outcome
+from teia.store.root import CellFolder, CollectionFolder, Root
+from teia.urls import split
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Park = Callable[[str, TeiaError], None]
+"""Callback that receives a collection's name and error; the crawler continues without that collection."""
+
+SEEDS_TRIED_AGAIN = 1_000
+AT_ONCE = 8
+"""Number of cells of a collection that are opened or closed at a time."""
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def _focus_of(root: Root, config: Config, clock: Clock) -> Focus | None:
+    """Return the topic of a focused crawl; other orders do not load the learning code."""
+    if config.collection.order != focused.name:
+        return None
+    from teia.crawler.child.topic import focus_of
+
+    return focus_of(root, config, clock)
+
+
+@contextmanager
+def open_crawls(
+    root: Root,
+    configs: Sequence[Config],
+    ledger: Ledger,
+    clock: Clock,
+    since_s: Mapping[str, float] | None = None,
+    park: Park | None = None,
+) -> Iterator[list[Crawl]]:
+    """Open the collections for writing, as the last commit left them.
+
+    `since_s` holds the collections whose known pages are all to be visited again, unless they were since then
+    (visit_all_again.py). With `park`, a collection that cannot be opened or closed is reported to it and left out,
+    without delaying the others.
+    """
+    with ExitStack() as stack:
+        crawls: list[Crawl] = []
+        for config in configs:
+            opening = _opened_crawl(root, config, len(crawls), ledger, clock, since_s)
+            try:
+                crawls.append(stack.enter_context(_Apart(opening, config.collection.name, park)))
+            except TeiaError as error:
+                if park is None:
+                    raise
+                park(config.collection.name, error)
+        yield crawls
+
+
+class _Apart(AbstractContextManager[Crawl]):
+    """An open collection whose errors in closing are reported to `park`, if given, instead of raised."""
+
+    def __init__(self, opening: AbstractContextManager[Crawl], name: str, park: Park | None) -> None:
+        self._opening, self._name, self._park = opening, name, park
+
+    def __enter__(self) -> Crawl:
+        return self._opening.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            return self._opening.__exit__(kind, error, trace)
+        except (TeiaError, sqlite3.Error) as trouble:
+            if self._park is None or trouble is error:
+                raise
+            self._park(self._name, trouble if isinstance(trouble, TeiaError) else StoreError(str(trouble)))
+        return None
+
+
+@contextmanager
+def _opened_crawl(
+    root: Root, config: Config, number: int, ledger: Ledger, clock: Clock, since_s: Mapping[str, float] | None
+) -> Iterator[Crawl]:
+    """Open one collection for writing."""
+    with ExitStack() as stack:
+        folder = root.collection(config.collection.name)
+        with sqlite_errors(folder.path):
+            crawl = _crawl_of(root, folder, config, number, ledger, clock, since_s, stack)
+        yield crawl
+        if crawl.committer.aliases is not None:
+            crawl.committer.aliases.close()
+
+
+def _crawl_of(
+    root: Root,
+    folder: CollectionFolder,
+    config: Config,
+    number: int,
+    ledger: Ledger,
+    clock: Clock,
+    since_s: Mapping[str, float] | None,
+    stack: ExitStack,
+) -> Crawl:
+    focus = _focus_of(root, config, clock)
+    cells = stack.enter_context(_opened_cells(folder, config, clock))
+    starts = folder.starts()
+    committer = Committer(cells, starts, ledger, clock)
+    if config.collection.order == pagerank.name:
+        from teia.crawler.pagerank_order import Authority
+
+        committer.authority = Authority(folder.ranks, cells, clock)
+    if config.refresh.keep:
+        from teia.crawler.keep_fresh.keep_fresh import Refresh
+        from teia.crawler.keep_fresh.weights import weigher
+
+        weigh = weigher(config.refresh, folder.ranks)
+        committer.refresh = Refresh(cells, config, clock, weigh)
+        stack.callback(committer.refresh.close)
+    elif since_s and folder.name in since_s:
+        from teia.crawler.keep_fresh.visit_all_again import RevisitAll
+
+        committer.refresh = RevisitAll(cells, since_s[folder.name], config, clock)
+    if focus is not None:
+        agree_on_kinds(cells, focus)
+    meaning = meaning_of(config, folder.lists)
+    remove_old_copies(folder.lists, meaning)
+    reading = with_focus(meaning.reading, focus)
+    crawl = Crawl(number, folder.name, config, committer, starts, reading, meaning)
+    crawl.add_seeds(list(meaning.seeds))
+    _try_seeds_again(crawl, clock.now_s())
+    if config.sites.aliases:
+        crawl.know_aliases()
+    stack.enter_context(announcing(committer.wishes.announced, folder.signals, config, crawl.holds))
+    return crawl
+
+
+@contextmanager
+def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Iterator[list[Cell]]:
+    """Open the cells of a collection; opening and closing run in parallel, since most of it is waiting.
+
+    Opening a cell may change it, so the formats of all cells are checked first.
+    """
+    for each in folder.cells():
+        check_format(each.frontier, VERSION)
+    opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    opened = [each.result() for each in opening if each.exception() is None]
+    try:
+        yield [each.result() for each in opening]
+        for rolled in _beside(lambda cell: roll_out(cell.frontier, cell.folder.log, ROLL_OUT_AT_END), opened):
+            rolled.result()
+    finally:
+        for closed in _beside(Cell.close, opened):
+            closed.result()
+
+
+def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock) -> Cell:
+    order = order_named(config.collection.order, config.sydney)
+    cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
+    if config.sites.traps and config.parse.text:  # without their text all pages look alike
+        from teia.frontier.traps.watch import Watch
+
+        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+    return cell
+
+
+def _beside(deed: Callable[[T], R], of: Sequence[T]) -> list[Future[R]]:
+    """Run a function for each item in parallel; all runs have ended, well or not, when this returns."""
+    with ThreadPoolExecutor(AT_ONCE, "cells") as threads:
+        return [threads.submit(deed, each) for each in of]
+
+
+# ---- recovery -------------------------------------------------------------------------------------------------------
+
+
+def recover(
+    crawls: Sequence[Crawl], schedule: Schedule, ledger: Ledger, clock: Clock, park: Park | None = None
+) -> None:
+    """Continue where the last run ended: undelivered links, delays still in force, hosts with work."""
+    was_clean = ledger.open()
+    now, now_s = clock.ticks_s(), clock.now_s()
+    politeness = schedule.politeness
+    for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
+        place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
+        rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
+    for address, sites in ledger.shared().items():
+        politeness.address(address).known_sites = sites
+    for crawl in crawls:
+        try:
+            _recover_hosts(crawl, schedule, now, was_clean=was_clean)
+        except TeiaError as error:
+            if park is None:
+                raise
+            crawl.fail(error)
+            park(crawl.name, error)
+
+
+def _recover_hosts(crawl: Crawl, schedule: Schedule, now: float, *, was_clean: bool) -> None:
+    cells = crawl.committer.cells
+    with sqlite_errors(next(iter(cells)).folder.path.parent):
+        crawl.committer.deliver(Committed())
+    for cell in cells:
+        with sqlite_errors(cell.frontier.path):
+            crawl.budgets.recall(cell.frontier)
+            hosts = cell.frontier.hosts_with_work()
+            if crawl.keeps_fresh:
+                hosts = list(dict.fromkeys([*hosts, *hosts_with_pages(cell.frontier.db)]))
+        for host_id, host, address, requests in hosts:
+            queue = crawl.host(host, host_id, schedule)
+            queue.requests = requests
+            if not was_clean:
+                schedule.politeness.rest_after_death([(host, address)], now)
+            crawl.notice_hunger(queue)
+
+
+def _try_seeds_again(crawl: Crawl, now_s: float) -> None:
+    """Make seeds whose names had no address due: the user may have fixed that before crawling again."""
+    if crawl.keeps_fresh:
+        return
+    for url in crawl.meaning.seeds[:SEEDS_TRIED_AGAIN]:
+        host = split(url).host
+        cell = crawl.committer.cells[crawl.committer.number_of(host)]
+        if outcome_of(cell.frontier, url) == Outcome.DNS:
+            with cell.frontier.transaction() as frontier:
+                visit_soon(frontier, url, now_s)
+
+
+def running_rests(politeness: Politeness, clock: Clock) -> list[Rest]:
+    """Return every delay still in force, by the current Unix time: the clock may have been set since it began."""
+    now, now_s = clock.ticks_s(), clock.now_s()
+    return [
+        rest_of(kind, place, now, now_s)
+        for kind, places in (("server", politeness.servers), ("address", politeness.addresses))
+        for place in places.values()
+        if place.ready_at > now
+    ]
+
+
+def _close_ledger(
+    ledger: Ledger, crawls: Sequence[Crawl], politeness: Politeness, clock: Clock, *, is_clean: bool
+) -> None:
+    """Write the delays still in force, even after a failure, and close; a commit that hangs keeps the file open."""
+    if any(cell.is_in_commit for crawl in crawls for cell in crawl.committer.cells):
+        return
+    try:
+        with suppress(StoreError):
+            ledger.write(running_rests(politeness, clock))
+    finally:
+        ledger.close(clean=is_clean, now_s=clock.now_s())
+
+
+@contextmanager
+def _open_sound(
+    root: Root,
+    configs: Sequence[Config],
+    ledger: Ledger,
+    clock: Clock,
+    since_s: Mapping[str, float] | None,
+    park: Park,
+) -> Iterator[list[Crawl]]:
+    """Open the collections without errors and report the others to `park`; StoreError if none can be opened."""
+    sound = []
+    for config in configs:
+        try:
+            check(config)
+        except TeiaError as error:
+            park(config.collection.name, error)
+        else:
+            sound.append(config)
+    with open_crawls(root, sound, ledger, clock, since_s, park) as crawls:
+        if not crawls:
+            raise StoreError(f"{root.path}: none of its collections can be crawled as it is")
+        yield crawls
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+Opened = Callable[
+    [Root, Sequence[Config], Ledger, Clock, Mapping[str, float] | None], AbstractContextManager[Sequence[Crawl]]
+]
+"""Function that opens collections: all their cells, or those that this node owns."""
+
+
+@asynccontextmanager
+async def open_crawler(
+    root: Root,
+    configs: Sequence[Config],
+    clock: Clock,
+    seed: int,
+    zygote: ZygoteProcess | None = None,
+    since_s: Mapping[str, float] | None = None,
+    opened: Opened = open_crawls,
+    park: Park | None = None,
+) -> AsyncIterator[Crawler]:
+    """Yield a crawler for collections of a data folder that the caller has locked; they share delays and fetcher.
+
+    Settings of the machine rather than of a collection (resolver, networks, parse children, courtesy) are taken from
+    the first configuration. A `zygote` that was started before for `JOB` is taken over. `since_s`: see `open_crawls`; a
+    node of a cluster passes its own version of that function as `opened`. With `park`, a collection with an error is
+    reported to it and does not delay the others.
+    """
+    opened = opened if park is None else partial(_open_sound, park=park)
+    descriptors = raise_limit()
+    ledger, politeness, is_clean = Ledger(root.path / "ledger.sqlite"), Politeness(courtesy_of_all(configs)), False
+    opened_crawls: list[Crawl] = []
+    try:
+        with opened(root, configs, ledger, clock, since_s) as crawls:
+            opened_crawls.extend(crawls)
+            configs = configs if park is None else [crawl.config for crawl in crawls]
+            shared = configs[0]
+            politeness.courtesy = courtesy_of_all(configs)
+            schedule = Schedule(politeness, shared.courtesy.max_hosts)
+            recover(crawls, schedule, ledger, clock, park)
+            ledger.note_courtesy(InForce.of(clock.now_s(), courtesy_of_all(configs)))
+            caches = [proxy for each in configs if (proxy := proxy_of(each.signals.proxy)) is not None]
+            guard = AddressGuard(shared.fetch.allow_nets, caches=caches)
+            children = shared.parse.children or os.cpu_count() or 1
+            used = open_now() + PER_CHILD * children
+            sockets = share_out(descriptors, used, shared.fetch.at_once, shared.fetch.keep_alive)
+            async with AsyncExitStack() as ending:  # closed in reverse order even if one fails
+                limits, probe = ChildLimits.of(shared.limits), probe_of(crawls[0].reading)
+                pool = ChildPool(JOB, children, limits, clock, zygote, probe)
+                ending.push_async_callback(pool.close)
+                resolver = CaresResolver(clock, shared.fetch.dns or None)
+                ending.push_async_callback(resolver.close)
+                fetcher = CurlFetcher(
+                    guard, shared.limits, clock, user_agent(shared.courtesy), keep_alive=sockets.keep_alive,
+                    concurrency=sockets.at_once, bind=shared.fetch.bind,
+                )  # fmt: skip
+                ending.push_async_callback(fetcher.close)
+                await pool.start()
+                destinations = Destinations(resolver, guard, Overrides.parse(shared.fetch.resolve))
+                robots, chance = RobotsBook(shared.courtesy, shared.limits), random.Random(seed)
+                disk = DiskSpace(root.path, shared.limits.disk_free_bytes)
+                async with indexing([cell for crawl in crawls for cell in crawl.committer.cells], clock):
+                    metrics, at_once = Metrics(), sockets.at_once
+                    crawler = Crawler(
+                        crawls, schedule, fetcher, destinations, pool, robots, clock, metrics, chance, disk, at_once
+                    )
+                    async with collecting(crawler, fetcher, robots, schedule, clock, park):
+                        yield crawler
+                is_clean = all(not crawl.has_uncommitted for crawl in crawls)
+    finally:
+        _close_ledger(ledger, opened_crawls, politeness, clock, is_clean=is_clean)

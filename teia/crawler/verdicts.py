@@ -1,0 +1,97 @@
+"""Small decisions between the stages: retry times, tasks of parse children, verdicts on URLs."""
+
+from __future__ import annotations
+
+import random
+import re
+from email.utils import parsedate_to_datetime
+
+from teia.config import Config
+from teia.crawler.child.messages import Task
+from teia.crawler.visit import Visit
+from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
+from teia.frontier.queue.order import NO_HINT
+from teia.frontier.queue.retry import RETRY_RULES, Verdict, verdict
+from teia.frontier.queue.schedule import Queued
+from teia.records import Fetched
+
+MAX_RETRY_AFTER_S = 86_400.0
+PATIENT_TRIES = 30
+LONGEST_WAIT_S = 3_600.0
+"""Retries of a known page that fails, in collections with revisits: for about a day."""
+
+_RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+
+
+def retry_after_s(fetched: Fetched, now_s: float) -> float:
+    """Return the wait that the Retry-After of a 429 or 503 requests, in seconds or as a date; 0 without one."""
+    if fetched.status not in {429, 503}:
+        return 0.0
+    match = _RETRY_AFTER.search(fetched.head)
+    if match is None:
+        return 0.0
+    value = match.group(1).decode("latin-1").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), MAX_RETRY_AFTER_S)
+    try:
+        wait_s = parsedate_to_datetime(value).timestamp() - now_s
+    except (ValueError, OverflowError, TypeError):
+        return 0.0
+    return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)
+
+
+def task_for(reading: bytes, purpose: str, item: Queued, fetched: Fetched) -> Task:
+    """Return a child's task: `page` (read and store), `robots` (return the body and store) or `store` alone."""
+    hint = item.hint or NO_HINT
+    return Task(
+        reading,
+        purpose,
+        fetched.url,
+        fetched.outcome,
+        fetched.status,
+        fetched.started_s,
+        fetched.ended_s,
+        fetched.address,
+        fetched.request_head,
+        fetched.head,
+        fetched.truncated,
+        fetched.detail,
+        item.depth,
+        item.hops,
+        item.digest,
+        item.copied_s,
+        score=hint.score,
+        off_topic=hint.off_topic,
+        as_sitemap=bool(item.found_by & AS_SITEMAP),
+        is_revisit=item.visits > 0,
+        body=fetched.body,
+    )
+
+
+def is_asked_again(visit: Visit) -> bool:
+    """Tell whether a request is sent once more after its server's delay, because a reused connection closed.
+
+    The server may have received the first request, so it counts for delay, budget and log; it is no failure of the
+    host.
+    """
+    return visit.fetched is not None and visit.fetched.unanswered and not visit.item.failures
+
+
+def verdict_of(visit: Visit, config: Config, chance: random.Random) -> Verdict:
+    """Return the URL's next state; waits are up to a tenth longer at random, so that retries spread out."""
+    if is_asked_again(visit):
+        return Verdict(STATE_QUEUED, visit.rest_s)
+    judged = verdict(visit.outcome, visit.item.failures, config.courtesy.retry_wait_s)
+    comes_again = visit.item.visits and (config.refresh.keep or bool(config.schedule.start))
+    if comes_again and visit.outcome in RETRY_RULES and judged.state == STATE_FAILED:
+        judged = _patient(visit.item.failures, config.courtesy.retry_wait_s)
+    if judged.state != STATE_QUEUED:
+        return judged
+    return Verdict(STATE_QUEUED, max(judged.wait_s, visit.rest_s) * (1 + chance.random() / 10))
+
+
+def _patient(failures: int, retry_wait_s: float) -> Verdict:
+    """Return a verdict that keeps a page with a capture, and its index entry, through a server's bad day."""
+    if failures + 1 >= PATIENT_TRIES:
+        return Verdict(STATE_FAILED)
+    return Verdict(STATE_QUEUED, min(retry_wait_s * 2.0**failures, LONGEST_WAIT_S))

@@ -1,0 +1,50 @@
+"""One visit from its start to its commit.
+
+A `Visit` is made when a URL is taken from its host's buffer. It travels through fetch and parse to the group commit and
+gathers the results of each stage. It is the only mutable object that crosses stages; after the commit it is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from teia.crawler.child.messages import Result
+from teia.frontier.queue.retry import Verdict
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.records import Fetched
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
+
+    Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
+    is the origin's robots.txt, not a redirect on the way to it. `from_cache`: the answer came from the operator's cache
+    proxy (C7), without a request to its server.
+    """
+
+    queue: HostQueue
+    item: Queued
+    address: str = ""
+    started: float = 0.0
+    rest_before_s: float | None = None
+    rested_s: float | None = None
+    rest_s: float = 0.0
+    bytes_received: int = 0
+    outcome: str = ""
+    detail: str = ""
+    fetched: Fetched | None = None
+    result: Result | None = None
+    verdict: Verdict | None = None
+    is_final_robots: bool = False
+    from_cache: bool = False
+
+    @property
+    def was_asked(self) -> bool:
+        """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
+        return self.fetched is not None and not self.from_cache
+
+    def let_go_of_bytes(self) -> None:
+        """Drop head and body; up to two thousand visits wait for their commit at a time."""
+        assert self.fetched is not None
+        self.fetched = replace(self.fetched, request_head=b"", head=b"", body=b"")

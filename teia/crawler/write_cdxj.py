@@ -1,0 +1,66 @@
+"""CDXJ beside every closed WARC file, made while the crawl continues.
+
+Making an index reads and inflates a whole file. A separate process does that, one file at a time and with low priority,
+so that neither the loop nor the commit thread waits for it. Files that were closed without an index (a crash, a stop)
+are indexed at the next start. An index is whole or absent, so the process may be ended at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from teia.clock import Clock
+from teia.crawler.open_cell import Cell
+from teia.errors import StoreError
+from teia.store.cdxj import unindexed
+
+LOOK_S = 2.0
+MAX_S = 3_600.0
+
+
+@asynccontextmanager
+async def indexing(cells: Sequence[Cell], clock: Clock) -> AsyncIterator[None]:
+    """Index the WARC files that are closed, and those that will be, until the block ends."""
+    task = asyncio.create_task(_index_closed(cells, clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _index_closed(cells: Sequence[Cell], clock: Clock) -> None:
+    """Watch the name of each cell's open file; a new name means that a file was closed."""
+    looked_at: dict[int, str] = {}
+    while True:
+        for number, cell in enumerate(cells):
+            open_file = cell.archive.position.file
+            if looked_at.get(number) != open_file:
+                looked_at[number] = open_file
+                # A file that cannot be indexed now, because the disk is full or the file is damaged, is tried again at
+                # the next start; the audit reports the damage.
+                with suppress(StoreError):
+                    for path in await asyncio.to_thread(unindexed, cell.folder.archive, open_file):
+                        await _index(path)
+        await clock.sleep(LOOK_S)
+
+
+async def _index(path: Path) -> None:
+    """Run the process that writes one index; it is killed when the crawler stops."""
+    devnull = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "teia.store.cdxj", str(path), stdin=devnull, stdout=devnull, stderr=devnull
+    )
+    try:
+        async with asyncio.timeout(MAX_S):
+            await process.wait()
+    except TimeoutError:
+        pass
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,288 @@
+"""Names that may be one site, as a cell stores them (A7): candidate pairs, evidence, decisions.
+
+    samples  some pages of every host, as numbers: the first host at a site, or at an address, that serves a page at
+             a path owns the sample. A second host that serves the same page there is worth watching.
+    aliases  pairs of names: watched, with the evidence of their pages; one an alias of the other; or distinct, which
+             is recorded so that the pair is not examined again
+
+A pair is stored with the host that was found later, an alias with the host that is one. The other host may belong
+to another cell. This module decides nothing; crawler/sites/aliases.py does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from teia.errors import CorruptFile
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.cell.url_tails import url_from
+from teia.records import Outcome
+from teia.urls import key_of, site_of, slot_of
+
+WATCHED, ALIAS, DISTINCT, RETURNING = range(4)
+"""States of a pair. RETURNING: an alias that turned out to be distinct, while its URLs return to the queue."""
+
+
+class Evidence(msgspec.Struct, array_like=True):
+    """Evidence about two names so far, by the hash of their pages' paths.
+
+    `equal` are the pages that are the same, each with a number for its content; `different` those that are not,
+    with the home page counted twice; `redirects` those at which `redirecting` redirects to the same path of the
+    other name, at `origin`. `tails` are some of the equal ones, to be checked again. `named`: number of equal pages
+    that declare the pair's host canonical, minus those that declare the other.
+    """
+
+    equal: dict[int, int] = {}
+    different: list[int] = []
+    redirects: list[int] = []
+    redirecting: str = ""
+    origin: str = ""
+    tails: list[str] = []
+    named: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """Two names. Once `state` is ALIAS, `host` is another name of `other`.
+
+    `checked_s` is the last time they were seen to agree; `checking_s` the start of a check under way, or 0.
+    """
+
+    host: str
+    other: str
+    since_s: float
+    state: int = WATCHED
+    checked_s: float = 0.0
+    checking_s: float = 0.0
+    evidence: Evidence = field(default_factory=Evidence)
+
+    def beside(self, host: str) -> str:
+        """Return the other name of the pair."""
+        return self.other if host == self.host else self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last visit of a page, for the comparison of two names. `text` is the digest of its text, or of its bytes."""
+
+    url: str
+    status: int
+    text: bytes
+    simhash: int
+    title: str
+    canonical: str
+    redirect_to: str
+    media_type: str
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Standing of a host: requests so far, its last address, links to its home page."""
+
+    requests: int
+    address: str
+    in_links: int
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Evidence).decode
+
+
+def pairs(cell: FrontierCell) -> Iterator[Pair]:
+    """Yield the pairs of a cell that still need work."""
+    return _pairs_where(cell, "a.state <> ?", DISTINCT)
+
+
+def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iterator[Pair]:
+    sql = f"""
+        SELECT h.name, a.other, a.since_s, a.state, a.checked_s, a.checking_s, a.evidence
+        FROM hosts AS h JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id
+        WHERE {condition} ORDER BY a.since_s
+    """  # noqa: S608  # our own text
+    rows = cell.db.execute(sql, values).fetchall()
+    for host, other, since_s, state, checked_s, checking_s, evidence in rows:
+        try:
+            yield Pair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
+        except msgspec.MsgspecError as error:
+            raise CorruptFile(cell.path, f"evidence of {host} cannot be read: {error}") from error
+
+
+def alias_row(cell: FrontierCell, host: str) -> Pair | None:
+    """Return the pair of a host that is an alias; None for another host."""
+    return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
+
+
+def stands_for(pair: Pair, main: str, tail: str) -> str:
+    """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
+    origin = pair.evidence.origin
+    return origin + tail[tail.index("/") :] if origin and main == pair.other else url_from(main, tail)
+
+
+def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
+    """Return the state of a pair that is stored with `host`; None if it is unknown."""
+    sql = """
+        SELECT a.state FROM aliases AS a JOIN hosts AS h ON h.slot = a.slot AND h.host_id = a.host_id
+        WHERE h.name = ? AND a.other = ?
+    """
+    row = cell.db.execute(sql, (host, other)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def save(cell: FrontierCell, pair: Pair, now_s: float) -> None:
+    """Store a pair; inside a transaction. The evidence of a distinct pair is dropped."""
+    evidence = Evidence() if pair.state == DISTINCT else pair.evidence
+    place = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
+    times = (pair.since_s, pair.checked_s, pair.checking_s)
+    cell.db.execute(
+        "INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*place, pair.state, *times, _encode(evidence)),
+    )
+
+
+def drop(cell: FrontierCell, host: str, other: str, now_s: float) -> None:
+    """Delete a pair; inside a transaction."""
+    sql = "DELETE FROM aliases WHERE slot = ? AND host_id = ? AND other = ?"
+    cell.db.execute(sql, (slot_of(site_of(host)), cell.host_id(host, now_s), other))
+
+
+# ---- samples --------------------------------------------------------------------------------------------------------
+
+
+def holder(cell: FrontierCell, slot: int, sample: int) -> str | None:
+    """Return the first host that served a sample; None if there is none."""
+    row = cell.db.execute("SELECT host FROM samples WHERE slot = ? AND sample = ?", (slot, sample)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def keep_samples(cell: FrontierCell, samples: Iterable[tuple[int, int, str]]) -> None:
+    """Store (slot, sample, host) of samples that have no host yet; inside a transaction."""
+    cell.db.executemany("INSERT OR IGNORE INTO samples VALUES (?, ?, ?)", samples)
+
+
+# ---- hosts and pages ------------------------------------------------------------------------------------------------
+
+
+def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | None:
+    row = cell.db.execute("SELECT slot, host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
+
+
+def standing(cell: FrontierCell, host: str, home: str) -> Standing | None:
+    """Return the standing of a host; None for an unknown one. `home` is the tail of its home page."""
+    row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
+    place = _place(cell, host, home)
+    if row is None or place is None:
+        return None
+    sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    linked = cell.db.execute(sql, place).fetchone()
+    return Standing(row[0], row[1], linked[0] if linked else 0)
+
+
+def seen(cell: FrontierCell, host: str, tail: str) -> Seen | None:
+    """Return the last visit of a page; None if it was never visited."""
+    place = _place(cell, host, tail)
+    if place is None:
+        return None
+    sql = """
+        SELECT status, CASE WHEN text_digest = x'' THEN digest ELSE text_digest END, simhash, title, canonical,
+            redirect_to, media_type, last_visit_s
+        FROM pages WHERE slot = ? AND host_id = ? AND key = ?
+    """
+    row = cell.db.execute(sql, place).fetchone()
+    if row is None:
+        return None
+    status, text, simhash, *rest = row
+    return Seen(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
+
+
+def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:
+    """Return a host's robots.txt by scheme and port, with its own name blanked out; empty bytes for a missing one.
+
+    A robots.txt that could not be fetched is left out.
+    """
+    row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    said: dict[str, bytes] = {}
+    for origin, _, _, status, body in cell.robots_of(row[0], host) if row else ():
+        if 200 <= status < 500 and status != 429:
+            said[origin.replace(host, "*", 1)] = body.replace(host.encode(), b"*") if status < 300 else b""
+    return said
+
+
+def visited(cell: FrontierCell, host: str, limit: int) -> list[str]:
+    """Return the tails of visited pages of a host."""
+    sql = """
+        SELECT u.tail FROM hosts AS h
+        JOIN pages AS p ON p.slot = h.slot AND p.host_id = h.host_id
+        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+        WHERE h.name = ? LIMIT ?
+    """
+    return [tail for (tail,) in cell.db.execute(sql, (host, limit))]
+
+
+def url_state(cell: FrontierCell, host: str, tail: str) -> int | None:
+    """Return the state of a URL; None if it is unknown."""
+    place = _place(cell, host, tail)
+    sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    row = None if place is None else cell.db.execute(sql, place).fetchone()
+    return None if row is None else int(row[0])
+
+
+# ---- URLs of an alias -----------------------------------------------------------------------------------------------
+
+
+def found_by(cell: FrontierCell, host_id: int, host: str, key: int) -> int:
+    """Return the sources of a URL (bits BY_…), which its other name inherits."""
+    sql = "SELECT found_by FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    row = cell.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def visit_again(cell: FrontierCell, host: str, tail: str, now_s: float) -> int | None:
+    """Put a visited or excluded page at the head of its host's queue; return its key, None if unknown.
+
+    Inside a transaction.
+    """
+    place = _place(cell, host, tail)
+    sql = "SELECT state FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+    row = None if place is None else cell.db.execute(sql, place).fetchone()
+    if place is None or row is None:
+        return None
+    if row[0] != STATE_QUEUED:
+        slot, host_id, key = place
+        rank = int(now_s * 1000)
+        revisits.withdraw(cell.db, place)
+        cell.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_DUE, rank, key))
+        cell.db.execute(
+            "UPDATE urls SET state = ?, failures = 0, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            (STATE_QUEUED, LANE_DUE, rank, *place),
+        )
+        cell.queued += 1
+    return place[2]
+
+
+def bring_back(cell: FrontierCell, host: str, limit: int, now_s: float) -> int:
+    """Queue the URLs that were left to another name again, at their old places; return their number.
+
+    Inside a transaction. There may be a million, so a call handles at most `limit`.
+    """
+    slot, host_id = slot_of(site_of(host)), cell.host_id(host, now_s)
+    sql = "SELECT lane, rank, key FROM urls WHERE slot = ? AND host_id = ? AND state = ? AND outcome = ? LIMIT ?"
+    left_out = (slot, host_id, STATE_EXCLUDED, Outcome.ALIAS, limit)
+    rows = cell.db.execute(sql, left_out).fetchall()
+    cell.db.executemany(
+        "INSERT INTO queue VALUES (?, ?, ?, ?, ?)", [(slot, host_id, lane, rank, key) for lane, rank, key in rows]
+    )
+    cell.db.executemany(
+        "UPDATE urls SET state = ?, outcome = '' WHERE slot = ? AND host_id = ? AND key = ?",
+        [(STATE_QUEUED, slot, host_id, key) for _, _, key in rows],
+    )
+    cell.queued += len(rows)
+    return len(rows)

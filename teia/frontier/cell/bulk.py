@@ -1,0 +1,249 @@
+"""Bulk actions on many URLs of a cell: drop them from the queue, put them first, or retry them.
+
+    drop   queued URLs leave the queue and do not return by themselves (`dropped`); a page with a capture stays as it
+           is and is only not requested now
+    first  queued URLs go before the others of their host; politeness delays are not shortened
+    retry  URLs that were given up, or wait for another try, are due now, with all their tries before them; dropped
+           ones return to their old places
+
+An action walks through a cell's URLs once, some thousands in a transaction. The row `bulk` of its `meta` is written
+with them: the action's unique *mark*, its position, and the number of URLs changed. So a crash at any instant
+neither loses a URL nor counts one twice, and the next process continues from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from teia.errors import UsageError
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import (
+    LANE_DUE,
+    LANE_LATER,
+    LANE_NEW,
+    LANE_REFRESH,
+    STATE_DONE,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+    STATE_QUEUED,
+)
+from teia.frontier.cell.url_tails import url_from
+from teia.records import Outcome
+from teia.urls import SLOTS, site_of, slot_of
+
+ROWS = 2_000
+MAX_TEXT_CHARS = 500
+_LAST_KEY = (1 << 63) - 1
+
+Place = tuple[int, int, int]
+"""Slot, host id and key of the last URL that was looked at."""
+
+END: Place = (SLOTS, 0, 0)
+SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
+
+
+class Deed(StrEnum):
+    """An action on many URLs at once."""
+
+    DROP = "drop"
+    FIRST = "first"
+    RETRY = "retry"
+
+
+class Row(NamedTuple):
+    """A URL as the walk reads it."""
+
+    host_id: int
+    key: int
+    host: str
+    tail: str
+    depth: int
+    state: int
+    outcome: str
+    lane: int
+    rank: int
+    failures: int
+
+    @property
+    def url(self) -> str:
+        return url_from(self.host, self.tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An action and the URLs it applies to; an empty field matches any.
+
+    `source` selects among queued URLs: `new`, `retry`, `refresh` (known pages) or `suspect`; `outcome` is that of
+    the last try.
+    """
+
+    deed: Deed
+    host: str = ""
+    contains: str = ""
+    source: str = ""
+    depth: int | None = None
+    outcome: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.contains) > MAX_TEXT_CHARS:
+            raise UsageError(f"a text to look for in URLs has {MAX_TEXT_CHARS} characters at most")
+        if self.source not in {"", *SOURCES.values()}:
+            raise UsageError(f"source {self.source!r}: must be one of {', '.join(SOURCES.values())}")
+        if self.deed is Deed.DROP and self.source == SOURCES[LANE_REFRESH]:
+            raise UsageError("known pages that are kept fresh cannot be dropped; exclude them from the scope instead")
+
+    def holds(self, row: Row, now_s: float) -> bool:
+        """Tell whether the action applies to a URL in its present state."""
+        return (
+            (self.depth is None or row.depth == self.depth)
+            and (not self.outcome or row.outcome == self.outcome)
+            and self._can_be_done(row, int(now_s * 1000))
+            and self.contains in row.url
+        )
+
+    def _can_be_done(self, row: Row, now_ms: int) -> bool:
+        waits = row.state == STATE_QUEUED
+        if self.deed is Deed.RETRY:
+            is_later = waits and row.lane == LANE_DUE and row.rank > now_ms
+            given_up = row.state == STATE_FAILED or (row.state == STATE_EXCLUDED and row.outcome == Outcome.DROPPED)
+            return is_later or given_up
+        if self.deed is Deed.FIRST and self.source == SOURCES[LANE_REFRESH]:
+            return row.lane == LANE_REFRESH and row.state in {STATE_DONE, STATE_FAILED}
+        is_first = row.lane == LANE_DUE and row.rank <= now_ms
+        is_of_source = not self.source or SOURCES.get(row.lane) == self.source
+        return waits and is_of_source and not (self.deed is Deed.FIRST and is_first)
+
+
+# ---- looking --------------------------------------------------------------------------------------------------------
+
+_ROW = """
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.state, u.outcome, u.lane, u.rank, u.failures
+    FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+"""
+_NEXT = f"{_ROW} WHERE u.slot = ? AND (u.host_id, u.key) > (?, ?) ORDER BY u.host_id, u.key LIMIT ?"
+
+
+def matching(cell: FrontierCell, chosen: Chosen, now_s: float) -> Iterator[str]:
+    """Yield every URL of a cell that the action applies to; nothing is changed."""
+    if chosen.host:
+        host_id = _host_id(cell, chosen.host)
+        where, values = "WHERE u.slot = ? AND u.host_id = ?", (slot_of(site_of(chosen.host)), host_id)
+        rows = cell.db.execute(f"{_ROW} {where}", values) if host_id is not None else ()
+    else:
+        rows = cell.db.execute(_ROW)
+    for values in rows:
+        row = Row(*values)
+        if chosen.holds(row, now_s):
+            yield row.url
+
+
+def _host_id(cell: FrontierCell, host: str) -> int | None:
+    row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+# ---- doing ----------------------------------------------------------------------------------------------------------
+
+
+def progress(cell: FrontierCell, mark: str) -> tuple[Place | None, int]:
+    """Return the position of an action in a cell, and its number of URLs; None if it has not begun."""
+    row = cell.db.execute("SELECT value FROM meta WHERE name = 'bulk'").fetchone()
+    whose, (slot, host_id, key), number = json.loads(row[0]) if row is not None else ("", END, 0)
+    return ((slot, host_id, key), number) if whose == mark else (None, 0)
+
+
+def carry_on(
+    cell: FrontierCell, chosen: Chosen, mark: str, now_s: float, has_time: Callable[[], bool]
+) -> list[tuple[int, str]]:
+    """Continue an action, with some thousands of URLs at least; inside a transaction.
+
+    Returns the changed hosts by id and name. `progress` then returns the new position.
+    """
+    begun, number = progress(cell, mark)
+    place, touched = _beginning(cell, chosen) if begun is None else begun, dict[int, str]()
+    while place < END:
+        place, done = _some(cell, place, chosen, now_s, touched)
+        number += done
+        if not has_time():
+            break
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('bulk', ?)", (json.dumps([mark, place, number]),))
+    return list(touched.items())
+
+
+def _beginning(cell: FrontierCell, chosen: Chosen) -> Place:
+    if not chosen.host:
+        return (0, -1, 0)
+    host_id = _host_id(cell, chosen.host)
+    return END if host_id is None else (slot_of(site_of(chosen.host)), host_id - 1, _LAST_KEY)
+
+
+def _some(cell: FrontierCell, place: Place, chosen: Chosen, now_s: float, touched: dict[int, str]) -> tuple[Place, int]:
+    """Process the next URLs of one slot; return the new position and the number of URLs changed."""
+    (slot,) = cell.db.execute("SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?", (SLOTS, place[0])).fetchone()
+    if slot == SLOTS or (chosen.host and slot != place[0]):
+        return END, 0
+    after = place[1:] if slot == place[0] else (-1, 0)
+    rows = [Row(*values) for values in cell.db.execute(_NEXT, (slot, *after, ROWS))]
+    number = 0
+    for row in rows:
+        if chosen.host and row.host != chosen.host:
+            return END, number
+        if chosen.holds(row, now_s):
+            _do(cell, chosen.deed, (slot, row.host_id, row.key), row, int(now_s * 1000))
+            touched[row.host_id] = row.host
+            number += 1
+    return ((slot, rows[-1].host_id, rows[-1].key) if len(rows) == ROWS else (slot + 1, -1, 0)), number
+
+
+def _do(cell: FrontierCell, deed: Deed, place: Place, row: Row, now_ms: int) -> None:
+    if deed is Deed.DROP:
+        _drop(cell, place, row)
+    elif deed is Deed.RETRY and row.outcome == Outcome.DROPPED and row.state == STATE_EXCLUDED:
+        cell.requeue(*place, lane=row.lane, rank=row.rank)
+    else:
+        _make_due(cell, place, row, now_ms, forgets_failures=deed is Deed.RETRY)
+
+
+def _drop(cell: FrontierCell, place: Place, row: Row) -> None:
+    sql = "SELECT status, is_gone FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND digest <> x''"
+    copy = cell.db.execute(sql, place).fetchone()
+    if copy is None:
+        cell.withdraw(*place, Outcome.DROPPED, lane=row.lane, rank=row.rank)
+        return
+    status, is_gone = copy
+    sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+    cell.queued -= cell.db.execute(sql, (*place[:2], row.lane, row.rank, row.key)).rowcount
+    sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    cell.db.execute(sql, (STATE_FAILED if is_gone else STATE_DONE, row.outcome or str(status), *place))
+
+
+def _make_due(cell: FrontierCell, place: Place, row: Row, now_ms: int, *, forgets_failures: bool) -> None:
+    failures = 0 if forgets_failures else row.failures
+    sql = "UPDATE urls SET lane = ?, rank = ?, failures = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    if row.state == STATE_QUEUED:
+        move = (
+            "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        )
+        cell.db.execute(move, (LANE_DUE, now_ms, *place[:2], row.lane, row.rank, row.key))
+        cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+        return
+    if row.lane == LANE_REFRESH:
+        revisits.withdraw(cell.db, place)
+    cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+    cell.requeue(*place, lane=LANE_DUE, rank=now_ms)
+
+
+def as_values(chosen: Chosen) -> dict[str, Any]:
+    """Return the fields of a choice, for `Chosen(**values)`."""
+    return {
+        "host": chosen.host,
+        "contains": chosen.contains,
+        "source": chosen.source,
+        "depth": chosen.depth,
+        "outcome": chosen.outcome,
+    }

@@ -1,0 +1,559 @@
+"""One cell's frontier on disk: hosts, URLs, their queue and their history.
+
+One process writes a cell, through one connection, in transactions that the group commit opens. Links *merge*: a URL
+that one more page links to has one more in-link and may be less deep. A new URL that is still queued then moves up
+in its host's queue if the collection's order says so (T1, F1). A link that disappeared from its page
+(counted_links.py) lowers the count again. This module knows nothing about time, politeness or the network.
+
+The counters `known` and `queued` are kept in the `meta` table by the same transactions, because counting ten
+million rows takes seconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from teia.frontier.cell import revisits, shorter_paths, trails
+from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, store_error
+from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
+from teia.frontier.cell.schema import (
+    BY_LINK,
+    DDL,
+    LANE_DUE,
+    LANE_NEW,
+    LANE_REFRESH,
+    OUTLINKS,
+    PRAGMAS,
+    STATE_DONE,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+    STATE_QUEUED,
+    VERSION,
+)
+from teia.frontier.cell.site_statements import TABLES
+from teia.frontier.cell.take import of_lane
+from teia.frontier.queue.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
+from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.sydney import sampled
+from teia.records import NOT_MODIFIED
+from teia.urls import site_of, slot_of
+
+if TYPE_CHECKING:
+    from teia.frontier.traps.watch import Watch
+
+ADDED = TABLES + OUTLINKS
+"""Tables that older cells may lack."""
+
+HOST_CACHE = 200_000
+DISCOVERY = (LANE_DUE, LANE_NEW)
+
+
+@dataclass(slots=True)
+class Found:
+    """A URL on its way into the cell: one or more links to it, merged. `hint` is for orders that need one.
+
+    `in_links` is the number of pages that newly link to it. A `Found` without a tail only takes links back.
+
+    `via` is the pattern (watch.py) of the linking page, if that is of the same host; negative if several pages of
+    that pattern link to it, 0 if pages of different ones do.
+    """
+
+    host: str
+    key: int
+    tail: str
+    depth: int
+    in_links: int = 1
+    hops: int = 0
+    by: int = BY_LINK
+    hint: Hint | None = None
+    via: int = 0
+
+
+class Archived(NamedTuple):
+    """Location of a capture in the cell's archive; a tuple, as it is stored in the tables."""
+
+    file: str = ""
+    offset: int = 0
+    length: int = 0
+
+
+NOT_ARCHIVED = Archived()
+
+
+class PageRow(NamedTuple):
+    """Result of a visit, as the `pages` and `visits` tables store it."""
+
+    status: int
+    digest: bytes = b""
+    text_digest: bytes = b""
+    simhash: int = 0
+    media_type: str = ""
+    language: str = ""
+    title: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    redirect_to: str = ""
+    canonical: str = ""
+    noindex: bool = False
+    payload_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of one visit: the URL's next state (see retry.verdict) and the result.
+
+    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `saw`
+    and `changed` are for visits that were compared with the one before; otherwise the digests decide.
+    """
+
+    host_id: int
+    queued: Queued
+    outcome: str
+    state: int
+    time_s: float
+    again_s: float = 0.0
+    page: PageRow | None = None
+    archived: Archived = NOT_ARCHIVED
+    repeats: bool = False
+    saw: int | None = None
+    changed: bool | None = None
+
+
+class FrontierCell:
+    """The database of one cell; see the module's docstring."""
+
+    def __init__(
+        self,
+        path: Path,
+        order: Order = breadth,
+        *,
+        read_only: bool = False,
+        journal: Journal | None = None,
+        of_cluster: bool = False,
+    ) -> None:
+        """Open a cell. A cluster's cell is written through its journal alone, or by a caller that sets `of_cluster`."""
+        self.path = path
+        self.order = order
+        self.journal = journal
+        """Publisher of changes before they are committed, in a cluster; None on one machine."""
+        kind = sqlite3.Connection if journal is None else RecordingConnection
+        self.db = open_to_read(path, VERSION) if read_only else open_database(path, DDL, VERSION, PRAGMAS, kind, ADDED)
+        if journal is None and not read_only and not of_cluster:
+            refuse_cluster(self.db, path)
+        self._host_ids: dict[str, int] = {}
+        self.watch: Watch | None = None
+        """Detector of traps, if one is attached (frontier/traps/watch.py)."""
+        self.is_in_doubt = False
+        """True if a commit failed: the file may hold it as committed, though this connection does not see it."""
+        with sqlite_errors(path):
+            self._sequence = self._meta("sequence", 0)
+            self.known = self._meta("known", 0)
+            self.queued = self._meta("queued", 0)
+            self.changes = self.last_change()
+            """As of the last transaction; unlike `last_change` it may be asked in any thread."""
+            self.knows_links = bool(self._meta("outlinks", 0))
+            """Whether what is counted for each page is kept; not where an older teia has read some."""
+
+    def close(self) -> None:
+        self.db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[FrontierCell]:
+        """Commit all or nothing, the counters included. A full disk raises DiskFull with nothing changed.
+
+        Nothing changed as far as this connection sees. A COMMIT that fails may have written all of the transaction
+        into SQLite's log, its last mark too, without syncing it: a process that opens the file after a crash would
+        find it committed. So the cell is in doubt until a later transaction, which overwrites that place, has been
+        committed.
+        """
+        counters = (self._sequence, self.known, self.queued)
+        published, before = 0, self.db.total_changes
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            yield self
+            if self.journal is None:
+                self._save_counters()
+            else:
+                published = publish(self.db, self.journal, self._save_counters)
+            has_changes = self.db.total_changes > before
+            self.is_in_doubt, was_in_doubt = True, self.is_in_doubt
+            self.db.execute("COMMIT")
+            self.is_in_doubt = was_in_doubt and not has_changes
+            self.changes = self.last_change()
+        except BaseException as error:
+            self._sequence, self.known, self.queued = counters
+            self._host_ids.clear()
+            if self.watch is not None:
+                self.watch.forget()
+            if self.db.in_transaction:
+                with suppress(sqlite3.Error):  # on a failing disk; the next BEGIN reports it
+                    self.db.execute("ROLLBACK")
+            if self.journal is not None:
+                forget(self.db, self.journal, published)
+            if isinstance(error, sqlite3.Error):
+                raise store_error(self.path, error) from error
+            raise
+
+    # -- hosts ---------------------------------------------------------------------------------------------
+
+    def host_id(self, host: str, now_s: float) -> int:
+        """Return the host's number, assigning one if it is new."""
+        host_id = self._host_ids.get(host)
+        if host_id is not None:
+            return host_id
+        row = self.db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+        if row is None:
+            sql = "INSERT INTO hosts (slot, name, found_s) VALUES (?, ?, ?) RETURNING host_id"
+            row = self.db.execute(sql, (slot_of(site_of(host)), host, now_s)).fetchone()
+        if len(self._host_ids) >= HOST_CACHE:
+            self._host_ids.clear()
+        self._host_ids[host] = int(row[0])
+        return int(row[0])
+
+    def hosts_with_work(self) -> list[tuple[int, str, str, int]]:
+        """Return (host id, name, last address, requests so far) of every host that has URLs to fetch."""
+        sql = """
+            SELECT h.host_id, h.name, h.address, h.requests FROM hosts AS h
+            WHERE EXISTS (SELECT 1 FROM queue AS q WHERE q.slot = h.slot AND q.host_id = h.host_id AND q.lane < ?)
+        """
+        return self.db.execute(sql, (LANE_REFRESH,)).fetchall()
+
+    def count_request(self, host_id: int, bytes_received: int, address: str, response_s: float) -> None:
+        """Add one request to the host's counters; inside a transaction."""
+        self.db.execute(
+            "UPDATE hosts SET requests = requests + 1, bytes = bytes + ?, address = ?, response_s = ?, parked = ''"
+            " WHERE host_id = ?",
+            (bytes_received, address, response_s, host_id),
+        )
+
+    def park_host(self, host_id: int, why: str) -> None:
+        """Record the reason a host is not requested; its next request clears it. Inside a transaction."""
+        self.db.execute("UPDATE hosts SET parked = ? WHERE host_id = ?", (why, host_id))
+
+    def keep_robots(
+        self, host_id: int, host: str, origin: str, now_s: float, outcome: str, status: int, body: bytes
+    ) -> None:
+        """Store an origin's answer for robots.txt, so that a restart need not fetch it again; inside a transaction."""
+        self.db.execute(
+            "INSERT OR REPLACE INTO robots VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (slot_of(site_of(host)), host_id, origin, now_s, outcome, status, body),
+        )
+
+    def robots_of(self, host_id: int, host: str) -> list[tuple[str, float, str, int, bytes]]:
+        """Return (origin, fetched, outcome, status, body) of every robots.txt kept for a host."""
+        sql = "SELECT origin, fetched_s, outcome, status, body FROM robots WHERE slot = ? AND host_id = ?"
+        return self.db.execute(sql, (slot_of(site_of(host)), host_id)).fetchall()
+
+    # -- URLs come in --------------------------------------------------------------------------------------
+
+    def absorb(self, found: Iterable[Found], now_s: float) -> list[tuple[int, str]]:
+        """Merge links into the cell; return (host id, name) of hosts that got something new to fetch."""
+        touched: dict[int, str] = {}
+        new_urls, new_queue, known, moved, shorter, back = [], [], [], [], [], []
+        order = self.order
+        if order.sampled:
+            found = sampled(found, order.sampled, order.seed, lambda item: self._is_new_or_aside(item, now_s))
+        look_up = (
+            "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
+            " WHERE slot = ? AND host_id = ? AND key = ?"
+        )
+        placed = self._in_order(found, now_s)
+        watch = self.watch
+        if watch is not None:
+            watch.begin(placed, now_s)
+        for *place, sequence, item in placed:
+            if not item.tail:
+                back.append((place, item.in_links))
+                continue
+            row = self.db.execute(look_up, place).fetchone()
+            score = TOP_SCORE if item.hint is None else item.hint.score
+            if row is None:
+                kept = watch.place(place[1], item) if watch is not None else (0, LANE_NEW, 0)
+                if kept is None:
+                    continue
+                pattern, lane, lag = kept
+                in_links = max(0, item.in_links)
+                rank = order.rank(item.depth + lag, in_links, sequence, score)
+                state = (STATE_QUEUED, int(now_s), item.hops, lane, rank, item.by, pattern)
+                new_urls.append((*place, item.tail, item.depth, in_links, *state))
+                new_queue.append((*place[:2], lane, rank, item.key))
+                touched[place[1]] = item.host
+            else:
+                depth, in_links, rank = min(row[0], item.depth), max(0, row[2] + item.in_links), row[5]
+                if depth < row[0] and row[1] == STATE_DONE and not order.keeps_trails:
+                    shorter.append(place)
+                if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed:
+                    rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
+                    if rank < row[5]:
+                        moved.append((rank, *place, row[5]))
+                        if order.restless:
+                            touched[place[1]] = item.host
+                if row[7] and row[1] == STATE_QUEUED and watch is not None:
+                    watch.meet(place[1], item, row[7])
+                known.append((depth, in_links, min(row[3], item.hops), rank, row[6] | item.by, *place))
+        self._insert_new(new_urls, new_queue)
+        self._renew(known, moved)
+        self._take_back(back)
+        if watch is not None:
+            watch.placed()
+        shorter_paths.note(self.db, shorter)
+        if order.keeps_trails:
+            touched.update(self._keep_trails([each for each in placed if each[4].tail], now_s))
+        return list(touched.items())
+
+    def _take_back(self, back: Sequence[tuple[Sequence[int], int]]) -> None:
+        """Lower the in-link counts of URLs that pages no longer link to.
+
+        A queued URL moves back if the order uses links. A URL that was not stored when it was found
+        (frontier/traps/watch.py) has no row, and nothing to lower.
+        """
+        look_up = "SELECT depth, in_links, state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        order, lowered, moved = self.order, [], []
+        for place, fewer in back:
+            row = self.db.execute(look_up, place).fetchone()
+            if row is None:
+                continue
+            depth, before, state, lane, rank = row
+            in_links, now = max(0, before + fewer), rank
+            if order.by_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed:
+                now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
+                if now != rank:
+                    moved.append((now, *place, rank))
+            lowered.append((in_links, now, *place))
+        sql = "UPDATE urls SET in_links = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.executemany(sql, lowered)
+        self._move_in_queue(moved)
+
+    def _is_new_or_aside(self, item: Found, now_s: float) -> bool:
+        """Tell whether Sydney may still choose a URL: it was not visited and is not in the primary queue."""
+        place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
+        sql = "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        row = self.db.execute(sql, place).fetchone()
+        return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
+
+    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, Found]], now_s: float) -> dict[int, str]:
+        """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
+        again: dict[int, str] = {}
+        for *place, _, item in placed:
+            if trails.is_shorter_way(self.db, place, item.hint) and self.visit_again(place, now_s):
+                again[place[1]] = item.host
+        trails.keep(self.db, ((place, item.hint) for *place, _, item in placed))
+        return again
+
+    def note_read(self, host_id: int, host: str, item: Queued, read: trails.Read, now_s: float) -> bool:
+        """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
+        place = (slot_of(site_of(host)), host_id, item.key)
+        trails.note_read(self.db, place, read)
+        return trails.has_shorter_way(self.db, place, item.hint) and self.visit_again(place, now_s)
+
+    def visit_again(self, place: Sequence[int], now_s: float) -> bool:
+        """Put a finished page back into the queue, due now; return False if it was not finished."""
+        rank = int(now_s * 1000)
+        sql = "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ? AND state = ?"
+        slot, host_id, key = place
+        revisits.withdraw(self.db, (slot, host_id, key))
+        if not self.db.execute(sql, (STATE_QUEUED, LANE_DUE, rank, *place, STATE_DONE)).rowcount:
+            return False
+        self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
+        return True
+
+    def _in_order(self, found: Iterable[Found], now_s: float) -> list[tuple[int, int, int, int, Found]]:
+        """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
+
+        Neighbours on disk then share a page of the database instead of writing it again for each
+        (bench/frontier.py).
+        """
+        numbered = enumerate(_merged(found), self._sequence + 1)
+        placed = [(slot_of(site_of(f.host)), self.host_id(f.host, now_s), f.key, n, f) for n, f in numbered]
+        self._sequence += len(placed)
+        placed.sort(key=itemgetter(0, 1, 2))
+        return placed
+
+    def _insert_new(self, new_urls: Sequence[tuple[object, ...]], new_queue: Sequence[tuple[object, ...]]) -> None:
+        self.db.executemany(
+            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, hops, lane, rank, found_by,"
+            " pattern) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            new_urls,
+        )
+        self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(new_queue))
+        self.known += len(new_urls)
+        self.queued += len(new_queue)
+
+    def _renew(self, known: Sequence[tuple[int, ...]], moved: Sequence[tuple[int, ...]]) -> None:
+        """Write the changes of known URLs; `moved` are (new rank, slot, host, key, old rank) in the queue."""
+        self.db.executemany(
+            "UPDATE urls SET depth = ?, in_links = ?, hops = ?, rank = ?, found_by = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            known,
+        )
+        self._move_in_queue(moved)
+
+    def _move_in_queue(self, moved: Sequence[tuple[int, ...]]) -> None:
+        self.db.executemany(
+            "UPDATE queue SET rank = ? WHERE slot = ? AND host_id = ? AND lane = 0 AND key = ? AND rank = ?", moved
+        )
+
+    # -- URLs go out ---------------------------------------------------------------------------------------
+
+    def next_urls(
+        self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float, lanes: Sequence[int] = DISCOVERY
+    ) -> list[Queued]:
+        """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
+        slot = slot_of(site_of(host))
+        taken: list[Queued] = []
+        for lane in lanes:
+            if len(taken) >= limit:
+                break
+            before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
+            taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
+        return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
+
+    def next_due_s(self, host_id: int, host: str) -> float | None:
+        """Return the time of the earliest URL of the DUE lane; None if there is none."""
+        sql = "SELECT rank FROM queue WHERE slot = ? AND host_id = ? AND lane = ? ORDER BY rank LIMIT 1"
+        row = self.db.execute(sql, (slot_of(site_of(host)), host_id, LANE_DUE)).fetchone()
+        return None if row is None else row[0] / 1000
+
+    # -- visits end ----------------------------------------------------------------------------------------
+
+    def settle(self, settled: Settled, host: str) -> None:
+        """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict."""
+        slot, item = slot_of(site_of(host)), settled.queued
+        place = (slot, settled.host_id, item.key)
+        row = self.db.execute(
+            "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
+        ).fetchone()
+        if row is None:
+            return
+        if row[2] == STATE_QUEUED:
+            self._leave_queue(*place, lane=row[0], rank=row[1])
+        lane, rank, failures = row[0], row[1], 0
+        if lane == LANE_REFRESH:
+            lane = revisits.leave(self.db, place, rank)
+        if settled.state == STATE_QUEUED:
+            lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
+            self._enter_queue(*place, lane=lane, rank=rank)
+        self.db.execute(
+            "UPDATE urls SET state = ?, failures = ?, outcome = ?, lane = ?, rank = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            (settled.state, failures, settled.outcome, lane, rank, *place),
+        )
+        if settled.page is not None:
+            self._record_page(slot, settled, settled.page)
+            if row[3] < item.depth and settled.state == STATE_DONE and not self.order.keeps_trails:
+                shorter_paths.note(self.db, [place])
+
+    def _leave_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        self.queued -= self.db.execute(sql, (slot, host_id, lane, rank, key)).rowcount
+
+    def _enter_queue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        self.db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, lane, rank, key))
+        self.queued += 1
+
+    def requeue(self, slot: int, host_id: int, key: int, *, lane: int, rank: int) -> None:
+        """Queue a settled URL again, at the place it had; inside a transaction."""
+        sql = "UPDATE urls SET state = ?, outcome = '' WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (STATE_QUEUED, slot, host_id, key))
+        self._enter_queue(slot, host_id, key, lane=lane, rank=rank)
+
+    def withdraw(self, slot: int, host_id: int, key: int, outcome: str, *, lane: int, rank: int) -> None:
+        """Take a URL out of the queue without a visit; it keeps its place. Inside a transaction."""
+        self._leave_queue(slot, host_id, key, lane=lane, rank=rank)
+        sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
+
+    def _record_page(self, slot: int, settled: Settled, page: PageRow) -> None:
+        """Add a visit to the history, and update the page's row.
+
+        A page changed if the normalised text differs (F3), or the bytes where there is no text. A 304 and a first
+        visit have nothing to compare: a 304 reports "unchanged" itself and keeps the row; a first visit reports
+        nothing. Nor does a visit that failed: the page of a 503 is in the history and in the archive, but the row
+        keeps the last good capture.
+        """
+        archived, place = settled.archived, (slot, settled.host_id, settled.queued.key)
+        sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        before = self.db.execute(sql, place).fetchone()
+        failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        earlier = b"" if before is None else before[1] or before[0]
+        is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
+        changed = settled.changed if settled.saw is not None else is_other if earlier and not failed else None
+        digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
+        self.db.execute(
+            "INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
+        )
+        if before is None:
+            page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
+            self.db.execute(
+                f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
+                (*place, settled.time_s, settled.time_s, *page, *archived),
+            )
+            return
+        self.db.execute(
+            "UPDATE pages SET visits = visits + 1, changes = changes + ?, last_visit_s = ?"
+            " WHERE slot = ? AND host_id = ? AND key = ?",
+            (bool(changed), settled.time_s, *place),
+        )
+        if page.status != NOT_MODIFIED and not failed:
+            if settled.repeats:
+                archived = Archived(*before[2:])
+            self.db.execute(
+                """
+                UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
+                    title = ?, etag = ?, last_modified = ?, redirect_to = ?, canonical = ?, noindex = ?,
+                    payload_digest = ?, file = ?, offset = ?, length = ?,
+                    last_change_s = CASE WHEN ? THEN ? ELSE last_change_s END
+                WHERE slot = ? AND host_id = ? AND key = ?
+                """,
+                (*page, *archived, changed or not earlier, settled.time_s, *place),
+            )
+
+    # -- small things --------------------------------------------------------------------------------------
+
+    def change_of(self, host_id: int, host: str, key: int) -> int:
+        """Return the number of a page's last change; 0 if it has none."""
+        sql = "SELECT change FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
+        row = self.db.execute(sql, (slot_of(site_of(host)), host_id, key)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def last_change(self) -> int:
+        """Return the number of changes so far."""
+        return self._meta("changes", 0)
+
+    def _meta(self, name: str, default: int) -> int:
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return default if row is None else int(row[0])
+
+    def _save_counters(self) -> None:
+        rows = [("sequence", self._sequence), ("known", self.known), ("queued", self.queued)]
+        self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def either(via: int, also: int) -> int:
+    """Return the `via` of a URL that two pages link to."""
+    return -abs(via) if abs(via) == abs(also) else 0
+
+
+def _merged(found: Iterable[Found]) -> Iterable[Found]:
+    """Return the links with one entry a URL. The caller's objects are not changed, because it may commit them again."""
+    by_url: dict[tuple[str, int], Found] = {}
+    for item in found:
+        same = by_url.get((item.host, item.key))
+        if same is not None and not (same.tail and item.tail):
+            item = replace(same if same.tail else item, in_links=same.in_links + item.in_links)
+        elif same is not None:
+            depth, hops = min(same.depth, item.depth), min(same.hops, item.hops)
+            in_links, by = same.in_links + item.in_links, same.by | item.by
+            hint, via = better(same.hint, item.hint), either(same.via, item.via)
+            item = replace(same, depth=depth, in_links=in_links, hops=hops, by=by, hint=hint, via=via)
+        by_url[item.host, item.key] = item
+    return by_url.values()

@@ -1,0 +1,139 @@
+"""Counted links: for each page of a cell, the URLs it links to now (docs/graph.md, decision 0033).
+
+`urls.in_links` is the number of pages that link to a URL. A page that is read again may link to other URLs than
+before, and only the difference changes the counts. So the targets counted for it are stored here, in the
+transaction that counts them.
+
+    outlinks  page -> its targets: MessagePack [[host, keys], ...], the keys little-endian i64, hosts and keys sorted
+
+A page without a row links to nothing that is counted. That holds in cells that a teia with this table has written
+from the beginning, or whose links were counted anew (`teia audit links --repair`): the row `outlinks` of `meta`
+records it. In other cells a page without a row was read by an older teia, and its counted links are unknown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from teia.errors import CorruptFile
+from teia.frontier.cell.cell import Found, FrontierCell
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+Targets = Mapping[str, Iterable[int]]
+"""Keys of URLs by their host."""
+
+TAKEN_BACK_DEPTH = 1 << 30
+"""Depth of a link that is taken back: deeper than any other, so that it cannot affect its URL's depth."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
+
+
+class Relinked(NamedTuple):
+    """Keys of a page's new links, and (host, key) of those that disappeared."""
+
+    new: set[int]
+    gone: list[tuple[str, int]]
+
+
+def packed(targets: Targets) -> bytes:
+    """Return targets in their stored form; empty if there are none."""
+    named = [(host, array("q", sorted(set(keys))).tobytes()) for host, keys in sorted(targets.items())]
+    return _encode(named) if named else b""
+
+
+def unpacked(cell: FrontierCell, row: bytes) -> dict[int, str]:
+    """Return the host of each stored target, by its key."""
+    if not row:
+        return {}
+    try:
+        named = _decode(row)
+        return {key: host for host, keys in named for key in array("q", keys)}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise CorruptFile(cell.path, f"the links of a page cannot be read: {error}") from error
+
+
+def replace(cell: FrontierCell, place: Place, targets: Targets) -> Relinked:
+    """Store the links of a page; return the difference. Inside a transaction.
+
+    A page that an older teia has read is assumed to link to the same URLs: its links were counted long ago.
+    """
+    now = packed(targets)
+    if now and cell.db.execute("INSERT OR IGNORE INTO outlinks VALUES (?, ?, ?, ?)", (*place, now)).rowcount:
+        is_new = cell.knows_links or not _was_read(cell.db, place)
+        return Relinked({key for keys in targets.values() for key in keys} if is_new else set(), [])
+    before = kept(cell.db, place) or b""
+    if before == now:
+        return Relinked(set(), [])
+    if now:
+        cell.db.execute("UPDATE outlinks SET targets = ? WHERE slot = ? AND host_id = ? AND key = ?", (now, *place))
+    else:
+        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
+    old, new = unpacked(cell, before), {key for keys in targets.values() for key in keys}
+    return Relinked(new - old.keys(), [(host, key) for key, host in old.items() if key not in new])
+
+
+def add(cell: FrontierCell, place: Place, targets: Targets) -> set[int]:
+    """Add links to those counted for a page; return the keys that are new. Inside a transaction."""
+    before = kept(cell.db, place) or b""
+    if not before and not cell.knows_links:
+        return set()
+    old = unpacked(cell, before)
+    new = {key for keys in targets.values() for key in keys} - old.keys()
+    if new:
+        both: dict[str, set[int]] = {host: set(keys) for host, keys in targets.items()}
+        for key, host in old.items():
+            both.setdefault(host, set()).add(key)
+        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*place, packed(both)))
+    return new
+
+
+def keep(cell: FrontierCell, place: Place, targets: Targets) -> None:
+    """Store the links of a page regardless of earlier ones, for a new count. Inside a transaction."""
+    now = packed(targets)
+    if now:
+        cell.db.execute("INSERT OR REPLACE INTO outlinks VALUES (?, ?, ?, ?)", (*place, now))
+    else:
+        cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
+
+
+def taken_back(host: str, key: int) -> Found:
+    """Return a removed link in the form that is sent to the cell of its URL."""
+    return Found(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
+
+
+def kept(db: sqlite3.Connection, place: Place) -> bytes | None:
+    """Return the stored links of a page; None if there are none."""
+    sql = "SELECT targets FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?"
+    row = db.execute(sql, place).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def note_all(cell: FrontierCell) -> None:
+    """Record that the counted links of every page are stored. Inside a transaction."""
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('outlinks', 1)")
+    cell.knows_links = True
+
+
+def are_there(db: sqlite3.Connection) -> bool:
+    """Tell whether a cell opened read-only has the table; a teia that knows it creates it when it writes."""
+    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlinks'").fetchone() is not None
+
+
+def _was_read(db: sqlite3.Connection, place: Place) -> bool:
+    """Tell whether a page that has just been settled had a good capture before.
+
+    Failed tries are visits too, and leave no capture. The first good capture sets the page's last change, and
+    counts none (`FrontierCell._record_page`).
+    """
+    sql = """
+        SELECT 1 FROM pages WHERE slot = ? AND host_id = ? AND key = ? AND (changes OR last_change_s < last_visit_s)
+    """
+    return db.execute(sql, place).fetchone() is not None

@@ -1,0 +1,224 @@
+"""The interface to SQLite: create and open files, check their versions, translate errors.
+
+A new file is written whole: its tables are created in memory once, and that image is linked to the file's name. So
+there is no half-made database; four cells cost two syncs each instead of ten, and the DDL is parsed once.
+
+`user_version` is the version of a file's tables; another one is refused. Errors of SQLite are translated by its
+result codes, never by its texts: a full disk may be tried again later (`DiskFull`), a file that is no database or
+has a broken page is named (`CorruptFile`), everything else is a `StoreError` of one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote
+
+from teia.durable import disk_errors
+from teia.errors import CorruptFile, DiskFull, StoreError
+
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+PUBLIC, PRIVATE = 0o644, 0o600
+"""Modes of a new file: readable by all as far as the umask allows, or by its owner alone if it will hold secrets."""
+
+_NO_SUCH_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM}
+"""Errors of a file system or kernel without unnamed files or links, or without /proc."""
+
+_WAL = b"\x02\x02"
+"""Bytes 18 and 19 of a file in WAL mode, which an image made in memory does not have."""
+
+LOG_BYTES = 4 << 20
+LIMIT_LOG = f"PRAGMA journal_size_limit = {LOG_BYTES}"
+"""A larger log (`-wal`) is cut to this size when it is restarted; for every connection that writes our databases."""
+
+_FORBIDDEN = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
+
+def open_database(
+    path: Path,
+    ddl: str,
+    version: int,
+    pragmas: Sequence[str],
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+    added: str = "",
+    mode: int = PUBLIC,
+) -> sqlite3.Connection:
+    """Open a file for writing; create its tables if it is new, and the `added` ones if an older teia made it."""
+    with sqlite_errors(path):
+        if not path.exists():
+            create_database(path, f"{ddl}{added}", version, mode)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
+        try:
+            for pragma in (*pragmas, LIMIT_LOG):
+                db.execute(pragma)
+            if _version(db) == 0:
+                _make_tables(db, ddl, version)
+            _check_version(path, db, version)
+            db.executescript(added)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _make_tables(db: sqlite3.Connection, ddl: str, version: int) -> None:
+    try:
+        db.executescript(f"BEGIN IMMEDIATE; {ddl} PRAGMA user_version = {version}; COMMIT;")
+    except sqlite3.OperationalError:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        if _version(db) == 0:  # otherwise another process created them meanwhile
+            raise
+
+
+def create_database(path: Path, ddl: str, version: int = 0, mode: int = PUBLIC) -> None:
+    """Create a file with these tables, unless another process just did; an existing file is never replaced.
+
+    The file has no name before it is whole. Where the file system cannot do that, no file is created, or an empty
+    one if it is for its owner alone, and SQLite creates the tables. The same happens where the log of a deleted
+    file was left behind: SQLite removes it beside an empty file, and would read it into a whole one.
+    """
+    with disk_errors(path, "created"):
+        if not path.with_name(f"{path.name}-wal").exists():
+            _create_whole(path, _image(ddl, version), mode)
+        if not path.exists() and mode != PUBLIC:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, mode))
+
+
+def _create_whole(path: Path, image: bytes, mode: int) -> None:
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(FileExistsError):
+            _link_image(folder, path.name, image, mode)
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_FILES:
+            raise
+    finally:
+        os.close(folder)
+
+
+def _link_image(folder: int, name: str, image: bytes, mode: int) -> None:
+    descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(image)
+        file.flush()
+        os.fsync(descriptor)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder)
+
+
+@lru_cache(maxsize=4)
+def _image(ddl: str, version: int) -> bytes:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(f"BEGIN; {ddl} PRAGMA user_version = {version}; COMMIT;")
+        image = db.serialize()
+    return image[:18] + _WAL + image[20:]
+
+
+def open_to_read(path: Path, version: int) -> sqlite3.Connection:
+    """Open a file that another process may be writing, read-only."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file; the collection was never crawled")
+    with sqlite_errors(path):
+        name = f"file:{quote(str(path))}?mode=ro"
+        db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            _check_version(path, db, version)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Translate every SQLite error of the block into a StoreError about `path`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise store_error(path, error) from error
+
+
+@contextmanager
+def unless_busy() -> Iterator[None]:
+    """Leave the block if another process holds a file too long; for work that can be done later."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+
+
+def shrink_log(db: sqlite3.Connection, wait_s: float = 0.0) -> bool:
+    """Move SQLite's log into the database and truncate it; return True if it is gone.
+
+    Readers of an older state are waited for `wait_s` and no longer. Then as much is moved as possible, and the log
+    is truncated another time. The same holds on a disk that is full or fails: committed data stays in the log.
+    """
+    try:
+        (waited_ms,) = db.execute("PRAGMA busy_timeout").fetchone()
+        db.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
+        try:
+            return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            db.execute(f"PRAGMA busy_timeout = {waited_ms}")
+    except sqlite3.Error:
+        return False
+
+
+def log_bytes(path: Path) -> int:
+    """Return the size of a database's log; 0 if there is none."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except OSError:
+        return 0
+
+
+def store_error(path: Path, error: sqlite3.Error) -> StoreError:
+    """Return an error that names the problem, the file and a fix."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    primary = code & 0xFF
+    if code in _FULL:
+        return DiskFull(f"{path}: no room on the disk ({error}); free some space and go on")
+    if primary in _CORRUPT:
+        return CorruptFile(path, f"{error}; it is broken, or no file of teia's")
+    if primary in _FORBIDDEN:
+        return StoreError(f"{path}: {error}; give its owner the right to write, or choose another --data")
+    return StoreError(f"{path}: {error}")
+
+
+def check_format(path: Path, version: int) -> None:
+    """Refuse a file of another version by reading only its header, so that no file is touched."""
+    with disk_errors(path, "read"):
+        try:
+            with path.open("rb") as file:
+                found = int.from_bytes(file.read(100)[60:64], "big")
+        except FileNotFoundError:
+            return
+    if found not in {0, version}:
+        raise _other_format(path, found, version)
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
+    found = _version(db)
+    if found == 0:
+        raise StoreError(f"{path}: there is nothing in it yet; the collection was never crawled")
+    if found != version:
+        raise _other_format(path, found, version)
+
+
+def _other_format(path: Path, found: int, version: int) -> StoreError:
+    return StoreError(
+        f"{path}: format {found}, this teia reads {version};"
+        " export the collection with the teia that wrote it and import it here"
+    )

@@ -1,0 +1,91 @@
+"""Histories of revisited pages and of their hosts: the tables `histories` and `manners`.
+
+A first visit writes nothing here: it only yields its time, which is in `pages`. The records are bytes in this
+module; refresh/ interprets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teia.frontier.cell.cell import FrontierCell
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A page after its last good visit. `record` and `mask` are empty until it was revisited."""
+
+    status: int
+    digest: bytes
+    text_digest: bytes
+    simhash: int
+    redirect_to: str
+    etag: str
+    last_modified: str
+    last_change_s: float
+    outcome: str
+    record: bytes
+    mask: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A page of a host, with the fields by which change rates are compared."""
+
+    key: int
+    tail: str
+    depth: int
+    media_type: str
+    record: bytes
+
+
+def known(frontier: FrontierCell, place: Place) -> Known | None:
+    """Return a page's row before a visit is recorded; None if there was no answer to compare with."""
+    sql = """
+        SELECT p.status, p.digest, p.text_digest, p.simhash, p.redirect_to, p.etag, p.last_modified, p.last_change_s,
+               u.outcome, coalesce(h.record, x''), coalesce(h.mask, x'')
+        FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)
+        WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND p.digest <> x''
+    """
+    row = frontier.db.execute(sql, place).fetchone()
+    return None if row is None else Known(*row)
+
+
+def keep(frontier: FrontierCell, place: Place, record: bytes, mask: bytes) -> None:
+    """Store a page's history; inside a transaction."""
+    frontier.db.execute("INSERT OR REPLACE INTO histories VALUES (?, ?, ?, ?, ?)", (*place, record, mask))
+
+
+def manners(frontier: FrontierCell, slot: int, host_id: int) -> tuple[bytes, bytes]:
+    """Return the trust in a host's validators and the mask of its varying page parts; empty if unknown."""
+    sql = "SELECT trust, mask FROM manners WHERE slot = ? AND host_id = ?"
+    row: tuple[bytes, bytes] | None = frontier.db.execute(sql, (slot, host_id)).fetchone()
+    return (b"", b"") if row is None else row
+
+
+def keep_manners(frontier: FrontierCell, slot: int, host_id: int, trust: bytes, mask: bytes) -> None:
+    """Store a host's trust and mask; inside a transaction."""
+    frontier.db.execute("INSERT OR REPLACE INTO manners VALUES (?, ?, ?, ?)", (slot, host_id, trust, mask))
+
+
+def peers(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> Iterator[Peer]:
+    """Yield a page that has a history, then up to `limit` others of its host; none if the page has none."""
+    columns = "h.key, u.tail, u.depth, p.media_type, h.record"
+    tables = "histories AS h JOIN urls AS u USING (slot, host_id, key) JOIN pages AS p USING (slot, host_id, key)"
+    of_host = f"SELECT {columns} FROM {tables} WHERE h.slot = ? AND h.host_id = ?"  # noqa: S608  # our own text
+    row = frontier.db.execute(f"{of_host} AND h.key = ?", (slot, host_id, key)).fetchone()
+    if row is None:
+        return
+    yield Peer(*row)
+    for other in frontier.db.execute(f"{of_host} AND h.key <> ? LIMIT ?", (slot, host_id, key, limit)):
+        yield Peer(*other)
+
+
+def others(frontier: FrontierCell, slot: int, host_id: int, key: int, limit: int) -> list[bytes]:
+    """Return the records of up to `limit` pages of a host, except one."""
+    sql = "SELECT record FROM histories WHERE slot = ? AND host_id = ? AND key <> ? LIMIT ?"
+    return [record for (record,) in frontier.db.execute(sql, (slot, host_id, key, limit))]

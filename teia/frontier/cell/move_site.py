@@ -1,0 +1,251 @@
+"""Move of a site from one cell to another: all its rows, in messages (A4).
+
+The rows of a site lie together by slot and host number in every table of its cell, so a move copies them. The
+message contains the rows as they are, including queue, schedule and history, and the ends of its hosts' delays.
+Host numbers are local to a cell: the receiver assigns new ones. The rows name the locations of its captures in the
+archive; the captures themselves stay.
+
+    a part:  "site" MessagePack, packed [version, version of the tables, site, hosts {number: name}, rests {host: time},
+             note, [[table, [row, ...]], ...], is it the last]
+
+The sender's transaction deletes the rows and posts the parts to the other cell, so that they are in the one atomic
+batch or nowhere. A part waits in the stream until the receiver's own transaction has it. So the site is never in
+both cells: it is in one of them, or on its way.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import msgspec
+from isal import isal_zlib
+
+from teia.errors import ClusterError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.mail import BULK_BYTES
+from teia.frontier.cell.schema import LANE_REFRESH
+from teia.frontier.cell.schema import VERSION as TABLES_VERSION
+from teia.urls import site_of, slot_of
+
+VERSION = 1
+MARK = b"site"
+"""First bytes of a part; links never begin so."""
+
+URLS_MOST = 20_000
+"""Greatest number of URLs of a site that can move: more would not fit into one batch. Its whole cell can move."""
+
+PART_ROWS = 2_000
+"""Greatest number of rows in one part, which also fits into one message, unless one row alone is larger."""
+
+PACKED_MOST = 768 * 1024
+"""Greatest size of a packed part; NATS accepts a megabyte."""
+
+PARTS_MOST = 100
+"""Greatest number of parts of a site; more do not fit into one batch."""
+
+PART_BYTES_MOST = 64 << 20
+
+HOSTS = "hosts"
+
+Row = list[Any]  # Any: the types of SQLite
+
+
+class SiteTooLarge(ClusterError):
+    """A site does not fit into one batch; it stays in its cell."""
+
+
+class Part(msgspec.Struct, array_like=True, frozen=True):
+    """Some rows of a site on its way; `note` is the sender's note to the receiver."""
+
+    version: int
+    tables: int
+    site: str
+    names: dict[int, str]
+    rests: dict[str, float]
+    note: str
+    rows: list[tuple[str, list[Row]]]
+    is_last: bool
+    knows_links: bool = False
+    """True if the counted links of every page are stored in the sender's cell (counted_links.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Size of a site that was moved."""
+
+    hosts: tuple[str, ...]
+    urls: int
+    queued: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Part).decode
+
+
+def is_part(bulk: bytes) -> bool:
+    return bulk.startswith(MARK)
+
+
+def part_in(bulk: bytes) -> Part:
+    """Decode a part; raise ClusterError if it is unreadable or from another version of teia."""
+    try:
+        unpacker = zlib.decompressobj()
+        part = _decode(unpacker.decompress(bulk[len(MARK) :], PART_BYTES_MOST))
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise ClusterError(f"a site from another cell cannot be read: {error}") from error
+    if (part.version, part.tables) != (VERSION, TABLES_VERSION):
+        raise ClusterError(
+            f"a site was sent by another teia (parts {part.version}, tables {part.tables}; here {VERSION},"
+            f" {TABLES_VERSION}); run the same teia on all nodes"
+        )
+    return part
+
+
+def tables_of(cell: FrontierCell) -> dict[str, int]:
+    """Return the tables that hold rows of hosts, and the column with the host's number; the queue last."""
+    names = [name for (name,) in cell.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    found = {}
+    for name in sorted(names, key=lambda each: each == "queue"):
+        columns = [row[1] for row in cell.db.execute(f"PRAGMA table_info({name})")]
+        if name != HOSTS and {"slot", "host_id"} <= set(columns):
+            found[name] = columns.index("host_id")
+    return found
+
+
+def hosts_of(cell: FrontierCell, site: str) -> dict[int, str]:
+    """Return the hosts of a site that a cell knows, by number."""
+    rows = cell.db.execute("SELECT host_id, name FROM hosts WHERE slot = ?", (slot_of(site),))
+    return {host_id: name for host_id, name in rows if site_of(name) == site}
+
+
+def urls_of(cell: FrontierCell, site: str) -> int:
+    """Return the number of URLs of a site in a cell."""
+    sql = "SELECT count(*) FROM urls WHERE slot = ? AND host_id = ?"
+    slot = slot_of(site)
+    return sum(int(cell.db.execute(sql, (slot, host_id)).fetchone()[0]) for host_id in hosts_of(cell, site))
+
+
+def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> Moved:
+    """Take a site out of a cell and post it to another.
+
+    Inside the sender's transaction, which SiteTooLarge ends.
+    """
+    assert cell.journal is not None
+    names = hosts_of(cell, site)
+    moved = _counted(cell, site, names)
+    pieces = list(islice(_pieces(cell, site, names), PARTS_MOST + 1)) or [[]]
+    if len(pieces) > PARTS_MOST:
+        raise SiteTooLarge(f"{site} is not moved: it takes more than {PARTS_MOST} messages")
+    for at, rows in enumerate(pieces):
+        is_last = at == len(pieces) - 1
+        part = Part(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
+        packed = MARK + isal_zlib.compress(_encode(part), 1)
+        if len(packed) > PACKED_MOST:
+            raise SiteTooLarge(f"{site} is not moved: a message with some of it would take {len(packed):,} bytes")
+        cell.journal.post(to_cell, packed)
+    _delete(cell, site, names)
+    cell.known -= moved.urls
+    cell.queued -= moved.queued
+    return moved
+
+
+def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Moved:
+    sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane <> ?"
+    slot = slot_of(site)
+    queued = sum(int(cell.db.execute(sql, (slot, host_id, LANE_REFRESH)).fetchone()[0]) for host_id in names)
+    return Moved(tuple(names.values()), urls_of(cell, site), queued)
+
+
+def _pieces(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Iterator[list[tuple[str, list[Row]]]]:
+    """Yield the rows of a site in pieces, the hosts themselves first."""
+    hosts = [_host_row(cell, host_id) for host_id in names]
+    piece: list[tuple[str, list[Row]]] = [(HOSTS, hosts)]
+    count, size = len(hosts), len(_encode(hosts))
+    for table, row in _rows(cell, site, names):
+        row_bytes = len(_encode(row))
+        if piece and (count >= PART_ROWS or size + row_bytes > BULK_BYTES):
+            yield piece
+            piece, count, size = [], 0, 0
+        if not piece or piece[-1][0] != table:
+            piece.append((table, []))
+        piece[-1][1].append(row)
+        count += 1
+        size += row_bytes
+    yield piece
+
+
+def _rows(cell: FrontierCell, site: str, names: Iterable[int]) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a site's hosts, table by table."""
+    slot = slot_of(site)
+    for table in tables_of(cell):
+        for host_id in names:
+            sql = f"SELECT * FROM {table} WHERE slot = ? AND host_id = ?"  # noqa: S608  # one of the cell's tables
+            for row in cell.db.execute(sql, (slot, host_id)):
+                yield table, list(row)
+
+
+def _host_row(cell: FrontierCell, host_id: int) -> Row:
+    return list(cell.db.execute("SELECT * FROM hosts WHERE host_id = ?", (host_id,)).fetchone())
+
+
+def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
+    slot = slot_of(site)
+    for table in tables_of(cell):
+        sql = f"DELETE FROM {table} WHERE slot = ? AND host_id = ?"  # noqa: S608  # one of the cell's tables
+        cell.db.executemany(sql, [(slot, host_id) for host_id in names])
+    cell.db.executemany("DELETE FROM hosts WHERE host_id = ?", [(host_id,) for host_id in names])
+    _forget(cell)
+
+
+def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
+    """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
+    for table, rows in part.rows:
+        if table == HOSTS:
+            _add_hosts(cell, rows)
+    numbers, at = _numbers(cell, part.names), tables_of(cell)
+    for table, rows in part.rows:
+        if table in at:
+            _add(cell, table, [[*row[: at[table]], numbers[row[at[table]]], *row[at[table] + 1 :]] for row in rows])
+    if cell.knows_links and not part.knows_links:  # pages without a row may have been read by an older teia
+        cell.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
+        cell.knows_links = False
+    _forget(cell)
+    return [(numbers[old], name) for old, name in part.names.items()]
+
+
+def _add_hosts(cell: FrontierCell, rows: Sequence[Row]) -> None:
+    marks = ", ".join("?" * (len(rows[0]) - 1)) if rows else ""
+    columns = "slot, name, found_s, requests, bytes, parked, address, response_s"
+    sql = f"INSERT OR IGNORE INTO hosts ({columns}) VALUES ({marks})"  # noqa: S608  # only our own words
+    cell.db.executemany(sql, [row[1:] for row in rows])
+
+
+def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
+    found = {}
+    for old, name in names.items():
+        row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise ClusterError(f"the rows of {name} came before the host itself")
+        found[old] = int(row[0])
+    return found
+
+
+def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
+    marks = ", ".join("?" * len(rows[0]))
+    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
+    added = cell.db.executemany(sql, rows).rowcount
+    if table == "urls":
+        cell.known += added
+    elif table == "queue":
+        cell.queued += sum(row[2] != LANE_REFRESH for row in rows) if added == len(rows) else added
+
+
+def _forget(cell: FrontierCell) -> None:
+    """Clear cached data of hosts whose rows were added or deleted."""
+    cell._host_ids.clear()
+    if cell.watch is not None:
+        cell.watch.forget()

@@ -1,0 +1,121 @@
+"""URLs judged again after a change of the settings that decide about them (A10).
+
+The row `judged` of a cell's `meta` names the settings (a *mark*) by which all its URLs were judged, and the
+position of a newer judgement. A crawler that finds another mark, while running or after a crash, walks through the
+cell once more, a few thousand URLs in a transaction. A queued URL that may no longer be requested becomes
+`out_of_scope`. A URL that was refused for its scope or its host's budget, and may be requested now, is queued
+again. A URL keeps its place (`lane`, `rank`) all the while. Until the walk ends, and for URLs in memory, the
+crawler checks the rules before each request.
+
+A page's own properties (its language) do not follow from settings alone: a URL whose last visit ended out of scope
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
+from teia.frontier.cell.url_tails import url_from
+from teia.records import Outcome
+from teia.urls import SLOTS
+
+ROWS = 2_000
+END = (SLOTS, 0, 0)
+JUDGED = "judged"
+Place = tuple[int, int, int]
+"""Slot, host id and key of the last URL that was judged."""
+
+_NEXT = """
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.found_by, u.state, u.outcome, h.requests, u.lane, u.rank
+    FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+    WHERE u.slot = :slot AND (u.host_id, u.key) > (:host_id, :key) AND (u.state = :queued
+        OR (u.state = :excluded AND u.outcome IN (:outside, :spent) AND NOT EXISTS (
+            SELECT 1 FROM visits AS v JOIN pages AS p USING (slot, host_id, key)
+            WHERE v.slot = u.slot AND v.host_id = u.host_id AND v.key = u.key
+                AND v.time_s = p.last_visit_s AND v.outcome = :outside)))
+    ORDER BY u.host_id, u.key LIMIT :rows
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A URL that is queued, or was refused without a request; `requests` are those of its host."""
+
+    url: str
+    depth: int
+    found_by: int
+    outcome: str
+    requests: int
+
+
+def progress(cell: FrontierCell, mark: str) -> Place:
+    """Return the position of the judgement by these settings; END if all URLs were judged."""
+    row = cell.db.execute("SELECT value FROM meta WHERE name = ?", (JUDGED,)).fetchone()
+    if isinstance(cell.db, RecordingConnection) and JUDGED in cell.db.late:
+        row = (cell.db.late[JUDGED],)
+    judged_by, *place = json.loads(row[0]) if row is not None else ("",)
+    return (place[0], place[1], place[2]) if judged_by == mark else (0, -1, 0)
+
+
+def reconsider(
+    cell: FrontierCell, mark: str, is_wanted: Callable[[Judged], bool], has_time: Callable[[], bool]
+) -> list[tuple[int, str]]:
+    """Judge URLs again, some thousands at least; inside a transaction. Return (host id, name) with new work.
+
+    `progress` then returns the new position.
+    """
+    place, touched = progress(cell, mark), dict[int, str]()
+    while place < END:
+        place = _judge(cell, place, is_wanted, touched)
+        if not has_time():
+            break
+    how_far = json.dumps([mark, *place])
+    late = cell.db.late if isinstance(cell.db, RecordingConnection) else {}
+    if isinstance(cell.db, RecordingConnection) and not cell.known:  # a new URL is judged when it is added
+        late[JUDGED] = how_far
+    else:
+        late.pop(JUDGED, None)
+        cell.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (JUDGED, how_far))
+    return list(touched.items())
+
+
+def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
+    """Yield every URL that `reconsider` would judge, and True if it is queued; nothing is changed."""
+    slots = [slot for (slot,) in cell.db.execute("SELECT DISTINCT slot FROM urls")]
+    for slot in slots:
+        host_id, key = -1, 0
+        while rows := _rows(cell, slot, host_id, key):
+            host_id, key = rows[-1][:2]
+            for _, _, host, tail, depth, found_by, state, outcome, requests, _, _ in rows:
+                yield Judged(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
+
+
+def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
+    """Return the next URLs of a slot that can be judged anew."""
+    values = {"slot": slot, "host_id": host_id, "key": key, "queued": STATE_QUEUED, "excluded": STATE_EXCLUDED}
+    names = {"outside": Outcome.OUT_OF_SCOPE, "spent": Outcome.BUDGET, "rows": ROWS}
+    return cell.db.execute(_NEXT, values | names).fetchall()
+
+
+def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool], touched: dict[int, str]) -> Place:
+    """Judge the next URLs of one slot; return the new position."""
+    first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
+    (slot,) = cell.db.execute(first, (SLOTS, place[0])).fetchone()
+    if slot == SLOTS:
+        return END
+    host_id, key = place[1:] if slot == place[0] else (-1, 0)
+    rows = _rows(cell, slot, host_id, key)
+    for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
+        wanted = is_wanted(Judged(url_from(host, tail), depth, found_by, outcome, requests))
+        if wanted and state == STATE_EXCLUDED:
+            cell.requeue(slot, host_id, key, lane=lane, rank=rank)
+            touched[host_id] = host
+        elif not wanted and state == STATE_QUEUED:
+            cell.withdraw(slot, host_id, key, Outcome.OUT_OF_SCOPE, lane=lane, rank=rank)
+    return (slot, host_id, key) if len(rows) == ROWS else (slot + 1, -1, 0)

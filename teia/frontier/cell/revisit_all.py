@@ -1,0 +1,129 @@
+"""A *round*: all known pages of a cell visited once more.
+
+The caller gives the start of the round. A page that was not visited since then waits in its host's lane DUE, the
+one visited longest ago first. Pages that an earlier round did not reach have waited longest and so come first in
+the next: a round that is cut short again and again still reaches every page in the end. Failed URLs, and those that
+a robots.txt forbade, are requested again too. Pages that were excluded for other reasons stay as they are.
+
+The row `again` of `meta` stores the round, its position in the cell, and its number of pages, so that after a crash
+a round continues and does not begin anew. A cell is walked some thousand URLs at a time, in transactions of the
+group commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import (
+    LANE_DUE,
+    LANE_REFRESH,
+    STATE_DONE,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+    STATE_QUEUED,
+)
+from teia.records import Outcome
+
+AT_ONCE = 1_024
+BEFORE_ALL = (-1, 0, 0)
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+_NEXT = """
+    SELECT u.slot, u.host_id, u.key, u.state, u.outcome, u.lane, u.found_s, p.visits, p.last_visit_s
+    FROM urls AS u LEFT JOIN pages AS p USING (slot, host_id, key)
+    WHERE (u.slot, u.host_id, u.key) > (?, ?, ?) ORDER BY u.slot, u.host_id, u.key LIMIT ?
+"""
+
+
+class Round(NamedTuple):
+    """Progress of a round in one cell. `place` is the last URL processed; None if all were.
+
+    `known` pages existed when it began, `visited` of them have been visited since, and `new` ones beside them.
+    """
+
+    since_s: float
+    place: Place | None = BEFORE_ALL
+    known: int = 0
+    visited: int = 0
+    new: int = 0
+
+
+def round_of(cell: FrontierCell, since_s: float) -> Round:
+    """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
+    row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
+    since, place, *counts = json.loads(row[0]) if row is not None else (None, None)
+    if since != since_s:
+        return Round(since_s)
+    return Round(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
+
+
+def _keep(cell: FrontierCell, now: Round) -> Round:
+    cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(now),))
+    return now
+
+
+def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> Round:
+    """Add visits to the counts of a round; inside the transaction that settles them.
+
+    `left_out` are known pages that turned out not to be wanted any more.
+    """
+    now = round_of(cell, since_s)
+    return _keep(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
+
+
+def ask_again(cell: FrontierCell, since_s: float, has_time: Callable[[], bool]) -> tuple[Round, list[tuple[int, str]]]:
+    """Queue known pages again, some thousand at least; inside a transaction.
+
+    Returns the progress of the round, and (host id, name) of hosts that have something to fetch.
+    """
+    now, hosts = round_of(cell, since_s), set[int]()
+    while now.place is not None:
+        rows = cell.db.execute(_NEXT, (*now.place, AT_ONCE)).fetchall()
+        asked = [row for row in rows if _is_due(row, since_s)]
+        _let_wait(cell, asked)
+        hosts.update(row[1] for row in asked)
+        last = rows[-1][:3] if len(rows) == AT_ONCE else None
+        now = now._replace(place=last, known=now.known + sum(_is_known(row, since_s) for row in rows))
+        if not has_time():
+            break
+    name_of = "SELECT name FROM hosts WHERE host_id = ?"
+    touched = [(host_id, cell.db.execute(name_of, (host_id,)).fetchone()[0]) for host_id in sorted(hosts)]
+    return _keep(cell, now), touched
+
+
+def _is_due(row: tuple[int, int, int, int, str, int, int, int | None, float | None], since_s: float) -> bool:
+    """Tell whether a URL must be requested again: it is settled, and was not seen since the round began."""
+    _, _, _, state, outcome, _, found_s, _, last_visit_s = row
+    is_settled = state in {STATE_DONE, STATE_FAILED} or (state == STATE_EXCLUDED and outcome == Outcome.ROBOTS)
+    return is_settled and found_s < since_s and (last_visit_s or 0.0) < since_s
+
+
+def _is_known(row: tuple[int, int, int, int, str, int, int, int | None, float | None], since_s: float) -> bool:
+    """Tell whether a URL counts as a known page of the round: it was visited before the round, even if also since."""
+    _, _, _, state, outcome, _, _, visits, last_visit_s = row
+    if not visits or (state == STATE_EXCLUDED and outcome != Outcome.ROBOTS):
+        return False
+    return visits > 1 or (last_visit_s or 0.0) < since_s
+
+
+def _let_wait(
+    cell: FrontierCell, rows: list[tuple[int, int, int, int, str, int, int, int | None, float | None]]
+) -> None:
+    waiting = []
+    for slot, host_id, key, _, _, lane, found_s, _, last_visit_s in rows:
+        if lane == LANE_REFRESH:
+            revisits.withdraw(cell.db, (slot, host_id, key))
+        waiting.append((slot, host_id, key, int((last_visit_s or found_s) * 1000)))
+    cell.db.executemany(
+        "UPDATE urls SET state = ?, lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?",
+        ((STATE_QUEUED, LANE_DUE, rank, *place) for *place, rank in waiting),
+    )
+    queue = sorted((slot, host_id, LANE_DUE, rank, key) for slot, host_id, key, rank in waiting)
+    cell.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", queue)
+    cell.queued += len(waiting)

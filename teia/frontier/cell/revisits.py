@@ -1,0 +1,212 @@
+"""Known pages that are kept fresh: the lane REFRESH of each host's queue, by due time (A13).
+
+A page in this lane is settled (`done`, or `failed` for long) and is in the index. It does not count as queued, and
+a crawl that keeps nothing fresh does not read the lane. Its due time is stored only here, so it survives any crash.
+A visit takes the page out (`leave`), and the scheduler puts it back with its next due time (`appoint`).
+
+Due times are moved when a host is planned anew (`move`). A plan is made from an older state of the disk, so a page
+that left the lane meanwhile stays where it went.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from teia.frontier.cell.schema import (
+    LANE_DUE,
+    LANE_NEW,
+    LANE_REFRESH,
+    STATE_DONE,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+    STATE_QUEUED,
+)
+from teia.records import Outcome
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+LATEST_S = 1e12
+"""Stands for a time that never comes."""
+
+
+class Held(NamedTuple):
+    """A page with a capture, with the fields that a plan needs.
+
+    `known_s` is the time of the capture or of its last known change; `record` is empty until the page was
+    revisited.
+    """
+
+    key: int
+    tail: str
+    depth: int
+    in_links: int
+    media_type: str
+    status: int
+    state: int
+    lane: int
+    rank: int
+    changes: int
+    last_visit_s: float
+    known_s: float
+    record: bytes
+
+
+_HELD = """
+    SELECT u.key, u.tail, u.depth, u.in_links, p.media_type, p.status, u.state, u.lane, u.rank, p.changes,
+           p.last_visit_s, p.last_change_s, coalesce(h.record, x'')
+    FROM pages AS p JOIN urls AS u USING (slot, host_id, key) LEFT JOIN histories AS h USING (slot, host_id, key)
+"""
+_HAS_COPY = f"u.state IN ({STATE_DONE}, {STATE_FAILED}) AND p.digest <> x''"
+_AT = "slot = ? AND host_id = ? AND key = ?"
+COPIED_S = """
+    coalesce((SELECT v.time_s FROM visits AS v WHERE v.slot = p.slot AND v.host_id = p.host_id
+              AND v.key = p.key AND v.file = p.file AND v.offset = p.offset), p.last_visit_s)
+"""
+"""Of `pages AS p`: time of the capture's fetch. A later 304 or a failed visit does not move it."""
+
+
+def leave(db: sqlite3.Connection, place: Place, rank: int) -> int:
+    """Take a page out of the lane for its visit; return the lane it waits in if it has to be tried again."""
+    sql = "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+    db.execute(sql, (*place[:2], LANE_REFRESH, rank, place[2]))
+    return LANE_DUE
+
+
+def withdraw(db: sqlite3.Connection, place: Place) -> None:
+    """Take a page out of the lane, if it is there."""
+    row = db.execute(f"SELECT rank FROM urls WHERE {_AT} AND lane = ?", (*place, LANE_REFRESH)).fetchone()  # noqa: S608
+    if row is not None:
+        db.execute(f"UPDATE urls SET lane = ? WHERE {_AT}", (leave(db, place, row[0]), *place))  # noqa: S608
+
+
+def appoint(db: sqlite3.Connection, place: Place, due_s: float) -> bool:
+    """Set the due time of a settled page; inside a transaction. Return False for one that is not settled."""
+    rank = ceil(min(due_s, LATEST_S) * 1000)
+    withdraw(db, place)
+    sql = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND state IN (?, ?)"  # noqa: S608  # our own text
+    if not db.execute(sql, (LANE_REFRESH, rank, *place, STATE_DONE, STATE_FAILED)).rowcount:
+        return False
+    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (*place[:2], LANE_REFRESH, rank, place[2]))
+    return True
+
+
+class Move(NamedTuple):
+    """A page's new due time, with the place it had when that was decided."""
+
+    key: int
+    lane: int
+    rank: int
+    due_s: float
+
+
+def move(db: sqlite3.Connection, slot: int, host_id: int, moves: Iterable[Move]) -> int:
+    """Give pages of a host other due times; inside a transaction. Return how many were still at their old places."""
+    at = f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT} AND lane = ? AND rank = ? AND state IN (?, ?)"  # noqa: S608
+    moved = 0
+    for key, lane, old, due_s in moves:
+        rank = ceil(min(due_s, LATEST_S) * 1000)
+        place = (slot, host_id, key)
+        if not db.execute(at, (LANE_REFRESH, rank, *place, lane, old, STATE_DONE, STATE_FAILED)).rowcount:
+            continue
+        if lane == LANE_REFRESH:
+            leave(db, place, old)
+        db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (slot, host_id, LANE_REFRESH, rank, key))
+        moved += 1
+    return moved
+
+
+def held(db: sqlite3.Connection, slot: int, host_id: int, after: int, limit: int) -> list[Held]:
+    """Return pages of a host that have a capture, in the order of their keys, which is as good as a random one."""
+    sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key > ? AND {_HAS_COPY} ORDER BY p.key LIMIT ?"
+    return [Held(*row) for row in db.execute(sql, (slot, host_id, after, limit))]
+
+
+def held_at(db: sqlite3.Connection, places: Sequence[Place]) -> list[Held | None]:
+    """Like `held`, for given pages; None for one without a capture, or that waits to be tried again."""
+    sql = f"{_HELD} WHERE p.slot = ? AND p.host_id = ? AND p.key = ? AND {_HAS_COPY}"
+    rows = [db.execute(sql, place).fetchone() for place in places]
+    return [None if row is None else Held(*row) for row in rows]
+
+
+def copied_s(db: sqlite3.Connection, place: Place) -> float:
+    """Return the time at which a page's capture was fetched."""
+    sql = f"SELECT {COPIED_S} FROM pages AS p WHERE {_AT}"  # noqa: S608  # our own text
+    return float(db.execute(sql, place).fetchone()[0])
+
+
+def count_held(db: sqlite3.Connection, slot: int, host_id: int) -> int:
+    """Return the number of pages of a host that have a capture."""
+    tables = "pages AS p JOIN urls AS u USING (slot, host_id, key)"
+    sql = f"SELECT count(*) FROM {tables} WHERE p.slot = ? AND p.host_id = ? AND {_HAS_COPY}"  # noqa: S608  # our text
+    return int(db.execute(sql, (slot, host_id)).fetchone()[0])
+
+
+def hosts_with_pages(db: sqlite3.Connection) -> list[tuple[int, str, str, int]]:
+    """Return (host id, name, last address, requests so far) of every host that was requested."""
+    return db.execute("SELECT host_id, name, address, requests FROM hosts WHERE requests ORDER BY host_id").fetchall()
+
+
+def response_s(db: sqlite3.Connection, host_id: int) -> float:
+    """Return the duration of a host's last answer."""
+    row = db.execute("SELECT response_s FROM hosts WHERE host_id = ?", (host_id,)).fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
+class Next(NamedTuple):
+    """A page that is next in the lane, with its due time and its last visit."""
+
+    key: int
+    due_s: float
+    asked_s: float
+
+
+def next_known(
+    db: sqlite3.Connection, slot: int, host_id: int, limit: int, skip: Collection[int], after_ms: int = -1
+) -> list[Next]:
+    """Return the pages of a host with the earliest due times, due or not; `skip` are in memory already.
+
+    `after_ms` leaves out those that are due until then.
+    """
+    sql = """
+        SELECT q.key, q.rank / 1000.0, p.last_visit_s FROM queue AS q JOIN pages AS p USING (slot, host_id, key)
+        WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND q.rank > ? ORDER BY q.rank, q.key LIMIT ?
+    """
+    rows = db.execute(sql, (slot, host_id, LANE_REFRESH, after_ms, limit + len(skip)))
+    return [Next(*row) for row in rows if row[0] not in skip][:limit]
+
+
+# ---- at the size limit (F2) -----------------------------------------------------------------------------------------
+
+
+def waiting(db: sqlite3.Connection, slot: int, host_id: int, limit: int) -> list[Held]:
+    """Return the first queued new URLs of a host, with the fields that determine their importance."""
+    sql = """
+        SELECT u.key, u.tail, u.depth, u.in_links, '', 0, u.state, u.lane, u.rank, 0, 0.0, 0.0, x''
+        FROM queue AS q JOIN urls AS u USING (slot, host_id, key)
+        WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? ORDER BY q.rank, q.key LIMIT ?
+    """
+    return [Held(*row) for row in db.execute(sql, (slot, host_id, LANE_NEW, limit))]
+
+
+def give_way(db: sqlite3.Connection, place: Place, to: Place, now_s: float) -> bool:
+    """Drop a kept page, and request a new URL in its stead; inside a transaction.
+
+    The page leaves the index; its captures stay in the archive. Returns False if one of the two changed meanwhile.
+    """
+    kept = f"SELECT 1 FROM urls WHERE {_AT} AND lane = ? AND state IN (?, ?)"  # noqa: S608  # our own text
+    new = f"SELECT rank FROM urls WHERE {_AT} AND lane = ? AND state = ?"  # noqa: S608
+    row = db.execute(new, (*to, LANE_NEW, STATE_QUEUED)).fetchone()
+    if row is None or db.execute(kept, (*place, LANE_REFRESH, STATE_DONE, STATE_FAILED)).fetchone() is None:
+        return False
+    withdraw(db, place)
+    gone = f"UPDATE urls SET state = ?, outcome = ? WHERE {_AT}"  # noqa: S608
+    db.execute(gone, (STATE_EXCLUDED, Outcome.BUDGET, *place))
+    rank = int(now_s * 1000)
+    db.execute(f"UPDATE urls SET lane = ?, rank = ? WHERE {_AT}", (LANE_DUE, rank, *to))  # noqa: S608
+    sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+    db.execute(sql, (LANE_DUE, rank, *to[:2], LANE_NEW, row[0], to[2]))
+    return True

@@ -1,0 +1,60 @@
+"""Pages that turned out to lie nearer to a seed than when they were read (T1).
+
+The depth of a URL is the length of the shortest path found so far. A page that was read at depth 5 gave its links
+depth 6, or dropped them if that was too deep; if it is found at depth 2 later, its links lie at depth 3. The table
+`nearer` holds such pages, written with the link that shortened the path, until the crawler has updated the depth of
+their links (crawler/depths.py). That may bring other pages nearer, and so on; depths only ever fall, so it ends.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from teia.frontier.cell.schema import STATE_DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Nearer:
+    """A page, its last outcome, and the location of its capture; `depth` and `hops` are its present ones."""
+
+    slot: int
+    host_id: int
+    key: int
+    depth: int
+    hops: int
+    file: str
+    offset: int
+    length: int
+    status: int
+    outcome: str
+
+
+def note(db: sqlite3.Connection, places: Iterable[Sequence[int]]) -> None:
+    """Store pages by slot, host id and key; inside a transaction. A page without a row has no links to update."""
+    sql = """
+        INSERT OR IGNORE INTO nearer
+        SELECT slot, host_id, key FROM pages WHERE slot = ? AND host_id = ? AND key = ?
+    """
+    db.executemany(sql, places)
+
+
+def waiting(db: sqlite3.Connection, limit: int) -> list[Nearer]:
+    """Return some of the pages whose links lie nearer than is recorded, except those that no longer exist.
+
+    CROSS JOIN makes SQLite begin with `nearer`, which is small; otherwise it walks over all URLs, at every commit.
+    """
+    sql = """
+        SELECT n.slot, n.host_id, n.key, u.depth, u.hops, p.file, p.offset, p.length, p.status, u.outcome
+        FROM nearer AS n
+        CROSS JOIN urls AS u ON u.slot = n.slot AND u.host_id = n.host_id AND u.key = n.key
+        CROSS JOIN pages AS p ON p.slot = n.slot AND p.host_id = n.host_id AND p.key = n.key
+        WHERE u.state = ? LIMIT ?
+    """
+    return [Nearer(*row) for row in db.execute(sql, (STATE_DONE, limit))]
+
+
+def forget(db: sqlite3.Connection, pages: Iterable[Nearer]) -> None:
+    places = [(page.slot, page.host_id, page.key) for page in pages]
+    db.executemany("DELETE FROM nearer WHERE slot = ? AND host_id = ? AND key = ?", places)

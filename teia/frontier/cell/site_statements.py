@@ -1,0 +1,178 @@
+"""Reports of sites about their own pages: the tables `said`, `speakers` and `voices` (docs/signals.md).
+
+    said      for each page and kind of signal: the reported time of its last change (`said_s`); the report at its last
+              visit (`heard_s`); the time until which the change that waits for a visit was not yet reported
+              (`since_s`); the source (`speaker`, the key of a sitemap or feed, 0 for pings). `open_s` is set when a
+              visit found a change that was not reported yet: the time of the visit before it, judged at the next look
+    speakers  sitemaps and feeds: the time they were last read, and the number of dated pages they name
+    voices    the trust in each kind for each host; bytes here, decoded by signals/trust.py
+
+The tables are created where they are missing, so that older cells have them too; a read-only user must do without.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+Place = tuple[int, int, int]
+"""(slot, host id, key)"""
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS said (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, key INTEGER NOT NULL, kind INTEGER NOT NULL,
+    said_s REAL NOT NULL, heard_s REAL NOT NULL, since_s REAL NOT NULL, speaker INTEGER NOT NULL, open_s REAL,
+    PRIMARY KEY (slot, host_id, key, kind)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS said_open ON said (slot, speaker) WHERE open_s IS NOT NULL;
+CREATE TABLE IF NOT EXISTS speakers (
+    slot INTEGER NOT NULL, key INTEGER NOT NULL, host_id INTEGER NOT NULL, kind INTEGER NOT NULL,
+    seen_s REAL NOT NULL, named INTEGER NOT NULL,
+    PRIMARY KEY (slot, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS voices (
+    slot INTEGER NOT NULL, host_id INTEGER NOT NULL, kind INTEGER NOT NULL, record BLOB NOT NULL,
+    PRIMARY KEY (slot, host_id, kind)
+) WITHOUT ROWID;
+"""
+
+KEYS_AT_ONCE = 200
+_AT = "slot = ? AND host_id = ? AND key = ? AND kind = ?"
+
+
+class Said(NamedTuple):
+    """Report of one kind of signal about one page; see the module's docstring."""
+
+    key: int
+    kind: int
+    said_s: float
+    heard_s: float
+    since_s: float
+    speaker: int
+    open_s: float | None
+
+
+class Speaker(NamedTuple):
+    """A sitemap or feed."""
+
+    key: int
+    host_id: int
+    kind: int
+    seen_s: float
+    named: int
+
+
+def are_there(db: sqlite3.Connection) -> bool:
+    """Tell whether a cell opened read-only has the tables; a teia that knows them creates them when it writes."""
+    return db.execute("SELECT 1 FROM sqlite_master WHERE name = 'voices'").fetchone() is not None
+
+
+_COLUMNS = "key, kind, said_s, heard_s, since_s, speaker, open_s"
+
+
+def of_page(db: sqlite3.Connection, place: Place) -> list[Said]:
+    """Return all reports about a page."""
+    sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key = ?"  # noqa: S608  # our own text
+    return [Said(*row) for row in db.execute(sql, place)]
+
+
+def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: int) -> list[Said]:
+    """Return all reports about a host's pages whose keys lie between two."""
+    sql = f"SELECT {_COLUMNS} FROM said WHERE slot = ? AND host_id = ? AND key BETWEEN ? AND ?"  # noqa: S608
+    return [Said(*row) for row in db.execute(sql, (slot, host_id, first, last))]
+
+
+def _known(
+    db: sqlite3.Connection, slot: int, host_id: int, kind: int, keys: Sequence[int]
+) -> dict[int, tuple[float, float]]:
+    """Return (said, heard) by key, for known keys."""
+    columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
+    if len(keys) > KEYS_AT_ONCE:
+        rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))
+        return {key: (said_s, heard_s) for key, said_s, heard_s in rows}
+    found = {}
+    for key in keys:
+        row = db.execute(f"{columns} AND key = ? AND kind = ?", (slot, host_id, key, kind)).fetchone()
+        if row is not None:
+            found[key] = row[1:]
+    return found
+
+
+def take(
+    db: sqlite3.Connection,
+    slot: int,
+    host_id: int,
+    kind: int,
+    speaker: int,
+    dates: Mapping[int, float],
+    before_s: float,
+) -> list[int]:
+    """Store reports about a host's pages, `dates` by key; return the keys with a new report.
+
+    `before_s` is the time of the previous look at the same source. Inside a transaction.
+    """
+    known = _known(db, slot, host_id, kind, list(dates))
+    new, later, moved = [], [], []
+    for key, said_s in dates.items():
+        before = known.get(key)
+        if before is None:
+            new.append((slot, host_id, key, kind, said_s, 0.0, before_s, speaker))
+        elif said_s > before[0]:
+            if before[0] > before[1]:  # the earlier report has not been checked by a visit yet
+                later.append((said_s, speaker, slot, host_id, key, kind))
+            else:
+                moved.append((said_s, before_s, speaker, slot, host_id, key, kind))
+    db.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", new)
+    db.executemany(f"UPDATE said SET said_s = ?, speaker = ? WHERE {_AT}", later)  # noqa: S608  # our own text
+    db.executemany(f"UPDATE said SET said_s = ?, since_s = ?, speaker = ? WHERE {_AT}", moved)  # noqa: S608
+    return [row[2] for row in new] + [row[4] for row in later] + [row[5] for row in moved]
+
+
+def answer(db: sqlite3.Connection, place: Place, said: Said, open_s: float | None) -> None:
+    """Record that a visit checked a report; `open_s` is set for a change that was not reported."""
+    if said.heard_s != said.said_s or said.open_s != open_s:
+        db.execute(f"UPDATE said SET heard_s = said_s, open_s = ? WHERE {_AT}", (open_s, *place, said.kind))  # noqa: S608
+
+
+def take_open(db: sqlite3.Connection, slot: int, speaker: int) -> list[tuple[int, Said]]:
+    """Return a source's pages with a change it had not reported, each once, with its host's id."""
+    sql = f"SELECT host_id, {_COLUMNS} FROM said WHERE slot = ? AND speaker = ? AND open_s IS NOT NULL"  # noqa: S608
+    found = [(row[0], Said(*row[1:])) for row in db.execute(sql, (slot, speaker))]
+    close = f"UPDATE said SET open_s = NULL WHERE {_AT}"  # noqa: S608  # our own text
+    db.executemany(close, [(slot, host_id, said.key, said.kind) for host_id, said in found])
+    return found
+
+
+# ---- sources --------------------------------------------------------------------------------------------------------
+
+
+def speaker(db: sqlite3.Connection, slot: int, key: int) -> Speaker | None:
+    row = db.execute(
+        "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND key = ?", (slot, key)
+    ).fetchone()
+    return None if row is None else Speaker(*row)
+
+
+def speakers_of(db: sqlite3.Connection, slot: int, host_id: int) -> list[Speaker]:
+    sql = "SELECT key, host_id, kind, seen_s, named FROM speakers WHERE slot = ? AND host_id = ?"
+    return [Speaker(*row) for row in db.execute(sql, (slot, host_id))]
+
+
+def note_look(db: sqlite3.Connection, slot: int, look: Speaker) -> None:
+    """Record that a sitemap or feed was read; inside a transaction."""
+    db.execute("INSERT OR REPLACE INTO speakers VALUES (?, ?, ?, ?, ?, ?)", (slot, *look))
+
+
+# ---- trust ----------------------------------------------------------------------------------------------------------
+
+
+def voices_of(db: sqlite3.Connection, slot: int, host_id: int) -> dict[int, bytes]:
+    """Return the trust in a host's signals, by kind; only for kinds that it sends."""
+    return dict(db.execute("SELECT kind, record FROM voices WHERE slot = ? AND host_id = ?", (slot, host_id)))
+
+
+def keep_voices(db: sqlite3.Connection, slot: int, host_id: int, voices: Iterable[tuple[int, bytes]]) -> None:
+    """Store the trust in a host's signals; inside a transaction."""
+    rows = [(slot, host_id, kind, record) for kind, record in voices]
+    db.executemany("INSERT OR REPLACE INTO voices VALUES (?, ?, ?, ?)", rows)

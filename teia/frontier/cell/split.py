@@ -1,0 +1,105 @@
+"""Division of a cell: the sites of its last slots leave it for a new cell.
+
+The slot leads every key, so the rows that leave are a range of each table. They are deleted here by statements that
+name the range, so the cell's log only holds these statements. The new cell is a copy of the file with the other
+rows deleted. Rows of `meta` that contain the name of a host or a site go with it. Guests, sites stored in a cell
+outside whose slots they lie, stay. Rows of the fetch log that were not rolled out stay too: they have been counted
+here.
+
+A cell records the cells split off it (`split NUMBER`, the first slot). Links for those sites that still arrive here
+are forwarded (site_homes.py), and a process that opens the cell knows that it is no longer whole, even with
+outdated settings.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from itertools import accumulate
+from pathlib import Path
+
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import sqlite_errors
+from teia.frontier.cell.journal import LOG_SEQ
+from teia.frontier.cell.schema import LANE_REFRESH
+from teia.urls import site_of, slot_of
+
+SPLIT, SPLIT_END = "split ", "split!"
+NOT_COPIED = ("archive", "records", "stored")
+"""Rows of `meta` about the archive, which stays, and its counts: the new cell begins with none."""
+
+
+def split_off(db: sqlite3.Connection) -> dict[int, int]:
+    """Return the cells that were split off this one, and the first slot of each."""
+    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (SPLIT, SPLIT_END))
+    return {int(name.removeprefix(SPLIT)): int(slot) for name, slot in rows}
+
+
+def middle(db: sqlite3.Connection, first: int, end: int) -> int | None:
+    """Return the first slot of the second half that divides a range's URLs most evenly; None if none does."""
+    sql = "SELECT slot, count(*) FROM urls WHERE slot >= ? AND slot < ? GROUP BY slot ORDER BY slot"
+    rows = db.execute(sql, (first, end)).fetchall()
+    before = list(accumulate((count for _, count in rows), initial=0))
+    if len(rows) < 2:
+        return None
+    best = min(range(1, len(rows)), key=lambda at: abs(2 * before[at] - before[-1]))
+    return int(rows[best][0])
+
+
+def give_up(cell: FrontierCell, number: int, first: int, end: int, named: Iterable[str]) -> int:
+    """Delete the rows that go to a new cell; inside a transaction. Return the number of URLs.
+
+    `named`: prefixes of the rows of `meta` that contain a host's or site's name.
+    """
+    names = [name for name in _named(cell.db, named) if first <= _slot(name) < end]
+    for table in tables_of(cell.db):
+        cell.db.execute(f"DELETE FROM {table} WHERE slot >= ? AND slot < ?", (first, end))  # noqa: S608  # our own table
+    cell.db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in names])
+    cell.db.execute("INSERT INTO meta VALUES (?, ?)", (f"{SPLIT}{number}", first))
+    known, (cell.known, cell.queued) = cell.known, _counted(cell.db)
+    cell._host_ids.clear()
+    return known - cell.known
+
+
+def cut_out(copy: Path, first: int, end: int, named: Iterable[str], seq: int) -> None:
+    """Turn a copy of a cell's file into a new cell with some of its slots; `seq` is its first record's number.
+
+    No other process uses the copy: after a crash it is thrown away.
+    """
+    with sqlite_errors(copy), closing(sqlite3.connect(copy, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute("PRAGMA synchronous = OFF")
+        for table in tables_of(db):
+            db.execute(f"DELETE FROM {table} WHERE slot < ? OR slot >= ?", (first, end))  # noqa: S608  # our own table
+        gone = [name for name in _named(db, named) if not first <= _slot(name) < end]
+        gone += [*NOT_COPIED, *(f"{SPLIT}{number}" for number in split_off(db))]
+        db.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in gone])
+        db.execute("DELETE FROM log")
+        db.execute("DELETE FROM outbox")
+        known, queued = _counted(db)
+        rows = [("known", known), ("queued", queued), (LOG_SEQ, seq)]
+        db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        db.execute("VACUUM")
+
+
+def tables_of(db: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows belong to slots; not those of the cell as a whole."""
+    names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    return [name for (name,) in names if "slot" in {row[1] for row in db.execute(f"PRAGMA table_info({name})")}]
+
+
+def _named(db: sqlite3.Connection, starts: Iterable[str]) -> Sequence[str]:
+    """Return the names of rows of `meta` that begin with one of some words."""
+    return [name for (name,) in db.execute("SELECT name FROM meta") if name.startswith(tuple(starts))]
+
+
+def _slot(name: str) -> int:
+    """Return the slot of the host or site that a row of `meta` is about."""
+    return slot_of(site_of(name.partition(" ")[2]))
+
+
+def _counted(db: sqlite3.Connection) -> tuple[int, int]:
+    (known,) = db.execute("SELECT count(*) FROM urls").fetchone()
+    (queued,) = db.execute("SELECT count(*) FROM queue WHERE lane <> ?", (LANE_REFRESH,)).fetchone()
+    return int(known), int(queued)

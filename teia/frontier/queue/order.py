@@ -1,0 +1,168 @@
+"""Orders in which a host's new URLs are fetched (A6).
+
+An order gives a URL its *rank* in the host's queue: smaller is sooner. It uses the facts known when the URL
+is found: the depth, the number of in-links, a sequence number that grows with every URL of the cell, and a *score*
+for orders that know more. The sequence number can be read back from the rank. So a URL that is ranked again,
+because a shorter path, more links or a better score appeared, keeps its turn among equals. The best rank a URL ever
+had counts.
+
+    breadth    shallow pages first
+    depth      the last found first
+    backlinks  the most linked to first
+    pagerank   the highest PageRank first; it is computed outside and renewed now and then
+               (pagerank_scores.py), and estimated from the number of links for URLs found since
+    focused    the most promising first; a parse child computes the promise (relevance.py), trails.py stores it
+    sydney     breadth, but only some of a page's new links go ahead; the others wait aside (sydney.py)
+
+Orders rank within a host. Between hosts, the URL that has waited longest is next (schedule.py); `focused` counts a
+more promising URL as having waited longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log2
+from typing import NamedTuple
+
+from teia.config import SydneySettings
+from teia.errors import ConfigError
+
+Rank = Callable[[int, int, int, int], int]
+"""(depth, in_links, sequence, score) -> rank"""
+
+TOP_SCORE = 100
+ASIDE = 0
+"""Score of a link that waits in Sydney's secondary queue; all others have the top score."""
+
+NO_KIND = -1
+_SEQUENCE_BITS = 40
+_MAX_DEPTH = (1 << 22) - 1
+_MAX_IN_LINKS = (1 << 22) - 1
+_MAX_ASIDE_DEPTH = (1 << 21) - 1
+_ASIDE_BIT = 61
+_MAX_FOCUSED_DEPTH = (1 << 15) - 1
+_SCORE_BITS_AT = _SEQUENCE_BITS + 15
+
+GIVEN = 1 << _SEQUENCE_BITS
+"""Bit of a `pagerank` rank that was not estimated: more links do not change it until there are new scores."""
+
+LEVEL_BITS_AT = _SEQUENCE_BITS + 1
+LEVELS_A_DOUBLING = 16
+MAX_LEVEL = 1023
+"""Greatest level. PageRank is ranked in steps of 4%, so that new scores move few URLs; 64 doublings exceed any web."""
+
+
+class Hint(NamedTuple):
+    """Evidence about a URL from the page that links to it, for orders that need more than depth and in-links.
+
+    `score`: its promise, up to TOP_SCORE. `off_topic`: number of irrelevant pages in a row that lead to it, the
+    linking page included. `via`: kind of the linking page, NO_KIND for a seed. `page`: key of that page (Sydney).
+    """
+
+    score: int = TOP_SCORE
+    off_topic: int = 0
+    via: int = NO_KIND
+    page: int = 0
+
+
+NO_HINT = Hint()
+
+
+def better(one: Hint | None, other: Hint | None) -> Hint | None:
+    """Merge the hints of two pages about a URL: the best of each. A URL that a user requested (None) needs no hint."""
+    if one is None or other is None:
+        return None
+    ahead = other if other.score > one.score else one
+    return ahead._replace(off_topic=min(one.off_topic, other.off_topic))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order: its rule, and its requirements on the frontier.
+
+    `wants_hints`: links must come with a `Hint`. `keeps_trails`: hints are stored, because they are needed when the
+    URL is read. `sampled` of a page's new links to a host go ahead (0: all), drawn by `seed`. `restless`: a new URL
+    may come before those in the buffer, so buffers are read again when URLs are found. `by_links`: a URL that lost
+    links moves back. A rank that has the bit `fixed` is not changed by links.
+    """
+
+    name: str
+    rank: Rank
+    wants_hints: bool = False
+    keeps_trails: bool = False
+    restless: bool = False
+    by_links: bool = False
+    sampled: int = 0
+    seed: int = 0
+    fixed: int = 0
+
+
+# ---- ranks ----------------------------------------------------------------------------------------------------------
+
+
+def _breadth(depth: int, _in_links: int, sequence: int, _score: int) -> int:
+    return (min(depth, _MAX_DEPTH) << _SEQUENCE_BITS) | sequence
+
+
+def _depth_first(_depth: int, _in_links: int, sequence: int, _score: int) -> int:
+    return -sequence
+
+
+def _backlinks(_depth: int, in_links: int, sequence: int, _score: int) -> int:
+    return ((_MAX_IN_LINKS - min(in_links, _MAX_IN_LINKS)) << _SEQUENCE_BITS) | sequence
+
+
+def by_authority(link_worth: float) -> Rank:
+    """Return the rule of `pagerank` for URLs without a score.
+
+    `link_worth` is the PageRank that a link adds, in multiples of that of a page without links.
+    """
+
+    def rank(_depth: int, in_links: int, sequence: int, _score: int) -> int:
+        level = min(round(LEVELS_A_DOUBLING * log2(1 + link_worth * in_links)), MAX_LEVEL)
+        return ((MAX_LEVEL - level) << LEVEL_BITS_AT) | sequence
+
+    return rank
+
+
+def _focused(depth: int, _in_links: int, sequence: int, score: int) -> int:
+    return ((TOP_SCORE - score) << _SCORE_BITS_AT) | (min(depth, _MAX_FOCUSED_DEPTH) << _SEQUENCE_BITS) | sequence
+
+
+def _sydney(depth: int, _in_links: int, sequence: int, score: int) -> int:
+    aside = (score == ASIDE) << _ASIDE_BIT
+    return aside | (min(depth, _MAX_ASIDE_DEPTH) << _SEQUENCE_BITS) | sequence
+
+
+def is_aside(rank: int) -> bool:
+    """Tell whether a rank of the Sydney order belongs to the secondary queue."""
+    return bool(rank >> _ASIDE_BIT)
+
+
+def sequence_of(rank: int) -> int:
+    """Return the number a rank was made with, for any order."""
+    return -rank if rank < 0 else rank & ((1 << _SEQUENCE_BITS) - 1)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+breadth = Order("breadth", _breadth)
+depth_first = Order("depth", _depth_first)
+backlinks = Order("backlinks", _backlinks, by_links=True)
+pagerank = Order("pagerank", by_authority(1.0), restless=True, by_links=True, fixed=GIVEN)
+focused = Order("focused", _focused, wants_hints=True, keeps_trails=True, restless=True)
+sydney = Order("sydney", _sydney, wants_hints=True, restless=True, sampled=SydneySettings().links, seed=1)
+
+ORDERS: dict[str, Order] = {order.name: order for order in (breadth, depth_first, backlinks, pagerank, focused, sydney)}
+
+
+def order_named(name: str, settings: SydneySettings | None = None) -> Order:
+    """Return an order by its name on the command line, with the collection's settings where it has any."""
+    try:
+        order = ORDERS[name]
+    except KeyError:
+        raise ConfigError(f"order = {name!r}: must be one of {', '.join(ORDERS)}") from None
+    if settings is not None and order.sampled:
+        return replace(order, sampled=settings.links, seed=settings.seed)
+    return order

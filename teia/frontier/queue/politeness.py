@@ -1,0 +1,229 @@
+"""Politeness delays: the time at which each server and address may be requested again.
+
+A *server* here is a host name, all its ports and schemes together; an *address* is an IP address that names resolve
+to. Both are places with a delay. From the last byte of an answer (or from the error) to the next request sent to
+the same place, the crawler waits
+
+    max(delay, response_factor x last response time, Crawl-delay, Retry-After)        (C2, T5, A7)
+
+seconds; longer where the operator set a longer delay for a host, with a shorter delay where its owner agreed
+(host_rules.py). One request at a time is under way (`per_host` more, only for the user's own hosts). robots.txt,
+redirect hops and retries are requests like any other.
+
+With `delay_s = 0`, which a user sets for their own hosts, neither delay nor factor apply; the delays that the
+server itself requests (Crawl-delay, Retry-After) still do.
+
+Crawl-delay and Retry-After come from one server and delay it by name. The address waits for our own delay alone:
+where a thousand sites share an address, one of them in trouble must not block the others for a day. An address that
+so many sites share has a shorter delay than a server (shared_addresses.py).
+
+Times are ticks of the clock, so a jump of the calendar shortens no delay. Invariant: a place with `busy > 0` is
+never ready beyond `per_host` requests, and `ready_at` only moves later
+(tests/frontier/queue/test_politeness.py::test_no_two_requests_closer_than_the_rest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from teia.config import CourtesySettings
+from teia.frontier.queue.host_rules import delay_of, host_delays
+from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
+from teia.urls import site_of
+
+MAX_BACK_OFF_S = 86_400.0
+FIRST_BACK_OFF_S = 60.0
+FORGIVEN_AFTER_S = 1_800.0
+_MAX_DOUBLINGS = 11
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Place:
+    """A server or an address, with its delay. There is one object for each, so that all its users see the same state.
+
+    `sites` are the registered domains that were requested at an address; `known_sites` is their number before this
+    run.
+    """
+
+    name: str
+    ready_at: float = 0.0
+    busy: int = 0
+    last_end: float = float("-inf")
+    crawl_delay_s: float = 0.0
+    delays_s: dict[str, float] | None = None
+    last_response_s: float = 0.0
+    last_rest_s: float = 0.0
+    refusals: int = 0
+    backs_off_until: float = float("-inf")
+    sites: set[str] | None = None
+    known_sites: int = 0
+
+    @property
+    def site_count(self) -> int:
+        """Number of sites that share an address, as far as is known."""
+        return max(self.known_sites, len(self.sites or ()))
+
+    @property
+    def needs_no_rest(self) -> bool:
+        """True if it was requested, and could be requested again at once."""
+        return self.last_end > float("-inf") and self.last_rest_s == 0
+
+    def free(self, now: float, at_once: int) -> bool:
+        return self.busy < at_once and now >= self.ready_at
+
+    def forgiven(self, now: float) -> bool:
+        """Tell whether half an hour passed without a refusal, counted from the end of the back-off."""
+        return now - self.backs_off_until > FORGIVEN_AFTER_S
+
+
+@dataclass(slots=True)
+class Politeness:
+    """The delays of all places requested lately, by any collection.
+
+    `forget_rested` deletes places whose delay ended and that are not busy, so memory follows the number of hosts
+    being visited, not the number ever seen. A place that other code still references is found again, not created
+    again: two objects for one server would let it be requested twice at once.
+    """
+
+    courtesy: CourtesySettings
+    networks: Networks = field(init=False)
+    servers: dict[str, Place] = field(default_factory=dict)
+    addresses: dict[str, Place] = field(default_factory=dict)
+    _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+    _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+
+    _delays_s: Mapping[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.networks = Networks(self.courtesy.cdn_nets)
+        self._delays_s = host_delays(self.courtesy.host_delays)
+
+    def take(self, courtesy: CourtesySettings) -> None:
+        """Use other courtesy settings.
+
+        A longer delay applies to delays already running, a shorter one from the next on.
+        """
+        self.courtesy = courtesy
+        self.networks = Networks(courtesy.cdn_nets)
+        self._delays_s = host_delays(courtesy.host_delays)
+        for server in self.servers.values():
+            self._rest_from(server, server.last_end, self.rest_s(server))
+        for address in self.addresses.values():
+            self._rest_from(address, address.last_end, shared_rest_s(courtesy, self.sites_at(address)))
+
+    def server(self, host: str) -> Place:
+        place = self.servers.get(host)
+        if place is None:
+            place = self._held_servers.get(host) or Place(host)
+            self.servers[host] = self._held_servers[host] = place
+        return place
+
+    def address(self, address: str) -> Place:
+        place = self.addresses.get(address)
+        if place is None:
+            place = self._held_addresses.get(address) or Place(address)
+            self.addresses[address] = self._held_addresses[address] = place
+        return place
+
+    def started(self, server: Place, address: Place) -> None:
+        self.servers[server.name] = server
+        self.addresses[address.name] = address
+        server.busy += 1
+        address.busy += 1
+        if address.sites is None:
+            address.sites = set()
+        if len(address.sites) < MAX_SITES:
+            address.sites.add(site_of(server.name))
+
+    def sites_at(self, address: Place) -> int:
+        """Return the number of sites that share an address; enough for any rule in a network the operator listed."""
+        return OF_A_CDN if address.name in self.networks else address.site_count
+
+    def finished(
+        self, server: Place, address: Place, started: float, ended: float, retry_after_s: float = 0.0
+    ) -> float:
+        """Count the end of a request and return the server's delay; `retry_after_s` delays the server alone."""
+        server.busy -= 1
+        address.busy -= 1
+        server.last_response_s = ended - started
+        server.last_end = address.last_end = ended
+        server.last_rest_s = max(self.rest_s(server), retry_after_s)
+        address.last_rest_s = self._address_rest_s(server, address)
+        server.ready_at = max(server.ready_at, ended + server.last_rest_s)
+        address.ready_at = max(address.ready_at, ended + address.last_rest_s)
+        return server.last_rest_s
+
+    def asked_for(self, server: Place, crawl_delay_s: float, origin: str = "") -> None:
+        """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
+
+        A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
+        """
+        if crawl_delay_s or server.delays_s:
+            delays_s = {**(server.delays_s or {}), origin: crawl_delay_s}
+            server.delays_s = {each: delay_s for each, delay_s in delays_s.items() if delay_s} or None
+            server.crawl_delay_s = max(delays_s.values())
+        server.last_rest_s = max(server.last_rest_s, server.crawl_delay_s)
+        server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
+
+    def rest_s(self, server: Place) -> float:
+        """Return a server's delay after an answer, from its last response time and its Crawl-delay."""
+        return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
+
+    def _own_rest_s(self, server: Place) -> float:
+        delay_s = delay_of(self.courtesy, server.name)
+        if delay_s == 0:
+            return 0.0
+        return max(delay_s, self.courtesy.response_factor * server.last_response_s)
+
+    def _address_rest_s(self, server: Place, address: Place) -> float:
+        """Return an address's delay after an answer of a server.
+
+        It is shorter than usual where the server's owner agreed to that, unless another site is known at the
+        address.
+        """
+        sites = self.sites_at(address)
+        rest_s = address_rest_s(self.courtesy, sites, server.last_response_s)
+        return min(rest_s, self._own_rest_s(server)) if sites <= 1 else rest_s
+
+    def refused(self, server: Place, now: float, jitter: float) -> float:
+        """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
+
+        `jitter` is a draw from [0, 1): up to a tenth is added, so that hosts do not come back together.
+        Half an hour without a refusal forgives. Refusals of requests that were under way together are one.
+        """
+        if now < server.backs_off_until:
+            return server.backs_off_until - now
+        if server.forgiven(now):
+            server.refusals = 0
+        back_off_s = FIRST_BACK_OFF_S * 2.0 ** min(server.refusals, _MAX_DOUBLINGS) * (1 + jitter / 10)
+        server.refusals += 1
+        server.backs_off_until = now + min(MAX_BACK_OFF_S, back_off_s)
+        return min(MAX_BACK_OFF_S, back_off_s)
+
+    def rest_after_death(self, hosts_and_addresses: list[tuple[str, str]], now: float) -> None:
+        """Make every place that may have been requested just before a crash wait its full delay from now.
+
+        That counts as the end of a request, so a Crawl-delay that is read from disk later lengthens this delay.
+        """
+        for host, address in hosts_and_addresses:
+            server = self.server(host)
+            self._rest_from(server, now, self.rest_s(server))
+            if address:
+                self._rest_from(self.address(address), now, max(self._own_rest_s(server), self.courtesy.delay_s))
+
+    @staticmethod
+    def _rest_from(place: Place, now: float, rest_s: float) -> None:
+        place.last_end = max(place.last_end, now)
+        place.last_rest_s = max(place.last_rest_s, rest_s)
+        place.ready_at = max(place.ready_at, now + rest_s)
+
+    def forget_rested(self, now: float) -> None:
+        """Drop places that need no memory: idle, ready, forgiven, without Crawl-delay and with few sites."""
+        few = self.courtesy.shared_sites
+        for places in (self.servers, self.addresses):
+            for name, place in list(places.items()):
+                is_plain = not place.crawl_delay_s and place.site_count <= few
+                if is_plain and not place.busy and now > place.ready_at and place.forgiven(now):
+                    del places[name]

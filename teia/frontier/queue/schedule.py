@@ -1,0 +1,340 @@
+"""The hosts with URLs to fetch, and the choice of the next one.
+
+A `HostQueue` is one host of one collection: a short buffer of its next URLs (the others are on disk) and a state:
+
+    IDLE      nothing in the buffer, or its crawl may not start it; woken by `wake`
+    WAITING   has URLs; its server or address is delayed or busy, or other hosts have waited longer
+    FETCHING  requests under way, and not in line for another: its limit is reached, or it has no more URLs
+
+The next host is the one whose head URL has waited longest among those whose server is free (KLWF, C1). A host waits
+in three places, one after the other: in the line of its server, in the line of its address, and in `_ready`, a heap
+by the head's waiting time. Lines are first come, first called. So two collections that know the same server, and
+hundreds of names on one address, take turns however old their URLs are. One host at a time is called from a line,
+when the place is free. A line that must wait for a delay has one entry in `_timers`; a line at a busy place has
+none, because the end of the request checks it. So a request costs a few heap operations, however many hosts wait
+for the same address.
+
+At most `max_hosts` servers are engaged (fetching, or delayed after a fetch) at a time (T4); hosts called beyond
+that wait in `_outside`, in the order of `_ready`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from teia.config import CourtesySettings
+from teia.frontier.queue.order import Hint
+from teia.frontier.queue.politeness import Place, Politeness
+from teia.records import Outcome
+
+if TYPE_CHECKING:
+    from teia.frontier.cell.soft404 import NotFound
+
+
+class HostState(Enum):
+    """Disjoint states of a `HostQueue`; the module's docstring describes the transitions."""
+
+    IDLE = "idle"
+    WAITING = "waiting"
+    FETCHING = "fetching"
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
+
+    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
+    """
+
+    url: str
+    key: int
+    lane: int
+    rank: int
+    depth: int
+    since_s: float
+    visits: int = 0
+    failures: int = 0
+    hops: int = 0
+    found_by: int = 0
+    pattern: int = 0
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""
+    copied_s: float = 0.0
+    purpose: str = "page"
+    origin: str = ""
+    hint: Hint | None = None
+
+
+@dataclass(eq=False, slots=True)
+class HostQueue:
+    """The next URLs of one host in one collection.
+
+    `loaded` are the keys in memory: in the buffer, under way or waiting for their commit. `exhausted`: the disk had
+    no more than these when it was last read. `errands` go before the buffer: robots.txt and its redirects, a probe.
+    `requests` and `received_bytes` are totals, `failures` counts those in a row. A host is not requested while
+    `parked` is set; its text is the reason.
+
+    `buffer` and `errands` are lists: an empty deque takes 620 bytes, and there may be 100,000 hosts. `called_at`
+    are the places in whose lines its turn has come. `is_unresolved`: its name had no address when it was last
+    needed; `is_nameless`: the name servers are sure of that. `alias_of` is the main name, if this host is an alias
+    of it (A7). `not_found` is the host's answer for URLs that do not exist, once it was `probed`; before, `repeats`
+    counts pages in a row that equal the one before.
+    """
+
+    host: str
+    host_id: int
+    cell: int
+    collection: int
+    server: Place
+    state: HostState = HostState.IDLE
+    buffer: list[Queued] = field(default_factory=list)
+    errands: list[Queued] = field(default_factory=list)
+    loaded: set[int] = field(default_factory=set)
+    exhausted: bool = False
+    address: str = ""
+    refill: int = 8
+    knows_robots: bool = False
+    hold_until: float = 0.0
+    parked: str = ""
+    requests: int = 0
+    received_bytes: int = 0
+    failures: int = 0
+    last_failure: Outcome = Outcome.CONNECT
+    called_at: tuple[Place, ...] = ()
+    is_unresolved: bool = False
+    is_nameless: bool = False
+    alias_of: str = ""
+    not_found: NotFound | None = None
+    probed: bool = False
+    repeats: int = 0
+    last_simhash: int = 0
+
+    @property
+    def head(self) -> Queued | None:
+        if self.errands:
+            return self.errands[0]
+        return self.buffer[0] if self.buffer else None
+
+    def take(self) -> Queued:
+        """Take the next URL; it stays `loaded` until its visit is committed."""
+        return self.errands.pop(0) if self.errands else self.buffer.pop(0)
+
+
+class Schedule:
+    """The choice of the next host to request. All times are ticks, except `since_s` which is only compared."""
+
+    def __init__(self, politeness: Politeness, max_hosts: int) -> None:
+        self.politeness = politeness
+        self._max_hosts = max_hosts
+        self._at_once = politeness.courtesy.per_host
+        self._order = itertools.count()
+        self._lines: dict[Place, list[HostQueue]] = {}
+        self._called: set[Place] = set()  # a host of its line was called and is in `_ready` or on its way there
+        self._timed: set[Place] = set()  # its line is in `_timers`
+        self._timers: list[tuple[float, int, Place | HostQueue]] = []
+        self._ready: list[tuple[float, int, HostQueue]] = []
+        self._outside: list[tuple[float, int, HostQueue]] = []
+        self._engaged: dict[str, float] = {}
+        self._engaged_ends: list[tuple[float, str]] = []
+
+    def take(self, courtesy: CourtesySettings) -> None:
+        """Use other courtesy settings from now on; running delays may grow, none is cut short."""
+        self.politeness.take(courtesy)
+        self._max_hosts, self._at_once = courtesy.max_hosts, courtesy.per_host
+
+    # -- hosts come and go ---------------------------------------------------------------------------------
+
+    def wake(self, queue: HostQueue) -> None:
+        """Put a host that has URLs again, or room for one more request, in line."""
+        may_have_more = queue.state is HostState.FETCHING and queue.server.busy < self._at_once
+        if queue.head is not None and (queue.state is HostState.IDLE or may_have_more):
+            self._wait(queue)
+
+    def _wait(self, queue: HostQueue) -> None:
+        queue.state = HostState.WAITING
+        queue.called_at = ()
+        if queue.hold_until:
+            heapq.heappush(self._timers, (queue.hold_until, next(self._order), queue))
+        else:
+            self._line_up(queue, queue.server)
+
+    def _address(self, queue: HostQueue) -> Place:
+        return self.politeness.address(queue.address)
+
+    # -- lines ---------------------------------------------------------------------------------------------
+
+    def _line_up(self, queue: HostQueue, place: Place) -> None:
+        line = self._lines.get(place)
+        if line is None:
+            self._lines[place] = [queue]
+        else:
+            line.append(queue)
+        self._time(place)
+
+    def _time(self, place: Place) -> None:
+        """Schedule the call of the next host in a place's line for the end of the place's delay."""
+        if (
+            place in self._lines
+            and place not in self._called
+            and place not in self._timed
+            and place.busy < self._at_once
+        ):
+            self._timed.add(place)
+            heapq.heappush(self._timers, (place.ready_at, next(self._order), place))
+
+    def _call_due(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            timed = heapq.heappop(self._timers)[2]
+            if isinstance(timed, Place):
+                self._call_next(timed, now)
+            else:
+                self._line_up(timed, timed.server)
+
+    def _call_next(self, place: Place, now: float) -> None:
+        """Call the next host of a line, unless its place is busy after all or its delay was lengthened."""
+        self._timed.remove(place)
+        if not place.free(now, self._at_once):
+            self._time(place)
+            return
+        line = self._lines[place]
+        queue = line.pop(0)
+        if not line:
+            del self._lines[place]
+        self._be_called(queue, place)
+        address = self._address(queue) if queue.address else place
+        if queue.head is None:
+            self._send_away(queue)
+        elif address in queue.called_at:
+            self._make_ready(queue)
+        elif self._nobody_at(address) and address.free(now, self._at_once):
+            self._be_called(queue, address)
+            self._make_ready(queue)
+        else:
+            self._line_up(queue, address)
+
+    def _be_called(self, queue: HostQueue, place: Place) -> None:
+        self._called.add(place)
+        queue.called_at = (*queue.called_at, place)
+
+    def _nobody_at(self, place: Place) -> bool:
+        return place not in self._lines and place not in self._called
+
+    def _make_ready(self, queue: HostQueue) -> None:
+        assert queue.head is not None
+        heapq.heappush(self._ready, (queue.head.since_s, next(self._order), queue))
+
+    def _leave(self, queue: HostQueue) -> None:
+        """Give the turn to the next host in each line that called this one."""
+        for place in queue.called_at:
+            self._called.remove(place)
+            self._time(place)
+
+    def _send_away(self, queue: HostQueue) -> None:
+        self._leave(queue)
+        queue.state = HostState.IDLE
+
+    # -- the next host -------------------------------------------------------------------------------------
+
+    def next_host(self, now: float) -> HostQueue | None:
+        """Return the host to request now, already out of line, or None.
+
+        The caller starts a request or gives the host back.
+        """
+        self._disengage(now)
+        while True:
+            self._call_due(now)
+            heap = self._longest_waiting()
+            if not heap:
+                return None
+            entry = heapq.heappop(heap)
+            queue = entry[2]
+            if queue.head is None:
+                self._send_away(queue)
+            elif not self._has_room_for(queue.host):
+                heapq.heappush(self._outside, entry)
+            else:
+                self._leave(queue)
+                if self._may_go(queue, now):
+                    return queue
+                self._wait(queue)
+
+    def _longest_waiting(self) -> list[tuple[float, int, HostQueue]]:
+        """Return the heap whose top comes first; hosts in `_outside` count only while there is room."""
+        if not self._outside or len(self._engaged) >= self._max_hosts:
+            return self._ready
+        return self._ready if self._ready and self._ready[0] < self._outside[0] else self._outside
+
+    def _may_go(self, queue: HostQueue, now: float) -> bool:
+        """Tell whether the host may still go: since its call no delay was lengthened and no hold was set."""
+        return queue.hold_until <= now and all(place.free(now, self._at_once) for place in queue.called_at)
+
+    def _has_room_for(self, host: str) -> bool:
+        return host in self._engaged or len(self._engaged) < self._max_hosts
+
+    def _disengage(self, now: float) -> None:
+        while self._engaged_ends and self._engaged_ends[0][0] <= now:
+            _, rested = heapq.heappop(self._engaged_ends)
+            if self._engaged.get(rested, float("inf")) <= now:
+                del self._engaged[rested]
+
+    def is_free(self, queue: HostQueue, now: float) -> bool:
+        """Tell whether the host's server and address may be requested now.
+
+        Its address may have become known only just now; then it must not overtake the hosts that wait in its line.
+        """
+        address = self._address(queue)
+        is_its_turn = address in queue.called_at or self._nobody_at(address)
+        return is_its_turn and queue.server.free(now, self._at_once) and address.free(now, self._at_once)
+
+    def give_back(self, queue: HostQueue, *, held: bool = False) -> None:
+        """Put a host that was not requested after all (URL refused, name being resolved, address busy) back in line.
+
+        A `held` host has URLs but its crawl may not start them; it is idle until `wake`.
+        """
+        if queue.head is None or held:
+            queue.state = HostState.IDLE
+        else:
+            self._wait(queue)
+
+    # -- requests begin and end ----------------------------------------------------------------------------
+
+    def started(self, queue: HostQueue) -> None:
+        """Count a request that was sent; one of the user's own hosts may be requested again at once."""
+        self.politeness.started(queue.server, self._address(queue))
+        self._engaged[queue.host] = float("inf")
+        queue.state = HostState.FETCHING
+        self.wake(queue)
+
+    def finished(
+        self, queue: HostQueue, address: str, started: float, ended: float, retry_after_s: float = 0.0
+    ) -> float:
+        """Count the end of a request; return the delay that follows."""
+        place = self.politeness.address(address)
+        rest_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
+        if queue.server.busy == 0:
+            self._engaged[queue.host] = queue.server.ready_at
+            heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
+        self._time(queue.server)
+        self._time(place)
+        if queue.state is HostState.FETCHING:
+            queue.state = HostState.IDLE
+            self.wake(queue)
+        return rest_s
+
+    def next_event(self) -> float:
+        """Return the earliest time at which `next_host` may find a host; infinity if no delay is running."""
+        if self._ready:
+            return 0.0
+        rested = self._timers[0][0] if self._timers else float("inf")
+        room = self._engaged_ends[0][0] if self._outside and self._engaged_ends else float("inf")
+        return min(rested, room)
+
+    @property
+    def engaged(self) -> int:
+        """Number of servers fetching or delayed after a fetch, when `next_host` last ran."""
+        return len(self._engaged)

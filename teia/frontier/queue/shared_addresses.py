@@ -1,0 +1,76 @@
+"""Addresses that many sites share: content delivery networks and shared hosting.
+
+Names on one address share its delay, because they are probably one machine. With a thousand sites at an address,
+each would get one page every thousand delays, for ever; and an address of so many sites is built to answer more
+than one request every few seconds. So up to `courtesy.shared_sites` registered domains delay the address as if it
+were one server. Beyond that the delay is divided:
+
+    rest = max(shared_rest_s, delay_s x shared_sites / sites), never more than delay_s
+
+This is the rate at which `shared_sites` servers would be requested together, and never more than 1 / shared_rest_s
+requests a second. An address in a network that the operator names (`courtesy.cdn_nets`) has the delay
+`shared_rest_s` from the first request on. Each host still waits its own full delay by name, and one request at a
+time goes to an address.
+
+A slow answer lengthens the delay of the address as it does the host's, because the shared machine may be
+overloaded. In a named network it does not: there the slow machine is the origin behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from teia.config import CourtesySettings
+from teia.errors import ConfigError
+
+MAX_SITES = 4_096
+"""Number of sites of one address that are distinguished; more make no difference to any sensible delay."""
+
+KEPT_FROM = 3
+"""Number of sites of one address from which on it is recorded; most addresses have one."""
+
+OF_A_CDN = 1 << 30
+"""Number of sites assumed for an address in a named network."""
+
+
+class Networks:
+    """The networks of `courtesy.cdn_nets`."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._networks = tuple(_network(text) for text in texts)
+        self._known = lru_cache(maxsize=65_536)(self._look)
+
+    def __contains__(self, address: str) -> bool:
+        return bool(self._networks) and self._known(address)
+
+    def _look(self, address: str) -> bool:
+        try:
+            number = ip_address(address.strip("[]"))
+        except ValueError:
+            return False
+        return any(number in network for network in self._networks if network.version == number.version)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError as error:
+        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, like 104.16.0.0/13: {error}") from error
+
+
+def shared_rest_s(courtesy: CourtesySettings, sites: int) -> float:
+    """Return our own delay for an address of so many sites, however fast it answers."""
+    delay_s = courtesy.delay_s
+    if sites <= courtesy.shared_sites:
+        return delay_s
+    return min(delay_s, max(courtesy.shared_rest_s, delay_s * courtesy.shared_sites / sites))
+
+
+def address_rest_s(courtesy: CourtesySettings, sites: int, response_s: float) -> float:
+    """Return an address's delay after an answer that took `response_s`; 0 for the user's own hosts (`delay_s` = 0)."""
+    if courtesy.delay_s == 0:
+        return 0.0
+    rest_s = shared_rest_s(courtesy, sites)
+    return rest_s if sites >= OF_A_CDN else max(rest_s, courtesy.response_factor * response_s)

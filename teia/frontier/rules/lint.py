@@ -1,0 +1,98 @@
+"""Warnings about probable mistakes in scope rules, shown beside the rule without blocking it (A8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teia.errors import ConfigError
+from teia.frontier.rules.scope import Rulebook
+from teia.urls import from_user, host_of, site_of
+
+MAX_COMPARED = 200
+"""Greatest number of rules that are compared pairwise."""
+
+_WIDER = {
+    "host": ("host", "domain", "suffix"),
+    "domain": ("domain", "suffix"),
+    "suffix": ("suffix",),
+    "prefix": ("host", "domain", "suffix", "prefix"),
+}
+"""Kinds of rules that cover all of a rule if they match its examples: they test the same part of a URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A warning about one rule; `place` counts through the include list and on through the exclude list."""
+
+    place: int
+    message: str
+
+
+def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[Remark]:
+    """Return warnings about rules that cannot mean what they say; invalid rules are refused elsewhere."""
+    rules = [rule.strip() for rule in (*include, *exclude)]
+    remarks = _names_without_www(include, seeds)
+    if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
+        remarks.append(Remark(0, "these rules only narrow: every site that is linked to belongs to the collection"))
+    if len(rules) <= MAX_COMPARED:
+        remarks += _never_decides(rules, len(include))
+    return sorted(remarks, key=lambda remark: remark.place)
+
+
+def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Remark]:
+    """Warn about a `host:` rule for a whole site: its subdomains, such as www, are left out."""
+    hosts = {host_of(url) for url in map(from_user, seeds) if url is not None}
+    remarks = []
+    for place, rule in enumerate(include):
+        kind, _, name = rule.strip().partition(":")
+        name = name.strip().lower()
+        url = from_user(f"http://{name}/") if kind == "host" else None
+        if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
+            others = sorted(host for host in hosts if host.endswith(f".{name}"))
+            other = others[0] if others else f"www.{name}"
+            remarks.append(Remark(place, f"host:{name} does not match {other}; domain:{name} does"))
+    return remarks
+
+
+def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
+    """Warn about rules covered by another: one of the same list, or one that excludes what this would include."""
+    remarks = []
+    books = [_book(rule) for rule in rules]
+    for place, rule in enumerate(rules):
+        examples, kind = _examples(rule), rule.partition(":")[0]
+        for other, book in enumerate(books):
+            is_same_list = (place < kept) == (other < kept)
+            is_judged_by = is_same_list or (place < kept <= other)
+            if other == place or not examples or book is None or not is_judged_by:
+                continue
+            wider = rules[other].partition(":")[0] in _WIDER.get(kind, ())
+            if not wider or not all(book.matches(url)[0] for url in examples):
+                continue
+            if is_same_list and other > place and _examples(rules[other]) == examples:
+                continue  # the same rule twice: reported once, at the second
+            how = "already holds all of it" if is_same_list else "skips all of it"
+            remarks.append(Remark(place, f"rule {place + 1} can never decide: rule {other + 1}, {rules[other]}, {how}"))
+            break
+    return remarks
+
+
+def _book(rule: str) -> Rulebook | None:
+    try:
+        return Rulebook((rule,)) if rule.partition(":")[0] in _WIDER else None
+    except ConfigError:
+        return None
+
+
+def _examples(rule: str) -> list[str]:
+    """Return URLs that stand for all that a rule matches."""
+    kind, _, value = rule.partition(":")
+    value = value.strip()
+    if kind == "prefix":
+        url = from_user(value)
+        return [url] if url else []
+    name = value.lower().lstrip(".")
+    if kind not in _WIDER or not name:
+        return []
+    names = {"host": [name], "domain": [name, f"q7q.{name}"], "suffix": [f"q7q.{name}", f"q7q{value.lower()}"]}[kind]
+    return [url for each in names if (url := from_user(f"http://{each}/")) is not None]

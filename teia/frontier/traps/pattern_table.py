@@ -1,0 +1,122 @@
+"""The patterns of one host, in memory and in the cell's `patterns` table."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, field
+
+import msgspec
+
+from teia.frontier.traps.patterns import wider
+from teia.frontier.traps.suspicion import Doubt, Pattern, Standing, Tally
+
+MAX_PATTERNS = 128
+"""Greatest number of patterns of one host; later ones count as the pattern `other`."""
+
+MAX_IN_FAMILY = 12
+MAX_NAME_SETS = 4
+"""Greatest number of patterns that differ only in their first segment, or only in their parameters' names.
+
+More are merged into one pattern.
+"""
+
+OTHER = "other"
+
+_COLUMNS = (
+    "number", "text", "mother", "standing", "doubt", "credit", "acquittals", "convictions", "refused", "given_up",
+)  # fmt: skip
+_NAMES = ", ".join(_COLUMNS)
+_MARKS = ", ".join("?" * (len(_COLUMNS) + 3))
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[tuple[float, ...], tuple[float, ...], list[int]]).decode
+
+
+@dataclass(slots=True, eq=False)
+class HostPatterns:
+    """The patterns of one host. Numbers are its own, from 1; `new` are patterns that are not on disk yet.
+
+    `touched` are patterns with new counts since they were last judged; `met` keys of URLs that another page links
+    to too; `plain` keys of found URLs of which another spelling may be queued; `lent` keys that are in the
+    crawler's memory, with the number of their pattern.
+    """
+
+    host: str
+    host_id: int
+    slot: int
+    by_text: dict[str, Pattern] = field(default_factory=dict)
+    by_number: dict[int, Pattern] = field(default_factory=dict)
+    new: list[Pattern] = field(default_factory=list)
+    touched: dict[Pattern, None] = field(default_factory=dict)
+    met: list[int] = field(default_factory=list)
+    plain: list[int] = field(default_factory=list)
+    lent: dict[int, int] = field(default_factory=dict)
+    has_spellings: bool = False
+    _families: Counter[str] = field(default_factory=Counter)
+
+    def of(self, number: int) -> Pattern | None:
+        """Return the pattern of a number of either sign."""
+        return self.by_number.get(abs(number))
+
+    def mother_of(self, pattern: Pattern) -> Pattern | None:
+        return self.by_number.get(pattern.mother)
+
+    def is_alone(self, pattern: Pattern) -> bool:
+        """Tell whether no other pattern of the host has as many new pages."""
+        shown = pattern.all.read - pattern.all.alike
+        return all(each.new_pages < shown for each in self.by_number.values() if each is not pattern)
+
+    def pattern(self, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
+        """Return the pattern of this text, created if it is new, or a wider one where a host has too many."""
+        found = self.by_text.get(text)
+        if found is not None:
+            return found
+        if not self.has_room_for(text):
+            return self.pattern(wider(text), mother)
+        if len(self.by_number) >= MAX_PATTERNS and text != OTHER:
+            return self.pattern(OTHER, mother)
+        found = Pattern(len(self.by_number) + 1, text, mother)
+        if doubt:
+            found.wait(doubt)
+        self._add(found)
+        self.new.append(found)
+        return found
+
+    def has_room_for(self, text: str) -> bool:
+        """Tell whether a text may have a pattern of its own; False if its family has too many."""
+        family = wider(text)
+        most = MAX_NAME_SETS if family.endswith("?*") else MAX_IN_FAMILY
+        return text == family or self._families[family] < most
+
+    def _add(self, pattern: Pattern) -> None:
+        self.by_text[pattern.text] = self.by_number[pattern.number] = pattern
+        self._families[wider(pattern.text)] += 1
+
+    # -- on disk -------------------------------------------------------------------------------------------
+
+    def load(self, db: sqlite3.Connection) -> None:
+        """Read the committed patterns; an unreadable row raises msgspec.MsgspecError or ValueError."""
+        sql = f"SELECT {_NAMES}, counts FROM patterns WHERE slot = ? AND host_id = ? ORDER BY number"  # noqa: S608  # our own names
+        for *values, counts in db.execute(sql, (self.slot, self.host_id)):
+            of_all, of_tries, recent = _decode(counts)
+            pattern = Pattern(**dict(zip(_COLUMNS, values, strict=True)))
+            pattern.standing, pattern.doubt = Standing(pattern.standing), Doubt(pattern.doubt)
+            pattern.all, pattern.tries = Tally(*of_all), Tally(*of_tries)  # type: ignore[arg-type]  # all but `cost` are whole
+            pattern.recent = recent
+            self._add(pattern)
+        sql = "SELECT 1 FROM spellings WHERE slot = ? AND host_id = ? LIMIT 1"
+        self.has_spellings = db.execute(sql, (self.slot, self.host_id)).fetchone() is not None
+
+    def save(self, db: sqlite3.Connection, patterns: Iterable[Pattern]) -> None:
+        """Store patterns; inside a transaction."""
+        place = (self.slot, self.host_id)
+        db.executemany(
+            f"INSERT OR REPLACE INTO patterns (slot, host_id, {_NAMES}, counts) VALUES ({_MARKS})",  # noqa: S608  # our own names
+            [(*place, *(getattr(each, name) for name in _COLUMNS), _counts(each)) for each in patterns],
+        )
+
+
+def _counts(pattern: Pattern) -> bytes:
+    return _encode((astuple(pattern.all), astuple(pattern.tries), pattern.recent))

@@ -1,0 +1,521 @@
+"""The watch for traps: the stored patterns of each host, and the URLs that wait or are given up because of them.
+
+    patterns   one row for each pattern of a requested host (suspicion.py describes them)
+    texts      hashes of all texts a host has served; a page with one of them has nothing new
+    spellings  hashes of plain spellings (spellings.py) of which another one was found first
+
+A cell calls the watch for four things. `place`: a page links to a URL that was never seen; it returns the lane, or
+None if the URL is not stored. `meet`: a page links to a queued URL. `read` and `close`: pages were read; the
+standings are updated. `choose`: returns the URLs of a host that may go now. URLs of waiting patterns lie in a lane
+of their own (LANE_LATER), which is read when the host has nothing else to do.
+
+All of it runs in the commit thread, inside the cell's transactions where it writes. Memory holds the hosts of
+recent pages; a transaction that fails makes the watch forget them, and they are read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from teia.errors import CorruptFile
+from teia.frontier.cell import trails
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_SEED,
+    BY_SITEMAP,
+    LANE_LATER,
+    LANE_NEW,
+    STATE_EXCLUDED,
+    STATE_QUEUED,
+)
+from teia.frontier.cell.url_tails import tail_of, url_from
+from teia.frontier.queue.schedule import Queued
+from teia.frontier.traps.pattern_table import HostPatterns
+from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
+from teia.frontier.traps.spellings import plain_of
+from teia.frontier.traps.suspicion import (
+    DOUBT_COST,
+    FOREIGN_COST,
+    SHAPE,
+    SPELLING,
+    Doubt,
+    Impression,
+    Pattern,
+    Standing,
+)
+from teia.records import Outcome
+from teia.urls import key_of, site_of, slot_of
+
+LISTED = BY_SEED | BY_SITEMAP | BY_FEED
+"""URLs that a person, a sitemap or a feed lists never wait: their source vouches for each of them."""
+
+MAX_HOSTS = 4_096
+FAR_YEARS = 10
+LAG = 3
+"""Number of hops by which a URL that is not in its plainest spelling looks deeper than it is."""
+
+ROUNDS = 3
+LOOKED_PAST = 128
+BESIDE_A_TRIAL = 4
+MOVED_AT_ONCE = 1_024
+"""Limits on how often, and how far, a host's queue is read to find a URL that may go."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """URLs that may go now. `held`: there are more, and the result of these decides about them."""
+
+    items: list[Queued]
+    held: bool = False
+
+
+class Watch:
+    """The watch over one cell; see the module's docstring. Links are followed to `max_depth`."""
+
+    def __init__(self, cell: FrontierCell, max_depth: int) -> None:
+        self._cell = cell
+        self._max_depth = max_depth
+        self._hosts: dict[int, HostPatterns] = {}
+        self._busy: dict[HostPatterns, None] = {}
+        self._batch: set[int] = set()
+        self._given_up = 0
+        self._shunned: dict[str, set[int]] = {}
+        self._year = 0
+
+    def forget(self) -> None:
+        """Clear the memory; committed data is read again."""
+        self._hosts.clear()
+        self._busy.clear()
+        self._given_up = 0
+        self._shunned.clear()
+
+    def host(self, host_id: int, host: str) -> HostPatterns:
+        """Return the patterns of a host, read from disk if necessary."""
+        known = self._hosts.get(host_id)
+        if known is None:
+            while len(self._hosts) >= MAX_HOSTS and not self._busy:
+                del self._hosts[next(iter(self._hosts))]
+            known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
+            try:
+                known.load(self._cell.db)
+            except (msgspec.MsgspecError, ValueError, TypeError) as error:
+                raise CorruptFile(self._cell.path, f"the patterns of {host} cannot be read: {error}") from error
+        return known
+
+    # -- URLs come in --------------------------------------------------------------------------------------
+
+    def begin(self, links: Iterable[tuple[int, int, int, int, Found]], now_s: float) -> None:
+        """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
+        self._year = time.gmtime(now_s).tm_year
+        self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
+
+    def place(self, host_id: int, item: Found) -> tuple[int, int, int] | None:
+        """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored.
+
+        The pattern is negative as long as only pages of the pattern link to the URL. The lag is the number of hops
+        by which it should look deeper than it is.
+        """
+        host = self._hosts.get(host_id)
+        if host is None:
+            return 0, LANE_NEW, 0
+        pattern, lag = self._pattern_of(host, item)
+        named_by = host.of(item.via) if item.via else None
+        is_own = pattern is named_by
+        is_listed = bool(item.by & LISTED)
+        if is_own:
+            pattern.now.own += 1
+            pattern.now.met += item.via < 0
+            self._note(host, pattern)
+        if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is Standing.PARKED)):
+            pattern.refused += 1
+            self._note(host, pattern)
+            return None
+        if not is_own and named_by is not None and pattern.is_useful:
+            named_by.now.others += 1
+            self._note(host, named_by)
+        number = -pattern.number if is_own and item.via > 0 else pattern.number
+        return number, LANE_NEW if pattern.standing is Standing.OPEN or is_listed else LANE_LATER, lag
+
+    def placed(self) -> None:
+        """Store the results of placing, once the URLs are written; in the same transaction."""
+        for host in list(self._busy):
+            for key in host.plain:
+                self._prefer(host, key)
+            host.plain.clear()
+            if host.new:
+                host.save(self._cell.db, host.new)
+                host.new.clear()
+
+    def meet(self, host_id: int, item: Found, number: int) -> None:
+        """Count that a page links to a URL that is known and still queued; `number` is its stored pattern."""
+        host = self._hosts.get(host_id)
+        pattern = None if host is None else host.of(number)
+        if host is None or pattern is None:
+            return
+        if abs(item.via) == pattern.number:
+            pattern.now.leads += 1
+            self._note(host, pattern)
+        if number < 0:
+            pattern.now.met += 1
+            host.met.append(item.key)
+            self._note(host, pattern)
+
+    def _note(self, host: HostPatterns, pattern: Pattern) -> None:
+        host.touched[pattern] = None
+        self._busy[host] = None
+
+    def _pattern_of(self, host: HostPatterns, item: Found) -> tuple[Pattern, int]:
+        """Return the pattern of a URL that was never seen, and its lag.
+
+        A URL that has a plainer spelling, or is a page with an addition, has a lag: the plain one may be found
+        first, and then this one need not be read.
+        """
+        mother, lag = abs(item.via), 0
+        differs_in, is_known = self._other_spelling(host, item)
+        if differs_in:
+            lag = LAG
+            if is_known:
+                pattern = self._made(host, SPELLING + differs_in, mother, Doubt.SPELLING)
+                if pattern.standing is not Standing.OPEN:
+                    return pattern, 0
+        if REPEATS.search(item.tail):
+            return self._made(host, Doubt.REPEATS, mother, Doubt.REPEATS), lag
+        text = pattern_of(item.tail)
+        if years_away(item.tail, self._year) > FAR_YEARS:
+            return self._made(host, text + FAR, mother, Doubt.FAR), lag
+        pattern = self._made(host, text, mother)
+        return pattern, LAG if is_variant(pattern.text) else lag
+
+    def _made(self, host: HostPatterns, text: str, mother: int = 0, doubt: Doubt = Doubt.NONE) -> Pattern:
+        pattern = host.by_text.get(text)
+        if pattern is None:
+            pattern = host.pattern(text, mother, doubt)
+            self._busy[host] = None
+        return pattern
+
+    def _other_spelling(self, host: HostPatterns, item: Found) -> tuple[str, bool]:
+        """Return a URL's differences from its plainest spelling ("" if none), and whether another spelling is known."""
+        spelling = plain_of(item.tail)
+        if spelling is None:
+            if host.has_spellings:
+                host.plain.append(item.key)
+                self._busy[host] = None
+            return "", False
+        plain = key_of(url_from(host.host, spelling.plain))
+        if self._is_known(host, plain) or self._spelt_before(host, plain) is not None:
+            return spelling.differs_in, True
+        bare = key_of(url_from(host.host, spelling.bare)) if spelling.bare else 0
+        if bare and self._is_known(host, bare):
+            return spelling.differs_in, True
+        plains = {plain, bare} if bare else {plain}
+        sql = "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?, ?, ?)"
+        rows = [(host.slot, host.host_id, each, item.key, spelling.differs_in) for each in plains]
+        self._cell.db.executemany(sql, rows)
+        host.has_spellings = True
+        return spelling.differs_in, False
+
+    def _prefer(self, host: HostPatterns, plain: int) -> None:
+        """Put a plain URL before another spelling of it that was found earlier and is still queued."""
+        found = self._spelt_before(host, plain)
+        if found is None:
+            return
+        key, differs_in = found
+        sql = "SELECT rank FROM urls WHERE slot = ? AND host_id = ? AND key = ? AND state = ? AND lane = ?"
+        row = self._cell.db.execute(sql, (host.slot, host.host_id, key, STATE_QUEUED, LANE_NEW)).fetchone()
+        if row is not None:
+            pattern = self._made(host, SPELLING + differs_in, 0, Doubt.SPELLING)
+            sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ?"
+            self._cell.db.execute(sql, (pattern.number, host.slot, host.host_id, key))
+            if pattern.standing is not Standing.OPEN:
+                self._move(host, [(row[0], key)], LANE_NEW, LANE_LATER)
+
+    def _is_known(self, host: HostPatterns, key: int) -> bool:
+        if key in self._batch:
+            return True
+        sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, key)).fetchone() is not None
+
+    def _spelt_before(self, host: HostPatterns, plain: int) -> tuple[int, str] | None:
+        """Return (key, differences) of the first spelling of a plain URL that was found before the URL itself."""
+        sql = "SELECT key, differs_in FROM spellings WHERE slot = ? AND host_id = ? AND plain = ?"
+        row: tuple[int, str] | None = self._cell.db.execute(sql, (host.slot, host.host_id, plain)).fetchone()
+        return row
+
+    # -- pages are read ------------------------------------------------------------------------------------
+
+    def read(self, host_id: int, host: str, item: Queued, text: bytes, outline: int) -> None:
+        """Count the first visit of a page; inside a transaction.
+
+        `text` is the digest of its text, empty if the page does not exist.
+        """
+        known = self.host(host_id, host)
+        pattern = known.of(item.pattern)
+        if pattern is None:
+            return
+        is_twin = self._is_twin(known, item, pattern, text) if text else None
+        if is_twin is None and pattern.doubt is Doubt.SPELLING:
+            return  # the URL it is another spelling of has not been read, so this proves nothing
+        first = self._first_to_say(known, text, pattern) if text else None
+        cost = 0.0
+        if first is not None:
+            cost = 1.0 if first is pattern else FOREIGN_COST if first.standing is Standing.OPEN else DOUBT_COST
+        pattern.read(Impression(not text, cost, bool(is_twin), outline, item.depth >= self._max_depth))
+        self._note(known, pattern)
+
+    def _first_to_say(self, host: HostPatterns, text: bytes, pattern: Pattern) -> Pattern | None:
+        """Return the pattern whose page had the same text before; None if the text is new.
+
+        If that was a variant of this page, and this is the page itself, the variant is blamed for having come
+        first.
+        """
+        place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
+        db = self._cell.db
+        if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
+            return None
+        row = db.execute("SELECT pattern FROM texts WHERE slot = ? AND host_id = ? AND text = ?", place).fetchone()
+        first = host.of(row[0])
+        if first is None or not is_variant(first.text) or is_variant(pattern.text):
+            return first
+        first.blame()
+        self._note(host, first)
+        sql = "UPDATE texts SET pattern = ? WHERE slot = ? AND host_id = ? AND text = ?"
+        db.execute(sql, (pattern.number, *place))
+        return None
+
+    def _is_twin(self, host: HostPatterns, item: Queued, pattern: Pattern, text: bytes) -> bool | None:
+        """Tell whether a plainer spelling of a URL has the same text; None if none was read.
+
+        If a plainer spelling is a trap, the URL counts as its twin.
+        """
+        if "?" not in item.url and pattern.doubt is not Doubt.SPELLING:
+            return None
+        tail = tail_of(item.url, host.host)
+        path, mark, _ = tail.partition("?")
+        tails = [path] if mark else []
+        keys = []
+        spelling = plain_of(tail) if pattern.doubt is Doubt.SPELLING else None
+        if spelling is not None:
+            tails += [spelling.plain, spelling.bare] if spelling.bare else [spelling.plain]
+            first = self._spelt_before(host, key_of(url_from(host.host, spelling.plain)))
+            if first is not None and first[0] != item.key:
+                keys.append(first[0])
+        sql = """
+            SELECT u.outcome, p.text_digest, p.digest FROM urls AS u
+            LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+            WHERE u.slot = ? AND u.host_id = ? AND u.key = ?
+        """
+        found = None
+        for key in (*(key_of(url_from(host.host, each)) for each in tails), *keys):
+            row = self._cell.db.execute(sql, (host.slot, host.host_id, key)).fetchone()
+            if row is not None and (row[0] == Outcome.TRAP or row[2] is not None):
+                if row[0] == Outcome.TRAP or (row[1] or row[2]) == text:
+                    return True
+                found = False
+        return found
+
+    def returned(self, host_id: int, item: Queued, *, was_answered: bool) -> None:
+        """Record that a URL left the crawler's memory."""
+        host = self._hosts.get(host_id)
+        pattern = None if host is None else host.of(item.pattern)
+        if host is not None:
+            host.lent.pop(item.key, None)
+        if pattern is not None:
+            pattern.unanswered += not was_answered
+
+    def refused(self, host_id: int, host: str, shapes: Mapping[str, int]) -> None:
+        """Count links that the shape rules (shapes.py) refused. Inside a transaction."""
+        known = self.host(host_id, host)
+        for rule, links in shapes.items():
+            pattern = self._made(known, SHAPE + rule)
+            pattern.refused += links
+            self._note(known, pattern)
+
+    def close(self) -> None:
+        """Judge the pages and links counted since the last call. Inside a transaction."""
+        self.placed()
+        for host in self._busy:
+            sql = "UPDATE urls SET pattern = -pattern WHERE slot = ? AND host_id = ? AND key = ? AND pattern < 0"
+            self._cell.db.executemany(sql, [(host.slot, host.host_id, key) for key in host.met])
+            for pattern in host.touched:
+                if pattern.close(host.mother_of(pattern), is_alone=host.is_alone(pattern)):
+                    self._carry_out(host, pattern)
+            host.save(self._cell.db, host.touched)
+            host.met.clear()
+            host.touched.clear()
+        self._busy.clear()
+
+    def take_news(self) -> tuple[int, dict[str, set[int]]]:
+        """Return the number of URLs given up since the last call, and the patterns by host that may not go any more.
+
+        After the transaction.
+        """
+        news = self._given_up, self._shunned
+        self._given_up, self._shunned = 0, {}
+        return news
+
+    # -- the place of URLs ---------------------------------------------------------------------------------
+
+    def _carry_out(self, host: HostPatterns, pattern: Pattern) -> None:
+        """Move a pattern's URLs to the lane of its new standing; those of a waiting pattern move one by one later."""
+        if pattern.standing is Standing.OPEN:
+            self._release(host, pattern)
+            return
+        self._shunned.setdefault(host.host, set()).add(pattern.number)
+        if pattern.standing is Standing.PARKED:
+            self._give_up(host, pattern)
+
+    def _release(self, host: HostPatterns, pattern: Pattern) -> None:
+        place, db = (host.slot, host.host_id), self._cell.db
+        self._move(host, self._waiting(host, pattern), LANE_LATER, LANE_NEW)
+        if pattern.given_up:
+            sql = "SELECT key, rank FROM urls WHERE slot = ? AND host_id = ? AND abs(pattern) = ? AND outcome = ?"
+            for key, rank in db.execute(sql, (*place, pattern.number, Outcome.TRAP)).fetchall():
+                self._cell.requeue(*place, key, lane=LANE_NEW, rank=rank)
+            pattern.given_up = 0
+
+    def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
+        waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
+        place, db = (host.slot, host.host_id), self._cell.db
+        db.executemany(
+            "DELETE FROM queue WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
+            [(*place, LANE_LATER, rank, key) for rank, key in waiting],
+        )
+        db.executemany(
+            "UPDATE urls SET state = ?, outcome = ?, lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            [(STATE_EXCLUDED, Outcome.TRAP, LANE_NEW, *place, key) for _, key in waiting],
+        )
+        self._cell.queued -= len(waiting)
+        pattern.given_up += len(waiting)
+        self._given_up += len(waiting)
+
+    def _waiting(self, host: HostPatterns, pattern: Pattern) -> list[tuple[int, int]]:
+        """Return (rank, key) of a pattern's URLs that wait behind everything else."""
+        sql = f"SELECT q.rank, q.key {_OF_PATTERN}"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number)).fetchall()
+
+    def _move(self, host: HostPatterns, rows: Sequence[tuple[int, int]], lane: int, to_lane: int) -> None:
+        place, db = (host.slot, host.host_id), self._cell.db
+        db.executemany(
+            "UPDATE queue SET lane = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?",
+            [(to_lane, *place, lane, rank, key) for rank, key in rows],
+        )
+        db.executemany(
+            "UPDATE urls SET lane = ? WHERE slot = ? AND host_id = ? AND key = ?",
+            [(to_lane, *place, key) for _, key in rows],
+        )
+
+    # -- URLs go out ---------------------------------------------------------------------------------------
+
+    def choose(self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float) -> Choice:
+        """Return the next URLs of a host that may go: due ones and new ones, and if there are none, tries.
+
+        While the crawler finds out whether a pattern is a maze, few other URLs go: pages found meanwhile under
+        other names may be known by better ones soon.
+        """
+        known = self.host(host_id, host)
+        known.lent = {key: number for key, number in known.lent.items() if key in skip}
+        choice = Choice([])
+        urgent = [pattern for pattern in known.by_number.values() if pattern.is_urgent]
+        for pattern in urgent:
+            if pattern.number not in known.lent.values():
+                self._lend(known, choice, self._deepest(known, pattern, 1))
+        room = max(0, BESIDE_A_TRIAL - len(known.lent)) if choice.items else limit
+        is_all = self._take_new(known, choice, min(limit, len(choice.items) + room), skip, now_s)
+        if is_all and not choice.items and not choice.held and not skip:
+            self._try(known, choice)
+        choice.held |= len(choice.items) < limit and (not is_all or self._has_later(known))
+        return choice
+
+    def _take_new(self, host: HostPatterns, choice: Choice, limit: int, skip: Collection[int], now_s: float) -> bool:
+        """Take URLs that are due or new and may go, until there are `limit`; return True if all were read.
+
+        On the way, URLs of waiting patterns are put behind everything else.
+        """
+        under_way = Counter(host.lent.values())
+        passed, wanted = {*skip, *host.lent}, limit
+        for _ in range(ROUNDS if limit > len(choice.items) else 0):
+            items = self._cell.next_urls(host.host_id, host.host, wanted, passed, now_s)
+            later = []
+            for item in items:
+                if len(choice.items) >= limit:
+                    return False
+                passed.add(item.key)
+                pattern = host.of(item.pattern) or self._made(host, pattern_of(tail_of(item.url, host.host)))
+                is_new = item.lane == LANE_NEW and not item.found_by & LISTED
+                if is_new and pattern.standing is not Standing.OPEN:
+                    later.append((item, pattern))
+                elif is_new and under_way[pattern.number] >= pattern.allowance():
+                    choice.held = True
+                else:
+                    under_way[pattern.number] += 1
+                    host.lent[item.key] = pattern.number
+                    choice.items.append(item if item.pattern else replace(item, pattern=pattern.number))
+            if later:
+                self._defer(host, later)
+            if len(items) < wanted:
+                return True
+            wanted = MOVED_AT_ONCE if later else LOOKED_PAST
+        return False
+
+    def _defer(self, host: HostPatterns, later: Sequence[tuple[Queued, Pattern]]) -> None:
+        """Put URLs behind everything else of their host."""
+        place = (host.slot, host.host_id)
+        with self._cell.transaction():
+            self.placed()
+            self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
+            sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"
+            self._cell.db.executemany(sql, [(pattern.number, *place, item.key) for item, pattern in later])
+
+    def _has_later(self, host: HostPatterns) -> bool:
+        sql = "SELECT 1 FROM queue WHERE slot = ? AND host_id = ? AND lane = ? LIMIT 1"
+        return self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER)).fetchone() is not None
+
+    def _try(self, host: HostPatterns, choice: Choice) -> None:
+        """Take URLs of waiting patterns, the deepest and newest of each, to find out their value.
+
+        A pattern is not tried before its mother, as long as the mother has URLs to try.
+        """
+        if not self._has_later(host):
+            return
+        taken: dict[Pattern, list[Queued]] = {}
+        for pattern in host.by_number.values():
+            if pattern.standing is not Standing.OPEN:
+                taken[pattern] = self._deepest(host, pattern, int(pattern.allowance()))
+        for pattern, items in taken.items():
+            mother = host.mother_of(pattern)
+            waits_for_mother = mother is not None and mother is not pattern and mother.standing is Standing.WAITING
+            if not (waits_for_mother and taken.get(mother)):  # type: ignore[arg-type]  # not None, if it waits for her
+                self._lend(host, choice, items)
+        if not choice.items:  # only URLs whose patterns are open again are left
+            with self._cell.transaction():
+                sql = "SELECT rank, key FROM queue WHERE slot = ? AND host_id = ? AND lane = ?"
+                rows = self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER)).fetchall()
+                self._move(host, rows, LANE_LATER, LANE_NEW)
+            choice.held = True
+
+    def _lend(self, host: HostPatterns, choice: Choice, items: list[Queued]) -> None:
+        host.lent.update((item.key, abs(item.pattern)) for item in items)
+        if self._cell.order.keeps_trails:
+            items = trails.with_trails(self._cell.db, host.slot, host.host_id, items)
+        choice.items += items
+
+    def _deepest(self, host: HostPatterns, pattern: Pattern, limit: int) -> list[Queued]:
+        columns = "u.tail, q.key, q.rank, u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern"
+        sql = f"SELECT {columns} {_OF_PATTERN} ORDER BY q.rank DESC, q.key LIMIT ?"
+        rows = self._cell.db.execute(sql, (host.slot, host.host_id, LANE_LATER, pattern.number, limit))
+        return [
+            Queued(url_from(host.host, tail), key, LANE_LATER, rank, depth, float(found_s), 0, *state)
+            for tail, key, rank, depth, found_s, *state in rows
+        ]
+
+
+_OF_PATTERN = """
+    FROM queue AS q JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+    WHERE q.slot = ? AND q.host_id = ? AND q.lane = ? AND abs(u.pattern) = ?
+"""

@@ -1,0 +1,451 @@
+"""The indexer of one collection: it follows the pages that the crawler commits, and makes them searchable.
+
+The frontier numbers pages in the order of their last change (frontier/cell/schema.py, `change`). The index of a cell
+stores the number it has reached, its position. A step takes the next changes, looks at each page as it is *now*, and
+puts it into the index or removes it. This one step covers updates, removals, catching up after a crash, and rebuilding
+the whole index, which is the same from position 0. The entry of a page comes from the hand-over, or is read from the
+archive.
+
+Each page brings its links. Their targets go to the link file (PageRank), their anchor texts to the anchor store of the
+cells that the targets are in. Pages with new anchor texts are indexed again when there is nothing else to do.
+
+The indexer only reads the crawler's files, so it may run beside the crawler, after it or not at all. When it begins it
+compares each cell's index with the frontier. An index that cannot be opened is set aside and built again. Pages that
+are missing are read from the archive again, and pages that should not be there are removed. Pages whose captures cannot
+be read are recorded and tried again: a damaged capture is replaced when its page is fetched again.
+
+A node of a cluster indexes the cells it owns. Anchor texts for the cells of other nodes wait until those nodes fetch
+them. Anchor texts that other nodes found for its own cells are read from the spool (index/outgoing.py). Entries of
+pages whose captures are on another node's disk come from that node's index (index/borrowed.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from teia.durable import disk_errors
+from teia.errors import StoreError
+from teia.frontier.cell.url_tails import url_from
+from teia.graph.linkfile import LinkFile
+from teia.index.anchors import AnchorTexts
+from teia.index.borrowed import BorrowedEntries, LackingPages
+from teia.index.cell import CellIndex, read_position
+from teia.index.entry import DIGEST_BYTES, Anchor, Entry, decoded
+from teia.index.handover import Waiting
+from teia.index.outgoing import FILE as OUTGOING
+from teia.index.outgoing import OutgoingAnchors, spooled
+from teia.index.reader import CellReader
+from teia.indexer.after_split import is_due, prune
+from teia.indexer.reread import Rereader, Wanted
+from teia.indexer.state import BELONGS, JOINED, WANTED_STATES
+from teia.store.archive import place_of
+from teia.store.root import CellFolder, Root
+from teia.views.lookup import Lookup
+
+STEP_CHANGES = 500
+REFRESH_AT_ONCE = 500
+MAX_TARGETS = 6_000
+EVERY_ONE = -1
+BESIDE, BROKEN = "index.new", "index.broken"
+_REFUSED = re.compile(r"\bOs \{ code: (\d+)")
+NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A page that changed. `is_wanted`: as it is now, it belongs in the index."""
+
+    number: int
+    url: str
+    key: int
+    digest: bytes
+    is_wanted: bool
+
+
+def beside_index(folder: CellFolder) -> Path:
+    """Return the folder in which another index of a cell is built while the present one continues to answer."""
+    return folder.path / BESIDE
+
+
+def broken_index(folder: CellFolder) -> Path:
+    """Return the folder of a damaged index of a cell that was set aside."""
+    return folder.path / BROKEN
+
+
+def _opened(place: Path, broken: Path) -> CellIndex:
+    """Open an index for writing; set a damaged one aside and put an empty one in its place."""
+    try:
+        return CellIndex(place)
+    except StoreError as error:
+        if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
+            raise
+        logger.warning("%s; it is set aside and made anew", error)
+        with disk_errors(place, "set aside"):
+            shutil.rmtree(broken, ignore_errors=True)
+            place.rename(broken)
+        return CellIndex(place)
+
+
+def is_damage(said: str) -> bool:
+    """Tell whether an error text of tantivy means that files of an index are missing or damaged.
+
+    Tantivy has one error for that and for a system that does not let it read sound files, for example because too many
+    files are open. Only the text differs: an error of the system has its number in it.
+    """
+    refused = _REFUSED.search(said)
+    return refused is None or int(refused[1]) in NOT_A_FILE
+
+
+class CellIndexer:
+    """The files of one cell's index, or of another index that is built `beside` it from the archive alone."""
+
+    def __init__(self, folder: CellFolder, *, beside: bool = False) -> None:
+        self.number = folder.number
+        place = beside_index(folder) if beside else folder.index
+        self.index = _opened(place, broken_index(folder))
+        self._has_broken = not beside and broken_index(folder).exists()
+        self.anchors = AnchorTexts(place / "anchors.sqlite")
+        self.links = LinkFile(place / "links.bin")
+        self.waiting = Waiting(place / "handover" if beside else folder.handover)
+        self._folder = folder
+        self.borrowed = BorrowedEntries(folder.path)
+        self.lacking = LackingPages(place)
+        self.gaps: dict[int, str] = {}
+        """Pages before the position that belong in the index and are missing there: URL by key."""
+        self.tried: int | None = None
+        """Key of the page without a capture that was last tried again; None before the first."""
+        self.position = self.index.position
+        self.uncommitted = 0
+        self._spool = folder.handover
+
+    def check_place(self) -> None:
+        """Raise StoreError if the open index was deleted on disk; the next indexer builds it again."""
+        if read_position(self.index.folder) is None:
+            raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is made anew")
+
+    def take_spooled(self) -> None:
+        """Read the anchor texts for this cell's pages that came from other nodes."""
+        for path, rows in spooled(self._spool):
+            by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
+            for host, target, text in rows:
+                by_host[host].append((target, text))
+            for host, named in by_host.items():
+                self.anchors.add(host, named)
+            path.unlink(missing_ok=True)
+
+    def has_file(self, name: str) -> bool:
+        """Tell whether an archive file is on this node."""
+        return place_of(self._folder.archive, name).exists()
+
+    def look_for_borrowed(self) -> None:
+        """Reopen the store of borrowed entries, to see those that came since."""
+        self.borrowed.close()
+        self.borrowed = BorrowedEntries(self._folder.path)
+
+    def commit(self) -> None:
+        self.check_place()
+        self.links.flush()
+        self.index.commit(self.position)
+        self.waiting.forget(self.position)
+        self.uncommitted = 0
+
+    def drop_broken(self) -> None:
+        """Remove a damaged index that was set aside, if there is one: the new index holds all its pages."""
+        if self._has_broken:
+            shutil.rmtree(broken_index(self._folder), ignore_errors=True)
+            self._has_broken = False
+
+    def close(self) -> None:
+        self.index.close()
+        self.anchors.close()
+        self.links.close()
+        self.borrowed.close()
+        self.lacking.close()
+
+
+class CollectionIndexer:
+    """The indexer of one collection or some of its cells; see the module. At most one process may have it open."""
+
+    def __init__(
+        self,
+        root: Root,
+        name: str,
+        rereader: Rereader,
+        cells: Collection[int] | None = None,
+        *,
+        beside: bool = False,
+    ) -> None:
+        self.name = name
+        self._rereader = rereader
+        self._cells = list[CellIndexer]()
+        self._outgoing: OutgoingAnchors | None = None
+        self._lookup = Lookup(root, name)
+        try:
+            folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
+            for folder in folders:
+                self._cells.append(CellIndexer(folder, beside=beside))
+            self._by_number = {cell.number: cell for cell in self._cells}
+            if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
+                for cell in self._cells:
+                    self._compare(cell)
+                self._bring_anchors([cell for cell in self._cells if not cell.position])
+            else:
+                self._outgoing = OutgoingAnchors(root.collection(name).path / OUTGOING)
+        except BaseException:  # a caller that tries again must find nothing open
+            self.close()
+            raise
+
+    @property
+    def behind(self) -> int:
+        """Number of changes not yet taken, plus pages found missing."""
+        return sum(self._last_change(cell) - cell.position + len(cell.gaps) for cell in self._cells)
+
+    @property
+    def uncommitted(self) -> int:
+        """Number of changes taken since the last commit."""
+        return sum(cell.uncommitted for cell in self._cells)
+
+    @property
+    def documents(self) -> int:
+        """Number of searchable pages."""
+        return sum(cell.index.searcher().num_docs for cell in self._cells)
+
+    async def step(self) -> int:
+        """Take the next changes of every cell; return their number. Nothing is visible before `commit`."""
+        return sum([await self._step(cell) for cell in self._cells])
+
+    async def _step(self, cell: CellIndexer) -> int:
+        changes = self._changes(cell, STEP_CHANGES)
+        if not changes:
+            return await self._fill_gaps(cell)
+        entries = await self._entries(cell, changes)
+        for change in changes:
+            cell.gaps.pop(change.key, None)  # its state at the time of the comparison no longer counts
+            entry = entries.get(change.key)
+            if entry is None:
+                cell.index.remove(change.key)
+                cell.links.append(change.key, ())
+            else:
+                cell.index.put(entry, cell.anchors.of(change.key))
+                cell.links.append(change.key, [link.key for link in entry.links])
+        cell.lacking.drop(each.key for each in changes)
+        if self._outgoing is not None:
+            cell.lacking.add(self._lacking(cell, (each for each in changes if each.key not in entries)))
+        else:
+            cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
+        cell.anchors.indexed(change.key for change in changes)
+        self._spread_anchors(entries.values())
+        cell.position = changes[-1].number
+        cell.uncommitted += len(changes)
+        return len(changes)
+
+    def commit(self) -> None:
+        """Make the changes taken so far visible to searches."""
+        for cell in self._cells:
+            if cell.uncommitted:
+                cell.commit()
+            if not cell.gaps and cell.position >= self._last_change(cell):
+                cell.drop_broken()
+
+    def refresh(self, *, everything: bool = False) -> int:
+        """Index pages again that got new anchor texts; return their number."""
+        return sum(self._refresh(cell, everything=everything) for cell in self._cells)
+
+    def _refresh(self, cell: CellIndexer, *, everything: bool) -> int:
+        if self._outgoing is not None:
+            cell.take_spooled()
+        due = cell.anchors.due(REFRESH_AT_ONCE, everything=everything)
+        if not due:
+            return 0
+        if cell.uncommitted:
+            cell.commit()  # entries are read from the last commit
+        for entry in cell.index.entries(due):
+            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.uncommitted += 1
+        cell.anchors.indexed(due)
+        return len(due)
+
+    def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
+        """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
+        found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
+        return [(key, url) for key, url, known in found if known and known.page and not cell.has_file(known.page.file)]
+
+    def prune(self) -> int:
+        """Remove pages that moved to cells which were split off these; return their number."""
+        frontiers = ((cell, self._lookup.cells[cell.number]) for cell in self._cells)
+        due = [(cell, frontier) for cell, frontier in frontiers if is_due(cell.index.folder, frontier)]
+        return sum(prune(cell, cell.index.folder, frontier) for cell, frontier in due)
+
+    async def try_lacking(self) -> int:
+        """Try some pages again that no node had a capture of; return how many were indexed."""
+        return sum([await self._try_lacking(cell) for cell in self._cells])
+
+    async def _try_lacking(self, cell: CellIndexer) -> int:
+        rows = cell.lacking.after(cell.tried, REFRESH_AT_ONCE)
+        cell.tried = rows[-1][0] if rows else None
+        if not rows:
+            return 0
+        cell.look_for_borrowed()
+        pages = {key: self._lookup.find(url) for key, url in rows}
+        digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
+        changes = [Change(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
+        entries = await self._entries(cell, changes)
+        self._put(cell, entries)
+        cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
+        return len(entries)
+
+    def _put(self, cell: CellIndexer, entries: Mapping[int, Entry]) -> None:
+        for entry in entries.values():
+            cell.index.put(entry, cell.anchors.of(entry.key))
+            cell.links.append(entry.key, [link.key for link in entry.links])
+        self._spread_anchors(entries.values())
+        cell.uncommitted += len(entries)
+
+    # -- missing pages -------------------------------------------------------------------------------------
+
+    def _compare(self, cell: CellIndexer) -> None:
+        """Compare a cell's index with its frontier up to the index's position, if their numbers of pages differ."""
+        frontier = self._lookup.cells[cell.number]
+        sql = f"SELECT count(*) FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own text
+        (belong,) = frontier.db.execute(sql, (cell.position,)).fetchone()
+        if belong == cell.index.searcher().num_docs:
+            return
+        sql = f"SELECT p.key, h.name, u.tail FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own
+        held, known = cell.index.keys(), set[int]()
+        for key, host, tail in frontier.db.execute(sql, (cell.position,)):
+            known.add(key)
+            if key not in held:
+                cell.gaps[key] = url_from(host, tail)
+        # A page whose change is not taken yet may be in the index as it was before.
+        known.update(key for (key,) in frontier.db.execute("SELECT key FROM pages WHERE change > ?", (cell.position,)))
+        for key in held - known:
+            cell.index.remove(key)
+            cell.links.append(key, ())
+            cell.uncommitted += 1
+        if cell.gaps or held - known:
+            text = "%s cell %d: the index lacks %d pages and has %d too many; it is mended from the archive"
+            logger.warning(text, self.name, cell.number, len(cell.gaps), len(held - known))
+
+    def _bring_anchors(self, begun: Sequence[CellIndexer]) -> None:
+        """Give cells that begin from an empty index the anchor texts that pages of the other cells have for theirs."""
+        others = [cell for cell in self._cells if cell.position]
+        wanted = {cell.number for cell in begun if self._last_change(cell)}
+        for cell in others if wanted else ():
+            for entry in CellReader(cell.index.folder).all_entries():
+                self._spread_anchors([entry], wanted)
+
+    async def _fill_gaps(self, cell: CellIndexer) -> int:
+        """Read some missing pages from the archive again; return how many were looked at."""
+        some = [cell.gaps.popitem() for _ in range(min(STEP_CHANGES, len(cell.gaps)))]
+        if not some:
+            return 0
+        entries = await self._rereader.entries(self._lookup, [Wanted(url, key) for key, url in some])
+        self._put(cell, entries)
+        unreadable = self._rereader.unreadable
+        cell.lacking.drop(key for key, _ in some if key not in unreadable)
+        cell.lacking.add([(key, url) for key, url in some if key in unreadable])
+        return len(some)
+
+    async def try_unreadable(self) -> int:
+        """Try all pages again whose captures could not be read; return their number."""
+        tried = 0
+        for cell in self._cells:
+            cell.gaps.update(cell.lacking.after(None, EVERY_ONE))
+            while cell.gaps:
+                tried += await self._fill_gaps(cell)
+        return tried
+
+    def check_places(self) -> None:
+        """Raise StoreError if an index was deleted."""
+        for cell in self._cells:
+            cell.check_place()
+
+    def close(self) -> None:
+        for cell in self._cells:
+            cell.close()
+        if self._outgoing is not None:
+            self._outgoing.close()
+        self._lookup.close()
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def _last_change(self, cell: CellIndexer) -> int:
+        return max(self._lookup.cells[cell.number].last_change(), cell.position)
+
+    def _changes(self, cell: CellIndexer, limit: int) -> list[Change]:
+        sql = """
+            SELECT p.change, h.name, u.tail, p.key, u.state, p.is_gone, p.status, p.noindex, p.digest, p.file
+            FROM pages AS p
+            JOIN hosts AS h ON h.host_id = p.host_id
+            JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+            WHERE p.change > ? ORDER BY p.change LIMIT ?
+        """
+        rows = self._lookup.cells[cell.number].db.execute(sql, (cell.position, limit))
+        return [
+            Change(change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != "")
+            for change, host, tail, key, state, is_gone, status, noindex, digest, file in rows
+        ]
+
+    # -- entries of pages as they are now ------------------------------------------------------------------
+
+    async def _entries(self, cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+        """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
+        waiting = cell.waiting.entries(changes[0].number, changes[-1].number)
+        handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
+        found: dict[int, Entry] = {}
+        missing: list[Wanted] = []
+        for change in changes:
+            if not change.is_wanted:
+                continue
+            data = handed_over.get(change.key)
+            entry = decoded(data) if data is not None else None
+            if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
+                found[change.key] = entry
+            else:
+                missing.append(Wanted(change.url, change.key))
+        found.update(await self._rereader.entries(self._lookup, missing))
+        if self._outgoing is not None:
+            found.update(_borrowed(cell, [each for each in changes if each.is_wanted and each.key not in found]))
+        return found
+
+    def _spread_anchors(self, entries: Iterable[Entry], only: Collection[int] | None = None) -> None:
+        """Give anchor texts to the cells of the pages they lead to; to those in `only`, if given."""
+        by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+        for entry in entries:
+            for link in entry.links[:MAX_TARGETS]:
+                if link.text:
+                    by_voice[self._lookup.cell_number(link.host), entry.host].append(_named(link))
+        for (number, host), named in by_voice.items():
+            if only is not None and number not in only:
+                continue
+            if number in self._by_number:
+                self._by_number[number].anchors.add(host, named)
+            elif self._outgoing is not None:
+                self._outgoing.add(number, host, named)
+
+
+def _borrowed(cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+    """Return entries that another node had of pages without a capture here, if they are of the current capture."""
+    found = {change.key: cell.borrowed.get(change.key) for change in changes}
+    digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}
+    return {key: entry for key, entry in found.items() if entry is not None and entry.digest == digests[key]}
+
+
+def is_wanted(state: int, is_gone: int, status: int, noindex: int) -> bool:
+    """Tell whether a page belongs in the index: its last good capture is a page, no noindex forbids it, it is not gone.
+
+    A page that waits for its next visit stays in the index, and a page that is gone does not come back by waiting.
+    """
+    return state in WANTED_STATES and not is_gone and 200 <= status < 300 and not noindex
+
+
+def _named(link: Anchor) -> tuple[int, str]:
+    return link.key, link.text

@@ -1,0 +1,272 @@
+"""A collection opened for search, also while it is being crawled: nothing is written, and no lock is taken.
+
+The cells of a collection, or of several, are searched as one index. Authority comes from the rank file. The last visit
+and the number of links to a page come from the frontier. Semantic similarity comes from the collection's model, where
+one was trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from teia.clock import Clock, WallClock
+from teia.collections.stored import choose, saved
+from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
+from teia.graph.rankfile import RankFile
+from teia.index.entry import Entry
+from teia.index.reader import has_index
+from teia.index.union import UnionReader
+from teia.indexer.ranks import rank_file
+from teia.indexer.state import IndexState, state_of
+from teia.search.rank.formula import Keys, Ranking
+from teia.search.rank.semantic import Model, Models, load, save
+from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.shards import LocalShard
+from teia.search.show.messages import Message, Told
+from teia.search.show.results import Facts, Hit, Results
+from teia.store.root import CollectionFolder, Root, open_root
+from teia.views.lookup import Glance, Lookup
+
+RETRAIN_GROWTH = 2.0
+"""Growth in pages, as a factor, after which the semantic model is trained again."""
+
+logger = logging.getLogger(__name__)
+
+
+class CollectionSearch:
+    """One or several collections, searched as one; threads may share it."""
+
+    def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
+        if not names:
+            raise UsageError(f"{root.path} holds no collection yet")
+        folders = [root.collection(name) for name in names]
+        for folder in folders:
+            _check_index(root, folder)
+        with ExitStack() as stack:
+            lookups = [stack.enter_context(contextlib.closing(Lookup(root, name))) for name in names]
+            reader = stack.enter_context(contextlib.closing(_reader(folders)))
+            models = [Models(folder.semantic) for folder in folders]
+            facts = FrontierFacts(lookups, clock)
+            self._searcher = stack.enter_context(
+                Searcher(
+                    [LocalShard(" and ".join(names), reader)],
+                    clock,
+                    ranking=Ranking(priors=CollectionRanks([rank_file(folder) for folder in folders])),
+                    facts=facts,
+                    # Two collections have two models, and their scores cannot be compared with each other.
+                    model=models[0].current if len(models) == 1 else _no_model,
+                )
+            )
+            self._reader, self._facts = reader, facts
+            self._stack = stack.pop_all()
+
+    @property
+    def pages(self) -> int:
+        """Number of searchable pages."""
+        return int(self._reader.searcher().num_docs)
+
+    def some(self, n: int) -> list[Entry]:
+        """Return up to `n` arbitrary pages of the index."""
+        return self._reader.some_entries(n)
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer a query (`Searcher`), with a note if the index is partial."""
+        results = self._searcher.search(text, n, offset, options)
+        partial = self._facts.partial()
+        return replace(results, notes=(*results.notes, *partial), is_partial=True) if partial else results
+
+    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+        """Return those of some pages that a query finds; None if not all of them could be looked at in time."""
+        return self._searcher.among(text, keys)
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Return pages on the same subject as a page."""
+        return self._searcher.similar(url, n)
+
+    def cached(self, url: str) -> Entry | None:
+        """Return a page as the index has it, with its text; None if it is not there."""
+        return self._searcher.cached(url)
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def search_collection(
+    text: str,
+    n: int = 10,
+    offset: int = 0,
+    *,
+    data: Path | str,
+    collection: str | None = None,
+    explain: bool = False,
+    facets: bool = False,
+    language: str | None = None,
+    expand: bool | None = None,
+) -> Results:
+    """Search a collection once: `teia.search`. For many searches open a `Collection` and call its `search`."""
+    root = open_root(Path(data))
+    with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
+        return opened.search(text, n, offset, Options(explain, facets, language, expand))
+
+
+def _no_model() -> Model | None:
+    return None
+
+
+def _reader(folders: Sequence[CollectionFolder]) -> UnionReader:
+    """Open the cells of all these collections as one index."""
+    return UnionReader(
+        {f"{folder.name} cell {cell.number:02d}": cell.index for folder in folders for cell in folder.cells()}
+    )
+
+
+def _check_index(root: Root, folder: CollectionFolder) -> None:
+    """Raise IndexFailure, with the remedy, if a collection has never been indexed."""
+    if any(has_index(cell.index) for cell in folder.cells()):
+        return
+    remedy = f"`teia rebuild index --data {root.path}` makes one from the archive"
+    if not saved(root, folder.name).config.index.enabled:
+        raise IndexFailure(f"{folder.name} was crawled without an index; {remedy}")
+    raise IndexFailure(f"{folder.name} has no index yet; crawl some pages first, or {remedy}")
+
+
+# ---- facts from outside the index -----------------------------------------------------------------------------------
+
+
+class CollectionRanks:
+    """The ranks of some collections, as they are on disk at the moment; of a page in several, the highest."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._files: dict[Path, RankFile | None] = dict.fromkeys(paths)
+
+    def percentiles(self, keys: Keys, /) -> NDArray[Any]:
+        found = np.zeros(len(keys))
+        for path in self._files:
+            file = self._current(path)
+            if file is not None:
+                found = np.maximum(found, file.percentiles(keys))
+        return found
+
+    def _current(self, path: Path) -> RankFile | None:
+        """Return the rank file as it is on disk now, or None: a search works without it."""
+        file = self._files[path]
+        try:
+            if file is None:
+                file = self._files[path] = RankFile.open(path)
+            else:
+                file.reload()
+        except CorruptFile as error:
+            logger.warning("ranks are not used: %s", error)
+            self._files[path] = None
+            return None
+        return file
+
+
+COMPARED_EVERY_S = 2.0
+MAX_JUDGED = 20
+PEERS_OF_HIT = 100
+"""Results of a search that get a probability of being current, and pages of their hosts compared for each."""
+
+
+class FrontierFacts:
+    """Facts from frontiers: last visit, number of links to a page, probability that our capture is current."""
+
+    def __init__(self, lookups: Sequence[Lookup], clock: Clock) -> None:
+        self._lookups = lookups
+        self._clock = clock
+        self._lock = Lock()
+        self._partial: tuple[Message, ...] = ()
+        self._look_at = 0.0
+        for lookup in lookups:
+            lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
+
+    def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
+        judged = set(list(urls)[:MAX_JUDGED])
+        with self._lock:
+            return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
+
+    def partial(self) -> tuple[Message, ...]:
+        """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
+        now = self._clock.ticks_s()
+        with self._lock:
+            if now >= self._look_at:
+                states = [self._state(lookup) for lookup in self._lookups]
+                self._partial = tuple(message for state in states for message in _about_index(state))
+                self._look_at = now + COMPARED_EVERY_S
+            return self._partial
+
+    @staticmethod
+    def _state(lookup: Lookup) -> IndexState:
+        folder = lookup.root.collection(lookup.name)
+        return state_of(folder, zip(lookup.folders, lookup.cells, strict=True))
+
+    def _fact(self, url: str, key: int, is_judged: bool) -> Facts | None:
+        for lookup in self._lookups:
+            seen = lookup.glance(url, key)
+            if seen is not None:
+                fresh = self._fresh(lookup, seen, key) if is_judged and seen.visits > 1 else None
+                return Facts(seen.last_visit_s, seen.in_links, fresh)
+        return None
+
+    def _fresh(self, lookup: Lookup, seen: Glance, key: int) -> float | None:
+        from teia.crawler.keep_fresh.page_freshness import (
+            freshness_of,  # imports scipy, only for collections whose pages are revisited
+        )
+
+        frontier, now_s = lookup.cells[seen.cell], self._clock.now_s()
+        found = freshness_of(frontier, seen.host, seen.host_id, key, now_s, PEERS_OF_HIT)
+        return None if found is None else found.fresh_probability
+
+
+def _about_index(state: IndexState) -> Iterator[Message]:
+    if not state.is_partial:
+        return
+    if state.behind:
+        yield Message(Told.BEHIND if state.is_written else Told.LEFT_BEHIND, (f"{state.behind:,}",))
+    if state.unreadable:
+        yield Message(Told.UNREADABLE, (f"{state.unreadable:,}",))
+
+
+# ---- semantic model -------------------------------------------------------------------------------------------------
+
+
+def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool = False) -> bool:
+    """Train the semantic model if a collection has none or has doubled, or if `anew`; return whether it was trained.
+
+    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
+    """
+    from teia.search.rank.train_semantic import MIN_PAGES, train
+
+    place = folder.semantic
+    with contextlib.closing(_reader([folder])) as reader:
+        try:
+            known = load(place)
+        except StoreError:
+            known = None
+        pages = reader.searcher().num_docs
+        if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
+            return False
+        model = train(reader.all_entries, seed=seed)
+    if model is None:
+        return False
+    save(model, place, clock.now_s())
+    return True

@@ -1,0 +1,119 @@
+"""Audit of the index against the frontier, and its rebuild from the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from isal.igzip_lib import IsalError
+
+from teia.clock import Clock
+from teia.collections.stored import saved
+from teia.durable import disk_errors, exchange_folders
+from teia.errors import IndexFailure
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.url_tails import url_from
+from teia.index.cell import read_position
+from teia.index.entry import DIGEST_BYTES
+from teia.index.reader import CellReader, has_index
+from teia.indexer.indexer import beside_index, broken_index
+from teia.indexer.process import Following, indexing_lock
+from teia.indexer.ranks import SEED
+from teia.indexer.state import BELONGS, JOINED, is_written, of_cluster
+from teia.store.audit import MAX_DETAILS, Audit
+from teia.store.root import CollectionFolder, Root
+from teia.views.lookup import Lookup
+
+
+async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
+    """Build the index of a collection again from the archive; return the number of pages in it.
+
+    The new index is built beside the old one, which continues to answer until all cells of the new one are complete. If
+    the rebuild fails or is killed, the old index stays; the next rebuild starts from the beginning.
+    """
+    folder = root.collection(name)
+    with indexing_lock(root, name):
+        _remove_leftovers(folder)
+        for cell in folder.cells():
+            with disk_errors(cell.index, "made"):
+                cell.index.mkdir(exist_ok=True)
+        try:
+            making = Following(root, name, clock, beside=True)
+            try:
+                await making.finish()
+            finally:
+                await making.close()
+            for cell in folder.cells():
+                exchange_folders(cell.index, beside_index(cell))
+        finally:
+            _remove_leftovers(folder)
+        following = Following(root, name, clock)
+        try:
+            await following.finish()
+            if saved(root, name).config.index.semantics:
+                from teia.indexer.open_search import renew_model  # imports the whole search package
+
+                await asyncio.to_thread(renew_model, folder, clock, seed=SEED, anew=True)
+            return following.indexer.documents
+        finally:
+            await following.close()
+
+
+def _remove_leftovers(folder: CollectionFolder) -> None:
+    """Remove indexes that were built beside the present ones or replaced by them, and damaged ones set aside."""
+    for cell in folder.cells():
+        for leftover in (beside_index(cell), broken_index(cell)):
+            with disk_errors(leftover, "removed"):
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def audit_index(root: Root, name: str) -> Audit:
+    """Compare the searchable pages with the frontier: every page that belongs in the index, and no other.
+
+    Pages that the index has not reached yet are missing too, unless a process is about to index them.
+    """
+    checked, missing, complaints = 0, 0, list[str]()
+    is_followed = is_written(root.collection(name))
+    with Lookup(root, name) as lookup:
+        for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
+            position, found = _held(folder.index)
+            if position is None and frontier.last_change():
+                complaints.append(f"cell {folder.number} has no index that can be read; `teia rebuild index` makes it")
+            is_clustered = of_cluster(frontier)  # another node may own the cell, and index it
+            checked += len(found)
+            for url, key, digest, belongs, change in _known(frontier):
+                has = found.pop(key, None)
+                if change > (position or 0):
+                    missing += belongs and has is None and not is_clustered
+                elif belongs and has is None:
+                    complaints.append(f"{url} is not in the index")
+                elif not belongs and has is not None:
+                    complaints.append(f"{url} is in the index and should not be")
+                elif has is not None and has != digest[:DIGEST_BYTES]:
+                    complaints.append(f"{url} is in the index as it was before")
+            complaints += [f"the index has a page with key {key} that nobody knows" for key in found]
+    violations = len(complaints) + (0 if is_followed else missing)
+    if missing:
+        who = "a process is indexing them" if is_followed else "nobody is indexing them; `teia rebuild index` does"
+        complaints.insert(0, f"{missing:,} pages that were crawled are not in the index yet, and {who}")
+    return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
+
+
+def _held(index: Path) -> tuple[int | None, dict[int, bytes]]:
+    """Return an index's position, and the digests of its pages by key; None and nothing if it cannot be read."""
+    position = read_position(index)
+    if position is None or not has_index(index):
+        return None, {}
+    try:
+        return position, {entry.key: entry.digest for entry in CellReader(index).all_entries()}
+    except (IndexFailure, IsalError, ValueError, OSError):  # type: ignore[misc]  # a class; its stub says an instance
+        return None, {}
+
+
+def _known(frontier: FrontierCell) -> Iterator[tuple[str, int, bytes, bool, int]]:
+    """Yield (URL, key, digest, True if it belongs in the index, number of its last change) of every page."""
+    sql = f"SELECT h.name, u.tail, p.key, p.digest, {BELONGS}, p.change FROM {JOINED}"  # noqa: S608  # our own text
+    for host, tail, key, digest, belongs, change in frontier.db.execute(sql):
+        yield url_from(host, tail), key, digest, bool(belongs), change

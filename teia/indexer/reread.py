@@ -1,0 +1,96 @@
+"""Index entries from the archive: parse children read captures again, as they did after the fetch.
+
+This is for pages that the hand-over does not have: after a crash, when the indexer had fallen far behind, and for `teia
+rebuild index`. A page that crashes every child, or whose capture is damaged, has no entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teia.clock import Clock
+from teia.config import Config
+from teia.crawler.child import JOB
+from teia.crawler.child.messages import Task, decode_result, in_parts
+from teia.errors import CorruptFile, StoreError
+from teia.index.entry import Entry, decoded
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.store.reader import split_head
+from teia.views.lookup import Lookup
+
+AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A page whose entry is wanted."""
+
+    url: str
+    key: int
+
+
+class Rereader:
+    """Reader of captures with parse children, which are started at the first need."""
+
+    def __init__(self, reading: bytes, config: Config, clock: Clock) -> None:
+        self._reading = reading
+        self._limits = config.limits
+        self._children = config.parse.children or max(1, (os.cpu_count() or 2) - 1)
+        self._clock = clock
+        self._pool: ChildPool | None = None
+        self.read = 0
+        self.unreadable: set[int] = set()
+        """Keys of the pages of the last call whose captures are damaged or missing."""
+
+    async def entries(self, lookup: Lookup, wanted: Sequence[Wanted]) -> dict[int, Entry]:
+        """Return entries of pages from their last good captures, by key."""
+        found: dict[int, Entry] = {}
+        self.unreadable = set()
+        if wanted and self._pool is None:
+            self._pool = ChildPool(JOB, self._children, ChildLimits.of(self._limits), self._clock)
+            await self._pool.start()
+        for start in range(0, len(wanted), AT_ONCE):
+            batch = wanted[start : start + AT_ONCE]
+            for each, entry in zip(batch, await self._batch(lookup, batch), strict=True):
+                if entry is not None:
+                    found[each.key] = entry
+        return found
+
+    async def _batch(self, lookup: Lookup, batch: Sequence[Wanted]) -> list[Entry | None]:
+        tasks = [self._task(lookup, each) for each in batch]
+        return await asyncio.gather(*(self._read(task) for task in tasks))
+
+    def _task(self, lookup: Lookup, wanted: Wanted) -> Task | None:
+        url = wanted.url
+        entry = lookup.find(url)
+        if entry is None or entry.page is None or not entry.page.file:
+            return None
+        page = entry.page
+        try:
+            record = lookup.record(entry.cell, page.file, page.offset)
+        except (CorruptFile, StoreError):
+            self.unreadable.add(wanted.key)
+            return None
+        head, body = split_head(record.block)
+        seen_s, status = page.last_change_s, page.status
+        when = (seen_s, seen_s)
+        return Task(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)
+
+    async def _read(self, task: Task | None) -> Entry | None:
+        if task is None or self._pool is None:
+            return None
+        answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+        self._pool.submit(*in_parts(task), done=answered.set_result)
+        answer = await answered
+        self.read += 1
+        if isinstance(answer, Lost):
+            return None
+        entry = decode_result(answer).entry
+        return decoded(entry) if entry else None
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            await self._pool.close()

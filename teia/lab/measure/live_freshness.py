@@ -1,0 +1,100 @@
+"""True freshness, measured while a crawl keeps a lab's web: the share of captures that still match their pages.
+
+The captures are those that the estimates count, with their weights. Of many, a part of each host is used, as good as a
+random sample, and scaled up. A capture is as old as its body: a server that answers 304 to everything does not make it
+younger. A world has no state, so it is rebuilt from its spec, and its server gets no request. A page that never changes
+(a month of a calendar) is always fresh. URLs that are not pages (sitemaps, feeds, pictures) are left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from math import ceil
+from threading import Event, Thread
+
+from teia.clock import Clock
+from teia.collections.inbox import Control
+from teia.collections.series import TRUE_S, note_truth
+from teia.collections.stored import saved
+from teia.crawler.keep_fresh.weights import weigher
+from teia.errors import TeiaError
+from teia.frontier.cell import revisits
+from teia.frontier.cell.url_tails import url_from
+from teia.lab.world.url_kinds import WITH_BODY, Kind
+from teia.lab.world.world import World
+from teia.store.root import Root
+from teia.urls import canonicalize, site_of, slot_of, split
+from teia.views.reports.source import OpenCell, snapshot
+
+logger = logging.getLogger(__name__)
+
+MOST_PAGES = 2_000
+_FIRST_KEY = -(1 << 63)
+
+
+def measured(world: World, root: Root, collection: str, now_s: float) -> float | None:
+    """Return the share of a collection's captures, by weight, that match the world now; None if there is none."""
+    weigh = weigher(saved(root, collection).config.refresh, root.collection(collection).ranks)
+    total = fresh = 0.0
+    with snapshot(root, collection) as cells:
+        for host, count, copies in _held(cells):
+            known = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in copies]
+            judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
+            if judged:
+                weights = weigh([page for page, _ in judged]) * (count / len(copies))
+                total += float(weights.sum())
+                fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())
+    return fresh / total if total else None
+
+
+def _held(cells: tuple[OpenCell, ...]) -> Iterator[tuple[str, int, list[tuple[revisits.Held, float]]]]:
+    """Yield each host, its number of captures, and all or part of them, each with its fetch time."""
+    places = []
+    for cell in cells:
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+            slot = slot_of(site_of(host))
+            count = revisits.count_held(cell.frontier.db, slot, host_id)
+            places.append((cell.frontier.db, host, slot, host_id, count))
+    part = min(1.0, MOST_PAGES / max(1, sum(count for *_, count in places)))
+    for db, host, slot, host_id, count in places:
+        pages = revisits.held(db, slot, host_id, _FIRST_KEY, ceil(part * count))
+        yield host, count, [(page, revisits.copied_s(db, (slot, host_id, page.key))) for page in pages]
+
+
+def _is_fresh(world: World, url: str, copied_s: float, now_s: float) -> bool | None:
+    """Tell whether a page is unchanged since it was fetched; None for URLs that are not pages of the world."""
+    parts = split(canonicalize(url) or url)
+    host = world.names.get(parts.host) if parts.port == world.port else None
+    place = world.place(host, parts.target.encode()) if host is not None else None
+    if place is None or place.kind not in WITH_BODY | {Kind.CALENDAR}:
+        return None
+    return place.kind is Kind.CALENDAR or world.rewritten_s(place, now_s) <= copied_s
+
+
+@contextmanager
+def measuring(world: World, root: Root, collection: str, clock: Clock) -> Iterator[None]:
+    """Measure regularly in a background thread, and record the results (collections/series.py)."""
+    ending = Event()
+
+    def measure() -> None:
+        while True:
+            try:
+                share = measured(world, root, collection, clock.now_s())
+                if share is not None:
+                    with closing(Control(root.path / "control.sqlite")) as control:
+                        note_truth(control, collection, clock.now_s(), share)
+            except (TeiaError, sqlite3.Error) as error:  # the next measurement may succeed
+                logger.warning("true freshness could not be measured: %s", error)
+            if ending.wait(TRUE_S):
+                return
+
+    thread = Thread(target=measure, name="measuring", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

@@ -1,0 +1,102 @@
+"""Plans for the pages of a file (`teia lab plan`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.errors import LabError
+from teia.lib.csvtext import CsvWriter
+from teia.refresh.bound import non_polite, weak_politeness
+from teia.refresh.dispatch import carry_out
+from teia.refresh.formulas import visited_staleness
+from teia.refresh.merge import Timetable
+from teia.refresh.model import DAY_S, Floats, Numbers, World
+from teia.refresh.policies import policy_named
+from teia.refresh.scenario import Scenario, read_scenario
+
+RATE_GROUPS = 12
+"""Number of groups of pages in a plan's report, from those that change least to those that change most."""
+
+
+def plan_file(
+    scenario_path: Path,
+    out: Path,
+    policy_name: str,
+    *,
+    horizon_s: float,
+    politeness_s: float,
+    budget: int | None,
+    clock: Clock,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Plan, write page,count,times (one row per page, in the order of the file), and return the expected results.
+
+    Times are seconds from the beginning. A policy without a timetable is carried out as if crawlers were always free.
+    """
+    policy = policy_named(policy_name)
+    say("reading pages")
+    scenario = read_scenario(scenario_path)
+    world = scenario.world(horizon_s=horizon_s, politeness_s=politeness_s, budget=budget)
+    say(f"{policy.name}: {len(world):,} pages on {world.servers:,} servers")
+    began_s = clock.ticks_s()
+    table = carry_out(policy.plan(world), world)
+    planned_s = clock.ticks_s() - began_s
+    try:
+        _write(out, scenario, world, table)
+    except OSError as error:
+        raise LabError(f"{out}: cannot be written: {error.strerror}") from error
+    say("bounds")
+    counts = np.bincount(table.page, minlength=len(world))
+    stale = visited_staleness(world, table.page, table.due_s)
+    bounds = {"wp": weak_politeness(world)} | ({} if budget is None else {"non_polite": non_polite(world)})
+    return {
+        "policy": policy.name,
+        "pages": len(world),
+        "servers": world.servers,
+        "visits": len(table),
+        "visited_pages": int(np.count_nonzero(counts)),
+        "staleness": float(world.weight @ stale),
+        "bounds": bounds,
+        "by_rate": _by_rate(world, counts, stale),
+        "seconds": {"plan": round(planned_s, 4)},
+        "out": str(out),
+    }
+
+
+def _by_rate(world: World, counts: Numbers, stale: Floats) -> list[dict[str, Any]]:
+    """Return visits and staleness of pages in groups of nearly equal size, ordered by change rate.
+
+    Rates that are infinite are null.
+    """
+    order = np.argsort(world.rate, kind="stable")
+    groups = [group for group in np.array_split(order, RATE_GROUPS) if len(group)]
+    means = [float(world.rate[group].mean()) * DAY_S for group in groups]
+    return [
+        {
+            "rate_per_day": mean if math.isfinite(mean) else None,
+            "pages": len(group),
+            "visits_per_page": float(counts[group].mean()),
+            "staleness": float(stale[group].mean()),
+        }
+        for group, mean in zip(groups, means, strict=True)
+    ]
+
+
+def _write(out: Path, scenario: Scenario, world: World, table: Timetable) -> None:
+    order = np.argsort(table.page, kind="stable")
+    times = [repr(time).removesuffix(".0") for time in table.due_s[order].tolist()]
+    ends = np.cumsum(np.bincount(table.page, minlength=len(world))).tolist()
+    begins = [0, *ends[:-1]]
+    place = {name: row for row, name in enumerate(scenario.names_of(world))}
+    with out.open("w", encoding="utf-8", newline="") as file:
+        rows = CsvWriter(file)
+        rows.writerow(("page", "count", "times"))
+        for name in scenario.pages:
+            row = place[name]
+            rows.writerow((name, ends[row] - begins[row], ";".join(times[begins[row] : ends[row]])))

@@ -1,0 +1,116 @@
+"""The lab's control port: the truth about the world, by HTTP and in JSON.
+
+It is an `Answering` like a world, so it uses the same kind of sockets. But it is not part of the world: no page links
+to it, and its requests are not logged. Programs that measure a crawl get from it the expected results of the crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import msgspec
+
+from teia.clock import from_iso, iso_utc
+from teia.errors import LabError
+from teia.lab.world import truth
+from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.world import World
+
+MOST_FIELDS = 16
+_JSON = b"Content-Type: application/json\r\nCache-Control: no-store\r\n"
+
+
+class Refused(Exception):
+    """A request that is answered with a status other than 200; never leaves this module."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+Asked = Mapping[str, str]
+
+
+class Control:
+    """Answers requests for facts about a world. Times are wall times in ISO 8601 unless a key names a unit."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pages: Mapping[str, Callable[[Asked, float], object]] = {
+            "/": self._contents,
+            "/now": self._now,
+            "/hosts": self._hosts,
+            "/truth": self._truth,
+        }
+
+    def answer(self, request: Request, now_s: float) -> Answer:
+        path, _, query = request.target.partition("?")
+        try:
+            if path not in self._pages:
+                raise Refused(404, f"nothing at {path}; there is {' '.join(self._pages)}")
+            status, found = 200, self._pages[path](_asked(query), now_s)
+        except Refused as refused:
+            status, found = refused.status, {"error": str(refused)}
+        return Answer(status, _JSON, msgspec.json.encode(found) + b"\n")
+
+    def _contents(self, _asked: Asked, _now_s: float) -> object:
+        world = self._world
+        return {
+            "seed": world.spec.seed,
+            "hosts": len(world.hosts),
+            "pages": world.spec.pages,
+            "port": world.port,
+            "epoch": iso_utc(world.epoch_s),
+            "time_factor": world.spec.time_factor,
+            "seeds": world.seeds(),
+            "paths": {
+                "/now": "the time, on the wall and in the world",
+                "/hosts": "every server: name, address, pages",
+                "/truth?url=URL": "what a page is, and when it changed up to now, or up to &until=TIME",
+            },
+        }
+
+    def _now(self, _asked: Asked, now_s: float) -> object:
+        return {"now": iso_utc(now_s), "world_days": self._world.days(now_s)}
+
+    def _hosts(self, _asked: Asked, _now_s: float) -> object:
+        hosts = [
+            {"host": host.name, "aliases": host.aliases, "address": host.address, "pages": host.size}
+            for host in self._world.hosts
+        ]
+        return {"hosts": hosts}
+
+    def _truth(self, asked: Asked, now_s: float) -> object:
+        url = asked.get("url")
+        if not url:
+            raise Refused(400, "say which page: /truth?url=URL, with the URL percent-encoded")
+        try:
+            until_s = from_iso(asked["until"]) if "until" in asked else now_s
+        except ValueError:
+            raise Refused(400, f"until={asked['until']} is not a time; write it like {iso_utc(now_s)}") from None
+        found = truth.line(self._world, url, until_s)
+        if found is None:
+            raise Refused(404, f"{url} is no page of this world")
+        return found
+
+
+def _asked(query: str) -> Asked:
+    try:
+        return {key: values[-1] for key, values in parse_qs(query, max_num_fields=MOST_FIELDS).items()}
+    except ValueError:
+        raise Refused(400, f"more than {MOST_FIELDS} fields") from None
+
+
+def write_truth(path: Path, world: World, until_s: float) -> int:
+    """Write the lines of `truth.pages`, a JSON object each; return the number of lines."""
+    encoder = msgspec.json.Encoder()
+    count = 0
+    try:
+        with path.open("wb") as file:
+            for count, line in enumerate(truth.pages(world, until_s), 1):  # noqa: B007  # the count is the result
+                file.write(encoder.encode(line) + b"\n")
+    except OSError as error:
+        raise LabError(f"cannot write the truth to {path}: {error.strerror}; choose another --truth") from error
+    return count

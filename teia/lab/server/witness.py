@@ -1,0 +1,53 @@
+"""Politeness judged by the lab's own log, independent of the crawler's claims.
+
+A request is early if its first byte arrived sooner than the delay after the last byte of the previous answer, to the
+same host or to the same address. Both times are the server's. The crawler's delay begins when it has read that byte and
+ends when it sends. So it can only look longer here than it was, never shorter by more than a clock reading.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from teia.lab.server.requestlog import Entry
+
+TOLERANCE_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """Two requests to one place that were too close: the actual and the required delay between them."""
+
+    place: str
+    rested_s: float
+    delay_s: float
+    before: Entry
+    after: Entry
+
+
+def early_requests(
+    entries: Iterable[Entry], delay_s: float, place_of: Callable[[Entry], str], tolerance_s: float = TOLERANCE_S
+) -> list[Early]:
+    """Return every request that came before its place's delay of `delay_s` was over."""
+    by_place: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_place[place_of(entry)].append(entry)
+    early = []
+    for place, visits in by_place.items():
+        visits.sort(key=lambda entry: entry.start_s)
+        for before, after in pairwise(visits):
+            rested_s = after.start_s - before.end_s
+            if rested_s < delay_s - tolerance_s:
+                early.append(Early(place, rested_s, delay_s, before, after))
+    return early
+
+
+def repeated(entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the number of repeated requests of each URL (host and path) that was requested more than once."""
+    seen: dict[str, int] = defaultdict(int)
+    for entry in entries:
+        seen[entry.host + entry.path] += 1
+    return {url: number - 1 for url, number in seen.items() if number > 1}

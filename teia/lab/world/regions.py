@@ -1,0 +1,62 @@
+"""Distances between clients and servers: latency and bandwidth by region (A4, A12).
+
+On loopback all distances are zero. So a client's region follows from the address it binds to, a server's from its
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
+
+from teia.lab.world.hosts import Host
+from teia.lab.world.spec import RegionsSpec
+
+_REMEMBERED_CLIENTS = 4096
+
+
+def as_countries(hosts: Iterable[Host], names: tuple[str, ...]) -> str:
+    """Return the regions of servers in the format of `teia node --countries`: a network and its region in each line."""
+    places = {host.address: host.region for host in hosts}
+    return "".join(f"{address}/32,{names[region]}\n" for address, region in places.items())
+
+
+class Regions:
+    """Computes the transfer time of an answer."""
+
+    def __init__(self, spec: RegionsSpec) -> None:
+        self.names = spec.names
+        self._latency_s, self._bytes_per_s = spec.latency_s, spec.bytes_per_s
+        pairs = (entry.split("=") for entry in spec.clients)
+        networks = [(ip_network(network), spec.names.index(region)) for network, region in pairs]
+        self._networks = sorted(networks, key=lambda pair: pair[0].prefixlen, reverse=True)
+        self._known: dict[str, int] = {}
+
+    @property
+    def are_one(self) -> bool:
+        """True if no answer is ever delayed here."""
+        return not self._latency_s and not self._bytes_per_s
+
+    def of_client(self, address: str) -> int:
+        """Return a client's region: that of the narrowest network it is in, else the first."""
+        region = self._known.get(address)
+        if region is None:
+            region = self._look_up(address)
+            if len(self._known) >= _REMEMBERED_CLIENTS:
+                self._known.clear()
+            self._known[address] = region
+        return region
+
+    def delay_s(self, client: str, host: Host, size_bytes: int) -> float:
+        """Return latency plus the time the bytes take."""
+        here = self.of_client(client)
+        latency_s = self._latency_s[here][host.region] if self._latency_s else 0.0
+        bytes_per_s = self._bytes_per_s[here][host.region] if self._bytes_per_s else 0.0
+        return latency_s + (size_bytes / bytes_per_s if bytes_per_s else 0.0)
+
+    def _look_up(self, address: str) -> int:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return 0
+        return next((region for network, region in self._networks if parsed in network), 0)

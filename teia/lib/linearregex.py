@@ -1,0 +1,128 @@
+r"""Regular expressions that are matched in linear time, for any pattern that users write.
+
+Python's engine tries every way to match, which for `(a+)+$` are more than there are atoms, and cannot be interrupted:
+one expression that a user typed would hold up a web server or a crawl for ever. RE2 follows all ways at once, so that a
+match takes time in proportion to the text and to the size of the expression, which has a limit here. Constructs that
+cannot be matched so (looking ahead or behind, references back, atomic groups) are refused with a message that says what
+to write instead.
+
+The syntax is Python's as far as RE2 has it: `{,3}`, `\Z`, `\uXXXX` and comments are written anew for it. Expressions
+are for texts of ASCII, as canonical URLs are: `\d`, `\w`, `\s` and `\b` know no other signs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import re2
+
+MAX_SIZE = 10_000
+"""Steps of a compiled expression: some thousand words as alternatives. On the hardest texts each takes some 12 ns a
+character."""
+MAX_MEMORY_BYTES = 2 << 20
+"""Of a compiled expression and the states that it remembers."""
+
+_LITERAL = re.compile(r"(\^?)((?:[A-Za-z0-9_/:~%&=#!@,;'\"<> -]|\\[^A-Za-z0-9\s])*)(\$?)")
+_ESCAPE = re.compile(r"\\(.)")
+_REWRITTEN = re.compile(
+    r"(?P<escaped>\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|\\.)|(?P<set>\[\^?\]?)|(?P<end>\])|(?P<comment>\(\?#[^)]*\))|(?P<most>\{,\d+\})",
+    re.DOTALL,
+)
+_MEANT = (
+    (r"\(\?<?[=!]", "looks ahead or behind; say it with two rules, like and(regex:A, not(regex:B))"),
+    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "refers back to a group; write out what it may be"),
+    (r"\(\?>|[*+?}]\+", "has an atomic group or a possessive repeat; write (?:…) and a plain repeat"),
+    (r"\(\?[a-zA-Z-]*[aLux]", "has a flag that is not known; i, m and s are"),
+)
+"""Constructs that RE2 cannot match, and the advice for each."""
+
+
+def compiled(expression: str) -> Callable[[str], bool]:
+    """Return a test whether the expression is found in a text; ValueError names the error in the expression."""
+    plain = _LITERAL.fullmatch(expression)
+    if plain is not None:
+        return _plain(_ESCAPE.sub(r"\1", plain[2]), is_start=bool(plain[1]), is_end=bool(plain[3]))
+    search = _compile(rewritten(expression), expression).search
+    return lambda text: search(text.encode("utf-8", "surrogatepass")) is not None
+
+
+def any_of(expressions: Sequence[str]) -> tuple[Callable[[str], bool], ...]:
+    """Make tests of which one is true where one of the expressions is found: one pass for all, if they fit into it."""
+    plain = [each for each in expressions if _LITERAL.fullmatch(each)]
+    others = [each for each in expressions if not _LITERAL.fullmatch(each)]
+    tests = [compiled(each) for each in plain]
+    singles = [compiled(each) for each in others]  # each is judged by itself, so that the wrong one is named
+    if len(others) > 1:
+        with suppress(ValueError):  # together they may be too large
+            singles = [compiled("|".join(f"(?:{each})" for each in others))]
+    return (*tests, *singles)
+
+
+def size_of(expression: str) -> int:
+    """Count the steps of an expression: the cost of a match per character of a hard text."""
+    if _LITERAL.fullmatch(expression):
+        return len(expression)
+    return int(_compile(rewritten(expression), expression).programsize)
+
+
+def rewritten(expression: str) -> str:
+    """Return an expression of Python's as RE2 writes the same."""
+    is_set = False
+
+    def piece(match: re.Match[str]) -> str:
+        nonlocal is_set
+        text = match[0]
+        if match["escaped"]:
+            if text[1] in "uU" and len(text) > 2:
+                return f"\\x{{{text[2:]}}}"
+            return "\\z" if text == "\\Z" and not is_set else text
+        if match["set"] and not is_set:
+            is_set = True
+            return text
+        if match["end"] or text.endswith("]"):
+            is_set = False
+        if is_set or match["end"] or match["set"]:
+            return text
+        return "" if match["comment"] else f"{{0,{text[2:-1]}}}"
+
+    return _REWRITTEN.sub(piece, expression)
+
+
+def _compile(expression: str, typed: str) -> re2._Regexp:
+    options = re2.Options()
+    options.log_errors, options.never_capture, options.max_mem = False, True, MAX_MEMORY_BYTES
+    try:
+        made = re2.compile(expression.encode(), options=options)
+    except re2.error as error:
+        raise ValueError(_said(error, typed)) from None
+    except UnicodeEncodeError:
+        raise ValueError("is not valid UTF-8") from None
+    if made.programsize > MAX_SIZE:
+        raise ValueError(_TOO_LARGE)
+    return made
+
+
+_TOO_LARGE = "is too large; write fewer or smaller repeats, or several rules"
+
+
+def _said(error: re2.error, typed: str) -> str:
+    message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+    meant = next((meaning for form, meaning in _MEANT if re.search(form, message)), "")
+    if meant:
+        return f"{meant} ({message.rpartition(': ')[2]})"
+    if "invalid repetition size" in message:
+        return f"repeats more than 1,000 times, or repeats inside repeats do ({message.rpartition(': ')[2]})"
+    return _TOO_LARGE if "too large" in message else f"{message}, in {typed[:200]!r}"
+
+
+def _plain(words: str, *, is_start: bool, is_end: bool) -> Callable[[str], bool]:
+    """Test for a text without signs of expressions, which most rules are: faster than any engine."""
+    if is_start and is_end:
+        return lambda text: text == words
+    if is_start:
+        return lambda text: text.startswith(words)
+    if is_end:
+        return lambda text: text.endswith(words)
+    return lambda text: words in text

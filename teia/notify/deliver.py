@@ -1,0 +1,77 @@
+"""Delivery of notices to webhooks: sent, removed when they arrived, tried again when they did not.
+
+One message of a subscription is under way at a time, and one to a host. Delivery never blocks on an answer, so a slow
+receiver delays only itself and others on its host. Where an answer demands a wait (`Retry-After`), delivery respects
+it. A failing receiver is left alone by all its subscriptions. Subscriptions with fewer failures go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from teia.clock import Clock
+from teia.crawler.signals_in.post import Poster, is_taken, said
+from teia.crawler.signals_in.posts_under_way import WEBHOOKS, Places, UnderWay
+from teia.crawler.verdicts import retry_after_s
+from teia.fetch.fetcher import Post
+from teia.signals.subscriptions import Notice, Subscription, Subscriptions, wait_s
+from teia.signals.webhook import GONE, MEDIA_TYPE, headers
+
+REST_S = 1.0
+"""Delay between two messages to a host."""
+
+Try = tuple[Subscription, Notice]
+
+
+class Delivery:
+    """Delivery of the notices of one collection, some in each turn; the store is used only within a turn."""
+
+    def __init__(self, store: Subscriptions, poster: Poster, places: Places, clock: Clock) -> None:
+        self._store, self._places, self._clock = store, places, clock
+        self._under_way: UnderWay[Try] = UnderWay(WEBHOOKS, poster, places)
+
+    def turn(self) -> int:
+        """Record answers and send what may be sent; return how much is to be done now or soon."""
+        settled = self.settle()
+        waiting = 0
+        for subscription, notice in self._wanted():
+            if self._places.is_free(subscription.webhook) and self._places.has_room(WEBHOOKS):
+                signed = headers(subscription.secret, notice.id, int(self._clock.now_s()), notice.message)
+                message = Post(notice.message, MEDIA_TYPE, signed)
+                self._under_way.start((subscription, notice), subscription.webhook, message, rest_s=REST_S)
+            else:
+                waiting += 1
+        return settled + waiting + len(self._under_way)
+
+    def _wanted(self) -> Iterator[Try]:
+        """Yield due notices of receivers that are not left alone; a webhook that a user tests by hand need not wait."""
+        asked = {notice.number for _, notice in self._under_way.about()}
+        due = sorted(self._store.due(self._clock.now_s()), key=lambda each: each[0].failures)
+        for subscription, notice in due:
+            is_by_hand = subscription.failures > 0 and subscription.again_s == 0
+            if notice.number not in asked and (is_by_hand or not self._places.is_failing(subscription.webhook)):
+                yield subscription, notice
+
+    def settle(self) -> int:
+        """Record the answers to messages; return their number.
+
+        Until the answer is recorded a receiver counts as failing. If nothing can be written, a message that arrived is
+        sent again, and this keeps it from being sent every second.
+        """
+        finished = self._under_way.finished()
+        for (subscription, _), fetched in finished:
+            least_s = retry_after_s(fetched, self._clock.now_s())
+            failures = self._places.failures(subscription.webhook) + 1
+            self._places.failed(subscription.webhook, max(wait_s(failures), least_s))
+        for (subscription, notice), fetched in finished:
+            now_s = self._clock.now_s()
+            if is_taken(fetched):
+                self._store.arrived(notice)
+                self._places.arrived(subscription.webhook)
+            else:
+                least_s = retry_after_s(fetched, now_s)
+                self._store.failed(notice, said(fetched), now_s, least_s=least_s, is_final=fetched.status == GONE)
+        return len(finished)
+
+    async def close(self) -> None:
+        await self._under_way.close()

@@ -1,0 +1,310 @@
+"""Search for notices: changes of one collection that its subscribers watch, found in committed data and stored.
+
+    a page     it was visited again and had changed meaningfully, as F3 judged with the learnt mask of parts that
+               come and go. The notice has the difference from the version before
+    a search   new or changed pages were indexed that the search finds. Each is looked at once, by its change number
+               in the frontier, as far as the index has come
+
+Only committed data is read, by connections of its own, during a crawl or after it. The notices found and the position
+reached are one transaction of the collection's `subscriptions.sqlite`, so this process may die at any moment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from teia.clock import Clock, iso_utc
+from teia.errors import IndexFailure, ParseError, StoreError
+from teia.frontier.cell.database import sqlite_errors
+from teia.frontier.cell.url_tails import url_from
+from teia.index.cell import read_position
+from teia.notify.subscriptions import told_by
+from teia.records import Outcome
+from teia.signals.announce import transaction
+from teia.signals.subscriptions import PAGE, Subscription, Subscriptions
+from teia.signals.webhook import message
+from teia.store.root import Root
+from teia.urls import site_of, slot_of
+from teia.views.capture_reader import CopyReader
+from teia.views.captures import copy_of
+from teia.views.compare import Part, compare
+from teia.views.lookup import Lookup, UrlEntry
+
+if TYPE_CHECKING:
+    from teia.indexer.open_search import CollectionSearch
+    from teia.search.show.results import Hit
+
+PAGE_CHANGED, SEARCH_RESULTS = "page.changed", "search.results"
+CHANGES_AT_ONCE = 50
+"""Pages that are compared with a search at a time: also the most results of one message."""
+
+LOOK_S = 1.0
+"""Time after which a look ends, between two subscriptions.
+
+Nothing is sent during a look, so it must be short. The limit also bounds the notices that wait.
+"""
+
+VISITS_AT_ONCE = 20
+MAX_DIFFERENCE_CHARS, MAX_RESULT_CHARS = 8_000, 1_000
+"""Most characters of both versions, of a watched page and of a result; the page's own view shows more."""
+
+_GONE = frozenset({"404", "410", str(Outcome.SOFT_404)})
+
+
+class Changed(NamedTuple):
+    """A page with a change number, and its values after this change. `changes` is 0 for a new page."""
+
+    change: int
+    key: int
+    visits: int
+    changes: int
+    changed_s: float
+    url: str
+
+    def is_news(self, told_s: float | None, since_s: float) -> bool:
+        """Tell whether this version is new to a subscriber who was notified of the version of `told_s`, or of none.
+
+        A change number is also given for other bytes whose text is the same.
+        """
+        if told_s is None:
+            return self.visits == 1 or self.changed_s > since_s
+        return self.changed_s > told_s
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference of a page: words removed and added, and in which parts; `not_shown` parts had no room."""
+
+    before: str
+    removed: int
+    added: int
+    parts: tuple[Part, ...]
+    not_shown: int
+
+
+class Lookout:
+    """Finder of notices for the subscriptions of one collection; used by one thread at a time."""
+
+    def __init__(self, root: Root, name: str, store: Subscriptions, copies: CopyReader, clock: Clock) -> None:
+        self._root, self._name, self._store, self._copies, self._clock = root, name, store, copies, clock
+        self._path = root.collection(name).subscriptions
+        self._lookup: Lookup | None = None
+        self._search: CollectionSearch | None = None
+        self._seen: object = None
+        self._is_whole, self._until, self._turn = True, 0.0, 0
+        self.is_cut = False
+        """True if the last look had no time for everything."""
+
+    def close(self) -> None:
+        if self._lookup is not None:
+            self._lookup.close()
+        if self._search is not None:
+            self._search.close()
+        self._lookup = self._search = None
+
+    def look(self) -> int:
+        """Look at data committed since the last look, for about a second; return the number of notices made.
+
+        What is left after that, of a large import for example, is for the next look, which begins with another
+        subscription. A collection that was never crawled has no notices. Its cells may be replaced after a while: then
+        they are opened again.
+        """
+        try:
+            with sqlite_errors(self._path):
+                return self._look()
+        except StoreError:
+            self.close()
+            raise
+
+    def _look(self) -> int:
+        self.is_cut = False
+        wanted = self._store.all()
+        lookup = self._opened() if wanted else None
+        if lookup is None:
+            return 0
+        state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
+        if state == self._seen:
+            return 0
+        made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + LOOK_S
+        first = self._turn % len(wanted)
+        for number, each in enumerate(wanted[first:] + wanted[:first], first):
+            made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
+            if self._is_late:
+                self.is_cut, self._turn = True, number + 1
+                break
+        self._seen = state if self._is_whole and not self.is_cut and not made else None
+        return made
+
+    @property
+    def _is_late(self) -> bool:
+        return self._clock.ticks_s() >= self._until
+
+    def _opened(self) -> Lookup | None:
+        folders = self._root.collection(self._name).cells()
+        if self._lookup is not None and self._lookup.folders != folders:
+            self.close()
+        if self._lookup is None:
+            if not folders or not all(folder.frontier.exists() for folder in folders):
+                return None
+            self._lookup = Lookup(self._root, self._name)
+        return self._lookup
+
+    @staticmethod
+    def _indexed(lookup: Lookup) -> tuple[int, ...]:
+        """Return the position of each cell's index."""
+        return tuple(read_position(folder.index) or 0 for folder in lookup.folders)
+
+    # -- pages ---------------------------------------------------------------------------------------------
+
+    def _look_at_page(self, lookup: Lookup, watched: Subscription) -> int:
+        entry = lookup.find(watched.what)
+        if entry is None:
+            return 0
+        sql = """
+            SELECT time_s, outcome FROM visits
+            WHERE slot = ? AND host_id = ? AND key = ? AND time_s > ? AND changed ORDER BY time_s LIMIT ?
+        """
+        place = (slot_of(site_of(entry.host)), entry.host_id, entry.key)
+        found = lookup.cells[entry.cell].db.execute(sql, (*place, watched.seen_s, VISITS_AT_ONCE)).fetchall()
+        for time_s, outcome in found:
+            item = self._item(lookup, entry, time_s, outcome)
+            identity = _identity(watched.id, entry.url, repr(time_s))
+            with transaction(self._store.db):
+                if self._store.get(watched.id) is None:
+                    return 0
+                self._tell(watched, identity, PAGE_CHANGED, [item])
+                self._store.seen(watched.id, time_s)
+        return len(found)
+
+    def _item(self, lookup: Lookup, entry: UrlEntry, time_s: float, outcome: str) -> dict[str, Any]:
+        is_gone = outcome in _GONE
+        how = None if is_gone else self._difference(lookup, entry, time_s, MAX_DIFFERENCE_CHARS)
+        return {
+            "url": entry.url,
+            "title": entry.page.title if entry.page is not None else "",
+            "what": "gone" if is_gone else "changed",
+            "seen": iso_utc(time_s),
+            "outcome": outcome,
+            "difference": None if how is None else asdict(how),
+        }
+
+    def _difference(self, lookup: Lookup, entry: UrlEntry, time_s: float, chars: int) -> Difference | None:
+        """Compare the version of a visit with the one before it; None if there are not two captures to compare."""
+        visits = [visit for visit in lookup.visits(entry) if visit.file and visit.time_s <= time_s]
+        if not visits or visits[-1].time_s != time_s:
+            return None
+        after = visits[-1]
+        before = next((each for each in reversed(visits) if each.digest != after.digest), None)
+        if before is None:
+            return None
+        try:
+            found = compare(self._copies, copy_of(lookup, entry, before), copy_of(lookup, entry, after))
+        except (StoreError, ParseError):  # a capture that is missing or unreadable: the page changed all the same
+            return None
+        parts, left_out = _bounded(found.parts, chars)
+        return Difference(iso_utc(before.time_s), found.removed, found.added, parts, found.not_shown + left_out)
+
+    # -- searches ------------------------------------------------------------------------------------------
+
+    def _look_at_search(self, lookup: Lookup, watched: Subscription) -> int:
+        if self._search is None:
+            from teia.indexer.open_search import CollectionSearch  # slow import, needed for watched searches only
+
+            try:
+                self._search = CollectionSearch(self._root, [self._name], self._clock)
+            except IndexFailure:  # nothing is indexed yet
+                return 0
+        made, positions = 0, self._store.positions(watched.id)
+        for number, upto in enumerate(self._indexed(lookup)):
+            at = positions.get(number, 0)
+            while at < upto:
+                changed = _changed(lookup.cells[number].db, at, upto)
+                hits = self._search.among(watched.what, [each.key for each in changed]) if changed else []
+                if hits is None:  # not all pages could be searched in time; the next look tries again
+                    self._is_whole = False
+                    return made
+                to = changed[-1].change if changed else upto
+                made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
+                at = to
+                if self._is_late:
+                    return made
+        return made
+
+    def _tell_results(
+        self,
+        lookup: Lookup,
+        watched: Subscription,
+        stretch: tuple[int, int, int],
+        changed: Sequence[Changed],
+        hits: Sequence[Hit],
+    ) -> int:
+        """Store a notice of results among changed pages, each version once, and record the position reached."""
+        cell, at, to = stretch
+        told = self._store.told_of(watched.id, [hit.key for hit in hits])
+        pages = {each.key: each for each in changed}
+        new = [(hit, page) for hit in hits if (page := pages[hit.key]).is_news(told.get(hit.key), watched.made_s)]
+        items = [self._result(lookup, hit, page) for hit, page in new]
+        with transaction(self._store.db):
+            if self._store.get(watched.id) is None:  # removed while this look ran
+                return 0
+            if items:
+                identity = _identity(watched.id, str(cell), str(at), str(to))
+                self._tell(watched, identity, SEARCH_RESULTS, items)
+                self._store.note_told(watched.id, {page.key: page.changed_s for _, page in new})
+            self._store.look_on(watched.id, {cell: to})
+        return bool(items)
+
+    def _result(self, lookup: Lookup, hit: Hit, page: Changed) -> dict[str, Any]:
+        entry = lookup.find(page.url) if page.changes else None
+        how = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
+        return {
+            "url": hit.url,
+            "title": hit.title.plain(),
+            "what": "changed" if page.changes else "new",
+            "seen": iso_utc(page.changed_s),
+            "snippet": hit.snippet.plain(),
+            "difference": None if how is None else asdict(how),
+        }
+
+    def _tell(self, watched: Subscription, identity: str, kind: str, items: Sequence[dict[str, Any]]) -> None:
+        now_s = self._clock.now_s()
+        body = message(kind, iso_utc(now_s), {**told_by(self._name, watched), "items": list(items)})
+        self._store.tell(watched, identity, now_s, body)
+
+
+def _changed(db: sqlite3.Connection, after: int, upto: int) -> list[Changed]:
+    sql = """
+        SELECT p.change, p.key, p.visits, p.changes, p.last_change_s, h.name, u.tail FROM pages AS p
+        JOIN hosts AS h ON h.host_id = p.host_id
+        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+        WHERE p.change > ? AND p.change <= ? ORDER BY p.change LIMIT ?
+    """
+    rows = db.execute(sql, (after, upto, CHANGES_AT_ONCE))
+    return [
+        Changed(number, key, visits, changes, at_s, url_from(host, tail))
+        for number, key, visits, changes, at_s, host, tail in rows
+    ]
+
+
+def _versions(databases: Sequence[sqlite3.Connection]) -> tuple[int, ...]:
+    """Return a value that changes when another connection has written to one of these databases."""
+    return tuple(int(db.execute("PRAGMA data_version").fetchone()[0]) for db in databases)
+
+
+def _bounded(parts: Sequence[Part], room: int) -> tuple[tuple[Part, ...], int]:
+    """Return as many parts as a message has room for, and the number of differences left out."""
+    kept = list[Part]()
+    for part in parts:
+        room -= len(part.before) + len(part.after)
+        if room < 0:
+            break
+        kept.append(part)
+    return tuple(kept), sum(part.kind == "changed" for part in parts[len(kept) :])
+
+
+def _identity(*parts: str) -> str:
+    return sha256("\0".join(parts).encode()).hexdigest()[:32]

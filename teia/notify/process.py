@@ -1,0 +1,271 @@
+"""The courier: a process that sends notices to subscribers, for all collections of a root.
+
+    python -m teia.notify.process PARENT DATA
+
+Every second or so it looks for committed changes (notices.py), posts due notices (deliver.py), and sends requests to
+hubs (websub.py), until its standard input is closed. Then it looks once more, posts for a moment, and ends. It dies
+with its parent and loses nothing by that. A crawl and a server may each have a courier. The lock on the root's
+`courier.lock` lets one of them work, and the other waits for the lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from teia.clock import Clock, WallClock
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.crawler.signals_in.post import Poster
+from teia.crawler.signals_in.posts_under_way import Places
+from teia.crawler.signals_in.websub import HubRound
+from teia.durable import disk_errors
+from teia.errors import TeiaError
+from teia.frontier.cell.database import sqlite_errors
+from teia.notify.deliver import Delivery
+from teia.notify.notices import Lookout
+from teia.notify.subscriptions import open_subscriptions
+from teia.parse.children.child import die_with_parent
+from teia.signals.subscriptions import Subscriptions
+from teia.store.root import Root, open_root
+from teia.views.capture_reader import CopyReader
+
+logger = logging.getLogger(__name__)
+
+TURN_S = 1.0
+LAST_TURN_S = 0.2
+LAST_S = 15.0
+"""Pause between turns, pause between last turns, and time for all last turns after a crawl or server ended."""
+
+LOOKING = 0.05
+"""Share of the time that may be spent looking: with many subscriptions and a busy crawl looks are further apart."""
+
+NICENESS = 10
+LOCK = "courier.lock"
+
+
+class Round:
+    """The courier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
+
+    def __init__(self, root: Root, name: str, copies: CopyReader, places: Places, clock: Clock) -> None:
+        self._root, self._name, self._copies, self._places, self._clock = root, name, copies, places, clock
+        self._folder = root.collection(name)
+        self._config: Config = saved(root, name).config
+        self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
+        self._store: Subscriptions | None = None
+        self._lookout: Lookout | None = None
+        self._delivery: Delivery | None = None
+        self._hubs: HubRound | None = None
+        self._looking: asyncio.Task[int] | None = None
+        self._look_at = 0.0
+        self._told: dict[str, str] = {}
+        self._poster = Poster(self._config, clock)
+
+    @property
+    def is_current(self) -> bool:
+        """True if its settings and files are still those it was opened with."""
+        return self._stamp == _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
+
+    async def turn(self, *, is_last: bool = False) -> int:
+        """Look, if it is time or the last time, send and record answers; return how much there is to do.
+
+        An error of one part is logged once, and the part is tried again the next time.
+        """
+        done = 0
+        for part in (self._ask_hubs, self._look, self._deliver):
+            try:
+                done += await part(is_last=is_last)
+                self._told.pop(part.__name__, None)
+            except TeiaError as error:
+                if self._told.get(part.__name__) != str(error):
+                    self._told[part.__name__] = str(error)
+                    logger.warning("subscriptions of %s: %s", self._name, error)
+        return done
+
+    async def _ask_hubs(self, *, is_last: bool) -> int:  # noqa: ARG002  # the last time is like any
+        if self._hubs is None and self._folder.hubs.exists():
+            self._hubs = HubRound(self._folder.hubs, self._config, self._poster, self._places, self._clock)
+        return 0 if self._hubs is None else self._hubs.turn()
+
+    async def _look(self, *, is_last: bool) -> int:
+        store, began = self._opened(), self._clock.ticks_s()
+        if store is None or not (is_last or began >= self._look_at):
+            return 0
+        if self._lookout is None:
+            self._lookout = Lookout(self._root, self._name, store, self._copies, self._clock)
+        self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
+        try:
+            return await asyncio.shield(self._looking) + self._lookout.is_cut
+        finally:
+            now = self._clock.ticks_s()
+            self._look_at = now + (now - began) * (1 / LOOKING - 1)
+
+    async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002
+        store = self._opened()
+        if store is None:
+            return 0
+        if self._delivery is None:
+            self._delivery = Delivery(store, self._poster, self._places, self._clock)
+        with sqlite_errors(self._folder.subscriptions):
+            return self._delivery.turn()
+
+    def _opened(self) -> Subscriptions | None:
+        if self._store is None and self._folder.subscriptions.exists():
+            self._store = open_subscriptions(self._folder.subscriptions)
+        return self._store
+
+    async def close(self) -> None:
+        """Close; received answers are recorded, and messages under way are sent again by the next courier."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking])  # up to a second: its thread uses the store
+        if self._delivery is not None:
+            with contextlib.suppress(TeiaError), sqlite_errors(self._folder.subscriptions):
+                self._delivery.settle()
+            await self._delivery.close()
+        if self._hubs is not None:
+            await self._hubs.close()
+        await self._poster.close()
+        if self._lookout is not None:
+            self._lookout.close()
+        if self._store is not None:
+            self._store.close()
+
+
+def _stamp(*paths: Path) -> tuple[object, ...]:
+    """Return a value that changes when a file is replaced or created; writes inside a database do not matter."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            found.append((path, status.st_ino, status.st_mtime_ns if path.suffix == ".toml" else 0))
+    return tuple(found)
+
+
+class Courier:
+    """The courier's rounds over all collections of a root that have subscriptions or hubs."""
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._copies = CopyReader(clock)
+        self._places = Places(clock)
+        self._rounds: dict[str, Round] = {}
+        self._told: dict[str, str] = {}
+        self._turns = 0
+
+    @property
+    def under_way(self) -> int:
+        """Number of messages under way without an answer."""
+        return self._places.under_way
+
+    async def turn(self, *, is_last: bool = False) -> int:
+        """Do one round; a collection with an error is left for the next round, and the error is logged once.
+
+        No answer is waited for. Each round begins with another collection, so that each finds room in turn.
+        """
+        done, self._turns = 0, self._turns + 1
+        names = [name for name in self._root.collections() if self._has_files(name)]
+        first = self._turns % max(1, len(names))
+        for gone in [name for name in self._rounds if name not in names or not self._rounds[name].is_current]:
+            await self._rounds.pop(gone).close()
+        for name in names[first:] + names[:first]:
+            try:
+                if name not in self._rounds:
+                    self._rounds[name] = Round(self._root, name, self._copies, self._places, self._clock)
+                done += await self._rounds[name].turn(is_last=is_last)
+                self._told.pop(name, None)
+            except TeiaError as error:
+                if self._told.get(name) != str(error):
+                    self._told[name] = str(error)
+                    logger.warning("subscriptions of %s: %s", name, error)
+        return done
+
+    def _has_files(self, name: str) -> bool:
+        folder = self._root.collection(name)
+        return folder.subscriptions.exists() or folder.hubs.exists()
+
+    async def close(self) -> None:
+        for each in self._rounds.values():
+            await each.close()
+        self._rounds.clear()
+        self._copies.close()
+
+
+async def run(root: Root, clock: Clock, until: asyncio.Event) -> None:
+    """Do rounds until an event, then some last rounds."""
+    courier = Courier(root, clock)
+    try:
+        while not until.is_set():
+            await courier.turn()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), TURN_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_S):
+                while await courier.turn(is_last=True):  # noqa: ASYNC110  # for answers, and for delays to end
+                    await asyncio.sleep(LAST_TURN_S)
+    finally:
+        await courier.close()
+
+
+@contextlib.contextmanager
+def courier_lock(root: Root) -> Iterator[bool]:
+    """Hold the lock for being the courier of a root; yield False if another process has it."""
+    path = root.path / LOCK
+    with disk_errors(path, "opened"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+async def _until_input_closes(closed: asyncio.Event) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(1024):
+        pass
+    closed.set()
+
+
+async def _main(root: Root) -> None:
+    closed = asyncio.Event()
+    listening = asyncio.create_task(_until_input_closes(closed))
+    try:
+        while True:
+            with courier_lock(root) as is_ours:
+                if is_ours:
+                    await run(root, WallClock(), closed)
+                    return
+            if closed.is_set():
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(closed.wait(), TURN_S)
+    finally:
+        listening.cancel()
+
+
+def main(arguments: Sequence[str]) -> int:
+    parent, data = arguments
+    die_with_parent(int(parent))
+    os.nice(NICENESS)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        asyncio.run(_main(open_root(Path(data))))
+    except TeiaError as error:
+        print(f"teia courier: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

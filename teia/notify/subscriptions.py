@@ -1,0 +1,216 @@
+"""Subscriptions as users make, list and end them: for the command line and the web interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex, token_urlsafe
+
+from teia.clock import Clock, iso_utc
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.errors import UsageError
+from teia.fetch.dns import resolve_here
+from teia.fetch.guard import AddressGuard
+from teia.fetch.overrides import Overrides
+from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors
+from teia.signals import subscriptions as tables
+from teia.signals.announce import transaction
+from teia.signals.subscriptions import PAGE, SEARCH, Notice, Subscription, Subscriptions
+from teia.signals.webhook import message, new_secret
+from teia.store.root import CollectionFolder, Root
+from teia.urls import canonicalize, split
+from teia.views.lookup import Lookup
+
+MAX_QUERY_CHARS, MAX_WEBHOOK_CHARS = 2_000, 2_000
+TEST = "test"
+"""Type of the message with which a user tests a webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A subscription as it is listed: without its secret, and without the parts of its webhook that may hold one.
+
+    `waiting`, `delivered`, `given_up` and `dropped` count notices. `problem` is the error of the last try of the
+    webhook, `again` the time of the next.
+    """
+
+    id: str
+    kind: str
+    what: str
+    webhook: str | None
+    feed: str
+    made: str
+    made_by: str
+    last_notice: str | None
+    waiting: int
+    delivered: int
+    given_up: int
+    dropped: int
+    failures: int
+    problem: str | None
+    again: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new subscription; its secret is shown this once, and is empty where there is no webhook."""
+
+    subscription: Watched
+    secret: str
+
+
+def open_subscriptions(path: Path) -> Subscriptions:
+    """Open a collection's subscriptions; a missing file is created, readable by its owner alone."""
+    return Subscriptions(open_database(path, tables.DDL, tables.VERSION, tables.PRAGMAS, mode=PRIVATE))
+
+
+@contextmanager
+def opened(folder: CollectionFolder) -> Iterator[Subscriptions]:
+    """Open a collection's subscriptions for a `with` block."""
+    with closing(open_subscriptions(folder.subscriptions)) as store, sqlite_errors(folder.subscriptions):
+        yield store
+
+
+def subscribe(
+    root: Root, name: str, clock: Clock, *, url: str = "", query: str = "", webhook: str = "", who: str = ""
+) -> Made:
+    """Watch a page or a search from now on; UsageError or StoreError gives the reason if it is impossible."""
+    from teia.views.page import entry_of  # imports the rate estimators
+
+    if bool(url) == bool(query):
+        raise UsageError("watch either a page, by its URL, or a search, by its query")
+    config = saved(root, name).config
+    to = checked_webhook(webhook, config) if webhook else ""
+    now_s = clock.now_s()
+    with Lookup(root, name) as lookup:
+        if url:
+            entry = entry_of(lookup, url, config)
+            kind, what, positions = PAGE, entry.url, dict[int, int]()
+            seen_s = entry.page.last_visit_s if entry.page is not None else 0.0
+        else:
+            kind, what, seen_s = SEARCH, checked_query(query, config), now_s
+            positions = {number: cell.last_change() for number, cell in enumerate(lookup.cells)}
+    secret = new_secret() if to else ""
+    made = Subscription(token_hex(8), kind, what, to, secret, token_urlsafe(24), now_s, who, seen_s)
+    with opened(root.collection(name)) as store:
+        store.add(made, positions)
+        return Made(_watched(store, made), secret)
+
+
+def unsubscribe(root: Root, name: str, identity: str) -> Watched:
+    """End a subscription; return its last state."""
+    with opened(root.collection(name)) as store:
+        found = _wanted(store, name, identity)
+        watched = _watched(store, found)
+        store.remove(found.id)
+        return watched
+
+
+def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> Watched:
+    """Queue a test message for a webhook; waiting tries are made at once."""
+    now_s = clock.now_s()
+    with opened(root.collection(name)) as store:
+        found = _wanted(store, name, identity)
+        if not found.webhook:
+            raise UsageError(f"the subscription {found.id} has no webhook; its feed is all there is")
+        body = message(TEST, iso_utc(now_s), told_by(name, found))
+        with transaction(store.db):
+            store.tell(found, token_hex(16), now_s, body)
+            store.db.execute("UPDATE subscriptions SET again_s = 0 WHERE id = ?", (found.id,))
+        return _watched(store, found)
+
+
+def told_by(collection: str, subscription: Subscription) -> dict[str, object]:
+    """Return the fields of every message that name its origin."""
+    return {"collection": collection, "subscription": subscription.id, subscription.kind: subscription.what}
+
+
+def subscriptions_of(folder: CollectionFolder) -> list[Watched]:
+    """Return all subscriptions of a collection, oldest first."""
+    if not folder.subscriptions.exists():
+        return []
+    with opened(folder) as store:
+        return [_watched(store, each) for each in store.all()]
+
+
+def notices_for_feed(folder: CollectionFolder, key: str) -> tuple[Subscription, list[Notice]] | None:
+    """Return the notices of a feed, newest first; None if no subscription of the collection has this key."""
+    if not folder.subscriptions.exists():
+        return None
+    with opened(folder) as store:
+        found = store.with_feed(key)
+        return None if found is None else (found, store.notices(found.id))
+
+
+def _wanted(store: Subscriptions, name: str, identity: str) -> Subscription:
+    found = store.get(identity)
+    if found is None:
+        raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` shows them")
+    return found
+
+
+def _watched(store: Subscriptions, each: Subscription) -> Watched:
+    last = store.notices(each.id, 1)
+    return Watched(
+        id=each.id,
+        kind=each.kind,
+        what=each.what,
+        webhook=shown_webhook(each.webhook) if each.webhook else None,
+        feed=each.feed,
+        made=iso_utc(each.made_s),
+        made_by=each.made_by,
+        last_notice=iso_utc(last[0].time_s) if last else None,
+        waiting=store.waiting(each.id),
+        delivered=each.delivered,
+        given_up=each.given_up,
+        dropped=each.dropped,
+        failures=each.failures,
+        problem=each.outcome or None,
+        again=iso_utc(each.again_s) if each.failures else None,
+    )
+
+
+# ---- checks of queries and webhooks ---------------------------------------------------------------------------------
+
+
+def checked_query(query: str, config: Config) -> str:
+    """Return a query that can be answered; raise UsageError otherwise."""
+    from teia.search.query.parser import parse
+
+    if not config.index.enabled:
+        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so no search can be watched")
+    if len(query) > MAX_QUERY_CHARS:
+        raise UsageError(f"a search that is watched has at most {MAX_QUERY_CHARS:,} characters")
+    if not parse(query).is_answerable:
+        raise UsageError(f"{query[:100]!r} asks for nothing; name a word or a filter, like site:example.org")
+    return query.strip()
+
+
+def checked_webhook(text: str, config: Config) -> str:
+    """Return a webhook URL that messages may be posted to, as far as can be checked without a request."""
+    url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
+    if url is None:
+        raise UsageError("webhook: must be an http or https URL, like https://example.org/hook")
+    if "@" in text.partition("://")[2].partition("/")[0]:
+        raise UsageError("webhook: must not hold a name and a password; messages are signed instead")
+    parts = split(url)
+    override = Overrides.parse(config.fetch.resolve).find(parts.host)
+    here = resolve_here(parts.host)
+    addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
+    port = override.port or parts.port if override is not None else parts.port
+    if here is not None and here.failure is not None and override is None:
+        raise UsageError(f"webhook: {parts.host} is no host")
+    refusal = AddressGuard(config.fetch.allow_nets).check_all(addresses, port)
+    if refusal is not None:
+        hint = "" if refusal.startswith("port") else "; fetch.allow_nets says which such networks are allowed"
+        raise UsageError(f"webhook: {refusal}{hint}")
+    return url
+
+
+def shown_webhook(url: str) -> str:
+    """Return a webhook's address without its path and query: either may contain a key."""
+    at, slash, rest = url[8:].partition("/")
+    return f"{url[:8]}{at}{slash}{'…' if rest else ''}"

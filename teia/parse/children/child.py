@@ -1,0 +1,109 @@
+"""The loop of a child: take an item, do the job, send the answer; one at a time, until the socket closes.
+
+Frames on the socket, little-endian:
+
+    to the child      length u32, ticket u32, payload
+    from the child    kind u8, ticket u32, length u32, payload     STARTED (empty), DONE (result), RAISED (text)
+
+STARTED is sent before the job begins, together with the answer before it. So the parent of a dead child knows the
+item that killed it, at no cost in system calls while there is work.
+
+The kernel enforces the limits, because no Python code runs while a library loops: a timer of processor time whose
+signal kills (SIGPROF), and a limit on address space above that of the libraries. The child dies with its parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+Job = Callable[[bytes], bytes]
+
+TO_CHILD = struct.Struct("<II")
+FROM_CHILD = struct.Struct("<BII")
+STARTED, DONE, RAISED = range(3)
+OUT_OF_MEMORY = 77
+"""Exit status after a MemoryError: a fresh child is worth more than a fragmented one."""
+
+_RECEIVE_BYTES = 65_536
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Request SIGKILL from the kernel for the parent's death; the parent may already be gone."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def load_job(name: str) -> Job:
+    """Import `module:function`; the module's function `prepare` is called once, before any child is forked."""
+    module, _, function = name.partition(":")
+    imported = importlib.import_module(module)
+    prepare: Callable[[], None] = getattr(imported, "prepare", _nothing)
+    prepare()
+    job: Job = getattr(imported, function)
+    return job
+
+
+def _nothing() -> None:
+    """Prepare nothing."""
+
+
+def serve(connection: socket.socket, job: Job, cpu_s: float, memory_bytes: int) -> None:
+    """Work until the other end closes."""
+    _limit_memory(memory_bytes)
+    unread = bytearray()
+    answer = b""
+    while True:
+        item = _next_item(unread)
+        if item is None:
+            connection.sendall(answer)
+            answer = b""
+            received = connection.recv(_RECEIVE_BYTES)
+            if not received:
+                return
+            unread += received
+            continue
+        ticket, payload = item
+        connection.sendall(answer + FROM_CHILD.pack(STARTED, ticket, 0))
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
+        kind, result = _do(job, payload)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answer = FROM_CHILD.pack(kind, ticket, len(result)) + result
+
+
+def _next_item(unread: bytearray) -> tuple[int, bytes] | None:
+    if len(unread) < TO_CHILD.size:
+        return None
+    length, ticket = TO_CHILD.unpack_from(unread)
+    end = TO_CHILD.size + length
+    if len(unread) < end:
+        return None
+    with memoryview(unread) as view:
+        payload = bytes(view[TO_CHILD.size : end])
+    del unread[:end]
+    return ticket, payload
+
+
+def _do(job: Job, payload: bytes) -> tuple[int, bytes]:
+    try:
+        return DONE, job(payload)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+    except Exception as error:  # noqa: BLE001  # the job's failure on one item; reported as such
+        return RAISED, f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace")
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Allow so much address space beyond the present mappings; libraries map far more than they use."""
+    mapped_bytes = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped_bytes + memory_bytes, mapped_bytes + memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

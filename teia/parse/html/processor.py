@@ -1,0 +1,106 @@
+"""The processor of web pages: links, text, headings, metadata and directives to crawlers.
+
+The text is all visible text, in lines. resiliparse can also keep the main content alone; that costs twice as much
+and loses text that its heuristics take for a menu, so ranking has to cope with menus instead
+(docs/decisions/0007-parse.md has the figures).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from teia.clock import iso_utc
+from teia.parse.dates import parse_date
+from teia.parse.document import Document, Findings
+from teia.parse.extract import Element
+from teia.parse.html.directives import Directives, from_words
+from teia.parse.html.links import LinkCollector, add_requisites, add_ways
+from teia.parse.text.normal import one_line
+
+MAX_TITLE_CHARS = 500
+MAX_VALUE_CHARS = 1_000
+MAX_HEADINGS = 100
+MAX_METADATA = 64
+
+_PUBLISHED = (
+    "article:published_time", "datepublished", "dcterms.created", "dc.date.issued", "dcterms.issued", "dc.date",
+    "dcterms.date", "citation_publication_date", "pubdate", "date",
+)  # fmt: skip
+_MODIFIED = ("article:modified_time", "datemodified", "dcterms.modified", "og:updated_time", "last-modified")
+_AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
+_KEPT_PREFIXES = ("og:", "article:", "dc.", "dcterms.", "citation_", "geo.")
+_KEPT_NAMES = frozenset({"keywords", "generator", "rating"})
+
+
+@dataclass(slots=True)
+class MetaTags:
+    """The `<meta>` tags of a page: the first value of each name, and the robots directives of all of them."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    directives: Directives = field(default_factory=Directives)
+
+    def first(self, *names: str) -> str:
+        return next((self.values[name] for name in names if self.values.get(name)), "")
+
+    def first_date(self, *names: str) -> str:
+        """Return the first of these that is a date, in ISO 8601."""
+        for name in names:
+            moment_s = parse_date(self.values[name]) if name in self.values else None
+            if moment_s is not None and math.isfinite(moment_s):
+                return iso_utc(moment_s)
+        return ""
+
+    def kept(self) -> dict[str, str]:
+        """Return the values that are stored in the page's metadata unchanged."""
+        names = (name for name in self.values if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES))
+        return {name: self.values[name] for name, _ in zip(names, range(MAX_METADATA), strict=False)}
+
+
+def read_html(document: Document) -> Findings:
+    """Return all findings of a page."""
+    extract = document.extract
+    links = LinkCollector(document.url, document.options)
+    canonical = add_ways(extract, links)
+    if document.options.want_requisites:
+        add_requisites(document.tree, links)
+    metas = (element for element, tag in zip(extract.elements, extract.tags, strict=True) if tag == "meta")
+    meta = read_meta(metas, document.options.agent)
+    modified = meta.first_date(*_MODIFIED)
+    return Findings(
+        title=one_line(extract.title or meta.first("og:title"), MAX_TITLE_CHARS),
+        headings=read_headings(extract.headings),
+        text=extract.text,
+        language=extract.language or meta.first("content-language", "og:locale"),
+        description=meta.first("description", "og:description", "dc.description"),
+        canonical=canonical,
+        author=meta.first(*_AUTHOR),
+        published=meta.first_date(*_PUBLISHED),
+        metadata=meta.kept() | ({"modified": modified} if modified else {}),
+        links=links.links(),
+        noindex=meta.directives.noindex,
+        nofollow=meta.directives.nofollow,
+        truncated=document.lost + (("links",) if links.is_full else ()),
+    )
+
+
+def read_meta(elements: Iterable[Element], agent: str) -> MetaTags:
+    found = MetaTags()
+    robots = {"robots", agent.lower()}
+    for element in elements:
+        content = element.getattr("content", "")
+        name = element.getattr("name", "") or element.getattr("property", "") or element.getattr("itemprop", "")
+        name = (name or element.getattr("http-equiv", "")).strip().lower()[:100]
+        if name in robots:
+            found.directives |= from_words(content)
+        elif name and content and len(found.values) < 4 * MAX_METADATA:
+            found.values.setdefault(name, one_line(content, MAX_VALUE_CHARS))
+    return found
+
+
+def read_headings(elements: Iterable[Element]) -> tuple[str, ...]:
+    """Return the texts of h1 to h3, in order; deeper ones are seldom about the page."""
+    texts = [one_line(element.text, MAX_TITLE_CHARS) for element in islice(elements, MAX_HEADINGS)]
+    return tuple(filter(None, texts))

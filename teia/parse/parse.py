@@ -1,0 +1,165 @@
+"""The entry point: an answer as received goes in, a `Page` comes out.
+
+    head, body -> decode (chunks, compression) -> media type -> processors -> fingerprints -> Page
+
+`parse_document` never raises, for any bytes: an unreadable answer is a page without text, with the reason. Other
+failures (a crash inside a library, time or memory without end) are handled by the pool of child processes, pool.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from teia.parse import mime
+from teia.parse.decode import Decoded, decode
+from teia.parse.document import Document, Entry, Findings, Options
+from teia.parse.files import feed, sitemap
+from teia.parse.headers import Head, parse_head
+from teia.parse.html import directives
+from teia.parse.html.links import LinkCollector, add_header_links
+from teia.parse.processors import BUILT_IN, Processors
+from teia.parse.text.fingerprint import fingerprints
+from teia.parse.text.language import language_of
+from teia.records import Link, LinkKind, Page
+
+MAX_METADATA_CHARS = 4_096
+_DEFAULT_OPTIONS = Options()
+_NOTHING = Findings()
+_TELLING = frozenset({"link", "refresh", "location", "x-robots-tag"})
+"""Headers with information about a page beside its body; most answers have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParseResult:
+    """A page, and the data that its archiving and scheduling need.
+
+    `decoded.dechunked` is the body for the archive. `entries` are those of a sitemap or feed, with times. `failed`
+    names the processors that raised, with the kind of error.
+    """
+
+    page: Page
+    head: Head
+    decoded: Decoded
+    entries: tuple[Entry, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+def parse_document(
+    url: str,
+    head: bytes,
+    body: bytes,
+    options: Options = _DEFAULT_OPTIONS,
+    processors: Processors = BUILT_IN,
+    *,
+    is_sitemap: bool = False,
+) -> ParseResult:
+    """Read one answer. `is_sitemap`: it was announced as a sitemap, so it is read as one unless it is a web page."""
+    parsed_head = parse_head(head)
+    limits = options.limits
+    if is_sitemap:
+        limits = replace(limits, decoded_bytes=max(limits.decoded_bytes, sitemap.MAX_BYTES))
+    decoded = decode(parsed_head.headers, body, limits)
+    document = Document(url, parsed_head, decoded.payload, options)
+    is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
+    chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
+    findings: list[Findings] = [_of_head(parsed_head, document)]
+    failed: list[str] = []
+    for name, processor in chosen if decoded.payload else ():
+        try:
+            found = processor(document)
+        except Exception as error:  # noqa: BLE001  # the failure of one processor, users' included, costs only itself
+            failed.append(f"{name}: {type(error).__name__}")
+        else:
+            findings.append(found if isinstance(found, Findings) else Findings(metadata=_as_metadata(found)))
+    together = _together(findings)
+    page = _page(document, decoded, together)
+    return ParseResult(page, parsed_head, decoded, together.entries, tuple(failed))
+
+
+def _is_web_page(payload: bytes) -> bool:
+    return mime.looks_like_html(payload) and mime.xml_root(payload) not in {*sitemap.ROOTS, *feed.ROOTS}
+
+
+def _of_head(head: Head, document: Document) -> Findings:
+    if _TELLING.isdisjoint(head.headers.names):
+        return _NOTHING
+    links = LinkCollector(document.url, document.options)
+    canonical = add_header_links(head, links)
+    asked = directives.from_headers(head.headers.all("x-robots-tag"), document.options.agent)
+    return Findings(
+        canonical=canonical,
+        links=links.links(),
+        noindex=asked.noindex,
+        nofollow=asked.nofollow,
+        truncated=("links",) if links.is_full else (),
+    )
+
+
+def _as_metadata(found: Mapping[str, str] | None) -> dict[str, str]:
+    return {str(name)[:100]: str(value)[:MAX_METADATA_CHARS] for name, value in (found or {}).items()}
+
+
+def _together(findings: list[Findings]) -> Findings:
+    """Merge findings, as the docstring of `Findings` describes."""
+    findings = [each for each in findings if each is not _NOTHING]
+    if len(findings) == 1:
+        return findings[0]
+    metadata: dict[str, str] = {}
+    for each in findings:
+        metadata.update(each.metadata)
+    return Findings(
+        title=next((each.title for each in findings if each.title), ""),
+        text=next((each.text for each in findings if each.text), ""),
+        headings=next((each.headings for each in findings if each.headings), ()),
+        language=next((each.language for each in findings if each.language), ""),
+        description=next((each.description for each in findings if each.description), ""),
+        canonical=next((each.canonical for each in findings if each.canonical), ""),
+        author=next((each.author for each in findings if each.author), ""),
+        published=next((each.published for each in findings if each.published), ""),
+        metadata=metadata,
+        links=_joined([each.links for each in findings if each.links]),
+        entries=tuple(entry for each in findings for entry in each.entries),
+        noindex=any(each.noindex for each in findings),
+        nofollow=any(each.nofollow for each in findings),
+        truncated=tuple(dict.fromkeys(name for each in findings for name in each.truncated)),
+    )
+
+
+def _joined(found: list[tuple[Link, ...]]) -> tuple[Link, ...]:
+    """Join links; a link found twice (in a header and in the page, by two processors) is still one."""
+    if len(found) < 2:
+        return found[0] if found else ()
+    once: dict[tuple[str, LinkKind], Link] = {}
+    for links in found:
+        for link in links:
+            once.setdefault((link.url, link.kind), link)
+    return tuple(once.values())
+
+
+def _page(document: Document, decoded: Decoded, found: Findings) -> Page:
+    prints = fingerprints(decoded.payload, found.text, document.url)
+    is_text = document.media_type.startswith("text/") or mime.is_xml(document.media_type)
+    declared = found.language or document.head.headers.first("content-language")
+    cut = (*((decoded.truncated,) if decoded.truncated else ()), *found.truncated)
+    return Page(
+        url=document.url,
+        media_type=document.media_type,
+        charset=document.charset if is_text and document.payload else "",
+        title=found.title,
+        text=found.text,
+        headings=found.headings,
+        language=language_of(found.text, declared),
+        description=found.description,
+        canonical=found.canonical,
+        author=found.author,
+        published=found.published,
+        metadata=found.metadata | ({"coding": decoded.error} if decoded.error else {}),
+        links=found.links,
+        noindex=found.noindex,
+        nofollow=found.nofollow,
+        digest=prints.digest,
+        text_digest=prints.text_digest,
+        simhash=prints.simhash,
+        truncated=" ".join(dict.fromkeys(cut)),
+    )

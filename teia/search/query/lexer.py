@@ -1,0 +1,256 @@
+"""Lexer: text into words, phrases, filters and operators.
+
+    +word  -word        a sign counts at the beginning of something and right before it: `foo-bar`, `--amend` and
+                        `5 - 3` have none
+    "…"  ="…"           any quotes, also “…” and «…»; one that is never closed is text
+    name:value          a filter, where the name is one; the value ends with a blank or is quoted
+    word*               a prefix
+    AND OR NOT ( )      operators, in capitals only
+
+Everything else is text, cut into pieces. Words are in one piece where a single sign joins them (`e-mail`, `AT&T`,
+`1.000`, and `12:30` between digits), so that they can be searched as neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from teia.search.query import filters
+from teia.search.query.filters import Value
+from teia.search.query.notes import About, Notes
+from teia.search.query.tree import MAX_CHARS, MAX_PREFIXES, MAX_VALUE_CHARS, MIN_PREFIX_CHARS
+from teia.search.query.words import WORD, composed, is_indexed, lowered, words_of
+
+_QUOTES = '"“”„‟«»'
+_SIGNS = {"+": "+", "-": "-", "\N{MINUS SIGN}": "-"}
+_JOINERS = frozenset("'’-\N{HYPHEN}\N{NON-BREAKING HYPHEN}._@&")
+_DIGIT_JOINERS = frozenset(",:/")
+_BLANKS = re.compile(r"\s+")
+_CHUNK = re.compile(rf"[^\s(){_QUOTES}]+")
+_TO_BLANK = re.compile(rf"\S{{1,{MAX_VALUE_CHARS + 1}}}")
+_FILTER_NAME = re.compile(r"([^\W\d_]{2,20}):")
+_CLOSING = {quote: re.compile(f"[{_QUOTES[1:]}]") for quote in _QUOTES[1:]} | {'"': re.compile('"')}
+_STAR_AT_WORD = re.compile(r"[^\W_]\*|\*[^\W_]")
+
+
+class Kind(Enum):
+    """Kinds of tokens. TEXT has pieces; PREFIX, PHRASE, EXACT and FILTER have a value."""
+
+    TEXT = auto()
+    PREFIX = auto()
+    PHRASE = auto()
+    EXACT = auto()
+    FILTER = auto()
+    OPEN = auto()
+    CLOSE = auto()
+    AND = auto()
+    OR = auto()
+    NOT = auto()
+
+
+_OPERATORS = {"AND": Kind.AND, "OR": Kind.OR, "NOT": Kind.NOT}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. `at` counts characters from 1; `sign` is `+`, `-` or nothing; `name` is that of a filter."""
+
+    kind: Kind
+    at: int
+    sign: str = ""
+    pieces: tuple[str, ...] = ()
+    name: str = ""
+    value: Value = ""
+
+
+def tokens_of(text: str, notes: Notes) -> list[Token]:
+    """Tokenize any text, in time linear in its length and bounded by the limits."""
+    return list(_Lexer(_readable(text, notes), notes).tokens())
+
+
+def _readable(text: str, notes: Notes) -> str:
+    if len(text) > MAX_CHARS:
+        notes.add(About.TEXT_CUT)
+    # Composing may lengthen a text, so it is cut once more.
+    return composed(text[:MAX_CHARS])[:MAX_CHARS]
+
+
+class _Lexer:
+    def __init__(self, text: str, notes: Notes) -> None:
+        self._text = text
+        self._notes = notes
+        self._at = 0
+        self._prefixes = 0
+
+    def tokens(self) -> Iterator[Token]:
+        while True:
+            if blanks := _BLANKS.match(self._text, self._at):
+                self._at = blanks.end()
+            if self._at >= len(self._text):
+                return
+            token = self._next()
+            if token is not None:
+                yield token
+
+    def _next(self) -> Token | None:
+        """Read the token that begins here, and move behind it. Return None for a meaningless one, like a lone sign."""
+        start, sign = self._at, self._sign()
+        self._at += len(sign)
+        char = self._text[self._at]
+        if char == "(":
+            self._at += 1
+            return Token(Kind.OPEN, start + 1, sign)
+        if char == ")":
+            self._at += 1
+            return Token(Kind.CLOSE, start + 1)
+        if char in _QUOTES:
+            return self._phrase(sign)
+        if char == "=" and self._text[self._at + 1 : self._at + 2] in _CLOSING:
+            return self._exact(sign)
+        name = _FILTER_NAME.match(self._text, self._at)
+        if name and (token := self._filter(name, sign)):
+            return token
+        return self._chunk(sign)
+
+    def _sign(self) -> str:
+        sign = _SIGNS.get(self._text[self._at], "")
+        behind = self._text[self._at + 1 : self._at + 2]
+        return sign if behind and not behind.isspace() and behind not in _SIGNS and behind != ")" else ""
+
+    # ---- quoted -----------------------------------------------------------------------------------------------------
+
+    def _quoted(self, at: int) -> str | None:
+        """Read the text in the quotes that open here; return None if they are never closed."""
+        closing = _CLOSING[self._text[at]].search(self._text, at + 1)
+        if closing is None:
+            self._notes.add(About.QUOTE_OPEN, at + 1)
+            return None
+        self._at = closing.end()
+        return self._text[at + 1 : closing.start()]
+
+    def _phrase(self, sign: str) -> Token | None:
+        start = self._at
+        inside = self._quoted(start)
+        if inside is None:
+            self._at = start + 1
+            return None
+        words = words_of(inside)
+        self._note_long_words(words)
+        return Token(Kind.PHRASE, start + 1, sign, value=inside) if any(map(is_indexed, words)) else None
+
+    def _exact(self, sign: str) -> Token | None:
+        start = self._at
+        inside = self._quoted(start + 1)
+        if inside is None:
+            self._at = start + 2
+            return None
+        spelt = " ".join(inside.split())
+        return Token(Kind.EXACT, start + 1, sign, value=spelt) if spelt else None
+
+    # ---- filters ----------------------------------------------------------------------------------------------------
+
+    def _filter(self, name: re.Match[str], sign: str) -> Token | None:
+        """Read a filter; return None, without having moved, if it is text after all."""
+        start, label = self._at, name.group()
+        found = filters.named(name.group(1))
+        if found is None:
+            behind = self._text[name.end() : name.end() + 1]
+            if behind.isalnum() or behind in _CLOSING:
+                self._notes.add(About.FILTER_UNKNOWN, label)
+            return None
+        typed = self._value(name.end())
+        if typed is None:
+            self._at = start
+            return None
+        value = found.read(typed) if len(typed) <= MAX_VALUE_CHARS else None
+        if not typed:
+            self._notes.add(About.FILTER_EMPTY, label)
+        elif value is None:
+            self._notes.add(found.otherwise, label + typed)
+        if value is None:
+            self._at = start
+            return None
+        if found.name in {"site", "host"} and filters.has_path(typed):
+            self._notes.add(About.HOST_PATH, label + typed)
+        return Token(Kind.FILTER, start + 1, sign, name=found.name, value=value)
+
+    def _value(self, at: int) -> str | None:
+        """Read the value that begins here, and move behind it; return None for quotes that are never closed."""
+        if self._text[at : at + 1] in _CLOSING:
+            return self._quoted(at)
+        match = _TO_BLANK.match(self._text, at)
+        if match is None:
+            return ""
+        value = match.group()
+        unopened = value.count(")") - value.count("(")
+        while unopened > 0 and value.endswith(")"):
+            value, unopened = value[:-1], unopened - 1
+        self._at = at + len(value)
+        return value.rstrip(",;")
+
+    # ---- text -------------------------------------------------------------------------------------------------------
+
+    def _chunk(self, sign: str) -> Token | None:
+        chunk = _CHUNK.match(self._text, self._at)
+        assert chunk is not None, "quotes, parentheses and blanks were looked for before"
+        start, text = self._at + 1, chunk.group()
+        self._at = chunk.end()
+        if text in _OPERATORS and not sign:
+            return Token(_OPERATORS[text], start)
+        if "*" in text and (prefix := self._prefix(text)):
+            return Token(Kind.PREFIX, start, sign, value=prefix)
+        pieces = self._indexed(pieces_of(text))
+        return Token(Kind.TEXT, start, sign, pieces) if pieces else None
+
+    def _prefix(self, text: str) -> str:
+        word = WORD.match(text)
+        if word is None or text[word.end() :] != "*" or not is_indexed(word.group()):
+            if _STAR_AT_WORD.search(text):
+                self._notes.add(About.WILDCARD, text)
+            return ""
+        if len(word.group()) < MIN_PREFIX_CHARS:
+            self._notes.add(About.PREFIX_SHORT, text)
+            return ""
+        self._prefixes += 1
+        if self._prefixes > MAX_PREFIXES:
+            self._notes.add(About.PREFIXES, text)
+            return ""
+        return lowered(word.group())
+
+    def _indexed(self, pieces: tuple[str, ...]) -> tuple[str, ...]:
+        """Remove words that are too long for the index, and separate the words they were joined to."""
+        words = tuple(word for piece in pieces for word in words_of(piece))
+        if all(map(is_indexed, words)):
+            return pieces
+        self._note_long_words(words)
+        return tuple(filter(is_indexed, words))
+
+    def _note_long_words(self, words: tuple[str, ...]) -> None:
+        for word in words:
+            if not is_indexed(word):
+                self._notes.add(About.WORD_LONG, word)
+
+
+def pieces_of(text: str) -> tuple[str, ...]:
+    """Cut a text into words; words that a single sign joins stay together."""
+    spans: list[tuple[int, int]] = []
+    for match in WORD.finditer(text):
+        if spans and _joins(text, spans[-1][1], match.start()):
+            spans[-1] = spans[-1][0], match.end()
+        else:
+            spans.append(match.span())
+    return tuple(text[start:end] for start, end in spans)
+
+
+def _joins(text: str, end: int, start: int) -> bool:
+    """Tell whether the characters between two words join them. Combining marks always do."""
+    between = text[end:start]
+    if between in _JOINERS:
+        return True
+    if between in _DIGIT_JOINERS:
+        return text[end - 1].isdigit() and text[start].isdigit()
+    return all(unicodedata.category(char) in {"Mn", "Mc", "Me", "Cf"} for char in between)

@@ -1,0 +1,73 @@
+"""Queries derived from queries: fewer words, another spelling, a word left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from teia.search.query.normal_form import Builder
+from teia.search.query.notes import About, Note
+from teia.search.query.question_words import only_asks
+from teia.search.query.tree import MAX_TERMS, Clauses, Node, Phrase, Prefix, Query, Word, is_plain
+from teia.search.query.words import words_of
+
+
+def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = MAX_TERMS) -> Query:
+    """Drop plain question words, then keep the most telling words: times typed, multiplied by worth.
+
+    `worth` is the idf of a word or of a phrase in the index. Nodes with a sign, quotes or a parenthesis are not
+    dropped. A query of nothing but question words keeps them.
+    """
+    should = query.clauses.should
+    telling = tuple(node for node in should if not (isinstance(node, Word) and only_asks(node.text)))
+    if telling or query.clauses.must:
+        should = telling
+    plain = [node for node in should if is_plain(node)]
+    if len(plain) <= most and should == query.clauses.should:
+        return query
+    if len(plain) <= most:
+        return replace(query, clauses=replace(query.clauses, should=should))
+    # Equal worth: the earlier word stays, because sorting is stable.
+    kept: set[Node] = set(sorted(plain, key=lambda node: -_times(node) * worth(node))[:most])
+    chosen = tuple(node for node in should if node in kept or not is_plain(node))
+    notes = (*query.notes, Note(About.TERMS))
+    return replace(query, clauses=replace(query.clauses, should=chosen), notes=notes)
+
+
+def _times(node: Node) -> int:
+    return node.times if isinstance(node, Word) else 1
+
+
+def replaced(query: Query, word: str, by: str) -> Query:
+    """Return the query with another spelling of a word, as a suggestion; exact texts stay as they are."""
+    new = words_of(by)
+    return replace(query, clauses=_rebuilt(query.clauses, word, new[:1]), notes=())
+
+
+def without(query: Query, word: str) -> Query:
+    """Return the query without a word, as a suggestion where no page has it."""
+    return replace(query, clauses=_rebuilt(query.clauses, word, ()), notes=())
+
+
+def _rebuilt(clauses: Clauses, word: str, by: tuple[str, ...]) -> Clauses:
+    builder = Builder()
+    kinds = ((clauses.must, builder.must), (clauses.must_not, builder.must_not), (clauses.should, builder.should))
+    for nodes, add in kinds:
+        for node in nodes:
+            changed = _changed(node, word, by)
+            if changed is not None:
+                add(changed)
+    return builder.clauses()
+
+
+def _changed(node: Node, word: str, by: tuple[str, ...]) -> Node | None:
+    match node:
+        case Clauses():
+            return _rebuilt(node, word, by) or None
+        case Word(text, times):
+            return node if text != word else Word(by[0], times) if by else None
+        case Phrase(words, joined):
+            new = tuple(each for old in words for each in (by if old == word else (old,)))
+            return Phrase(new, joined) if len(new) > 1 or not joined else Word(new[0]) if new else None
+        case Prefix():
+            return node

@@ -1,0 +1,19 @@
+from teia.search.rank.rows import Column, Floats, Hits, Likely, Rows
+
+def packed_rows(
+    hits: Hits, keys: Column, digests: Column, simhashes: Column, dates_s: Column, languages: Column
+) -> bytearray: ...
+def order_by_text(rows: Rows) -> None: ...
+def order_by_score(rows: Rows, first: int) -> None: ...
+def exponents(rows: Rows, found: Floats, now_s: float, days_a_half: float) -> None: ...
+def score_rows(
+    rows: Rows,
+    ranked: Rows,
+    eminence: Floats,
+    recency: Floats,
+    likely: Likely,
+    authority: float,
+    news: float,
+    foreign: float,
+) -> None: ...
+def leaders_of(rows: Rows) -> list[int]: ...

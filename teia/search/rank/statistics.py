@@ -1,0 +1,168 @@
+"""Document frequencies of terms over all shards, which make one index of many.
+
+The gateway requests the counts that a query needs and that are not cached, all at once. Counts are cached for some
+seconds: in that time a term's share of the pages hardly changes, and one query in two shares its words with
+another. The language of a word changes even less.
+
+A shard that does not answer is left out of the sums, as it is left out of the results.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Generic, TypeAlias, TypeVar
+
+from teia.clock import Clock
+from teia.index.schema import ROOT
+from teia.search.rank.tantivy_query import idf
+
+KEEP_S = 5.0
+KEEP_LANGUAGES_S = 600.0
+MAX_KEPT = 100_000
+MAX_COMPLETIONS = 50
+"""Greatest number of words that `word*` stands for: the most frequent."""
+
+TermKey: TypeAlias = tuple[str, str]
+"""(field, text)"""
+
+PAGES: TermKey = ("within", ROOT)
+"""The term that every page has."""
+
+EVERY_PAGE = ""
+"""The word that stands for pages with any word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Counts to request: pages with a term; words with a beginning; pages of each language that have a word."""
+
+    terms: tuple[TermKey, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.terms or self.prefixes or self.words)
+
+
+@dataclass(slots=True)
+class Counts:
+    """The answer to a demand: of one shard, or the sum over shards."""
+
+    terms: dict[TermKey, int] = field(default_factory=dict)
+    prefixes: dict[str, dict[str, int]] = field(default_factory=dict)
+    words: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def pages(self) -> int:
+        return self.terms.get(PAGES, 0)
+
+    def pages_with(self, of_field: str, text: str) -> int:
+        return self.terms.get((of_field, text), 0)
+
+    def idf(self, of_field: str, text: str) -> float:
+        """Return the idf of a term; a term that was not counted has that of a term on no page."""
+        pages = self.pages
+        return idf(min(self.pages_with(of_field, text), pages), pages)
+
+    def completions(self, prefix: str) -> dict[str, int]:
+        """Return the most frequent words with this beginning, and their numbers of pages; most frequent first."""
+        found = sorted(self.prefixes.get(prefix, {}).items(), key=lambda each: (-each[1], each[0]))
+        return dict(found[:MAX_COMPLETIONS])
+
+
+Ask: TypeAlias = Callable[[Demand], Sequence[Counts]]
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class _Kept(Generic[Key, Value]):
+    """Cached answers with their expiry times; the oldest are dropped when there are too many.
+
+    Empty answers are not cached: a word just added to the index would be reported missing.
+    """
+
+    def __init__(self, keep_s: float) -> None:
+        self._keep_s = keep_s
+        self._values: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
+
+    def known(self, wanted: Iterable[Key], now_s: float) -> dict[Key, Value]:
+        found: dict[Key, Value] = {}
+        for each in wanted:
+            kept = self._values.get(each)
+            if kept is not None and kept[0] > now_s:
+                found[each] = kept[1]
+        return found
+
+    def keep(self, values: Mapping[Key, Value], now_s: float) -> None:
+        for key, value in values.items():
+            self._values.pop(key, None)
+            if value:
+                self._values[key] = now_s + self._keep_s, value
+        while len(self._values) > MAX_KEPT:
+            self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        self._values.clear()
+
+
+class Statistics:
+    """Cache of term counts; threads may share it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._terms = _Kept[TermKey, int](KEEP_S)
+        self._prefixes = _Kept[str, dict[str, int]](KEEP_S)
+        self._words = _Kept[str, dict[str, int]](KEEP_LANGUAGES_S)
+
+    def counts(self, demand: Demand, ask: Ask) -> Counts:
+        """Return all counts a query needs; `ask` requests those from all shards that are not cached."""
+        now_s = self._clock.ticks_s()
+        wanted = Demand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))
+        with self._lock:
+            known = Counts(
+                self._terms.known(wanted.terms, now_s),
+                self._prefixes.known(wanted.prefixes, now_s),
+                self._words.known(wanted.words, now_s),
+            )
+        lacking = Demand(
+            tuple(each for each in dict.fromkeys(wanted.terms) if each not in known.terms),
+            tuple(each for each in dict.fromkeys(wanted.prefixes) if each not in known.prefixes),
+            tuple(each for each in dict.fromkeys(wanted.words) if each not in known.words),
+        )
+        if lacking:
+            self._learn(lacking, ask(lacking), known, now_s)
+        return known
+
+    def _learn(self, lacking: Demand, answers: Sequence[Counts], known: Counts, now_s: float) -> None:
+        new = Counts(
+            {each: sum(answer.terms.get(each, 0) for answer in answers) for each in lacking.terms},
+            {each: _added(answer.prefixes.get(each, {}) for answer in answers) for each in lacking.prefixes},
+            {each: _added(answer.words.get(each, {}) for answer in answers) for each in lacking.words},
+        )
+        known.terms.update(new.terms)
+        known.prefixes.update(new.prefixes)
+        known.words.update(new.words)
+        with self._lock:
+            self._terms.keep(new.terms, now_s)
+            self._prefixes.keep(new.prefixes, now_s)
+            self._words.keep(new.words, now_s)
+
+    def forget(self) -> None:
+        """Clear the counts, because a shard was added or removed."""
+        with self._lock:
+            for kept in (self._terms, self._prefixes, self._words):
+                kept.clear()
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total

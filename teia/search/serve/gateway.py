@@ -1,0 +1,224 @@
+"""Parallel requests to all shards, within a query's time limit (F8).
+
+A shard that fails or is late is left out for the rest of the query, and the answer says so. A search that runs in
+tantivy cannot be stopped, so it continues in its thread; the number of threads is limited, and a request that still
+waits for a thread at the deadline is not started. A single shard is waited for: without it there is no answer at
+all.
+
+Requests that do not depend on each other are started together, and their answers are read one after the other: over
+a network the waiting costs most, and each round of requests waits for the slowest shard. Requests to one remote
+shard travel in one message (`Letter`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from teia.clock import Clock
+from teia.search.serve.shards import Shard
+
+MAX_THREADS = 32
+THREADS_A_SHARD = 2
+LEAST_WAIT_S = 0.25
+"""Time that answering shards get for each further request when a silent one has used up the query's time."""
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+Shards: TypeAlias = Sequence[Shard] | Callable[[], Sequence[Shard]]
+"""The shards, or a function that returns the present ones, where they are added and removed."""
+
+
+class Gateway:
+    """The shards, and the threads that send them requests."""
+
+    def __init__(self, shards: Shards, clock: Clock) -> None:
+        self._shards = shards if callable(shards) else tuple(shards)
+        threads = MAX_THREADS if callable(shards) else max(1, min(MAX_THREADS, THREADS_A_SHARD * len(shards)))
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(threads, "search")
+        self._logged: dict[str, str] = {}
+
+    def turn(self, seconds: float) -> Turn:
+        """Begin a query that may take this long."""
+        shards = self._shards() if callable(self._shards) else self._shards
+        return Turn(shards, self._threads, self._clock, self._clock.ticks_s() + seconds, self._logged)
+
+    def close(self) -> None:
+        """Shut the threads down; a search that still runs ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+_NOT_SENT: Future[Any] = Future()
+
+
+@dataclass(slots=True)
+class Pending(Generic[Answer]):
+    """A request whose answer is still to come, and the decoder of its answer. Before it is sent nothing can come."""
+
+    finish: Callable[[Any], Answer]  # Any: bytes of a remote shard, or already the answer
+    future: Future[Any] = _NOT_SENT
+
+    def taken(self) -> Answer:
+        """Wait for the answer and return it."""
+        return self.finish(self.future.result())
+
+
+class Letter(Protocol):
+    """Requests to a remote shard. It has the methods of a shard, but each returns a `Pending`."""
+
+    def send(self, left_s: Callable[[], float]) -> None:
+        """Send all requests; `left_s` returns the time left for follow-up requests."""
+
+
+class Remote(Protocol):
+    """A shard on another machine, which receives letters."""
+
+    def letter(self) -> Letter: ...
+
+
+class Underway(Generic[Answer]):
+    """Requests that were started; the caller waits for the answers when it needs them."""
+
+    def __init__(self, take: Callable[[], dict[int, Answer]]) -> None:
+        self._take = take
+
+    def answers(self) -> dict[int, Answer]:
+        """Return the answers by shard number, from the shards that still answer; to be called once."""
+        return self._take()
+
+
+class Turn:
+    """One query: the shards that still answer, and the deadline."""
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        threads: ThreadPoolExecutor,
+        clock: Clock,
+        until_s: float,
+        logged: dict[str, str],
+    ) -> None:
+        """Begin a query. `logged` holds the last log entry of each shard, so that a failure is logged once."""
+        self._logged = logged
+        self._live = dict(enumerate(shards))
+        self._threads = threads
+        self._clock = clock
+        self._until_s = until_s
+        self._shards = tuple(shards)
+        self._failed: dict[str, str] = {}
+        self._letters: dict[int, Letter] = {}
+        """Letters that were not sent yet, by shard number: they are sent when a caller waits for an answer."""
+
+    @property
+    def asked(self) -> int:
+        """Number of cells."""
+        return sum(shard.cells for shard in self._shards)
+
+    @property
+    def answered(self) -> int:
+        """Number of cells that were searched."""
+        return sum(shard.cells - len(shard.left_out) for shard in self._live.values())
+
+    @property
+    def silent(self) -> dict[str, str]:
+        """Reasons why shards or cells are left out, by name."""
+        return self._failed | {name: why for shard in self._live.values() for name, why in shard.left_out.items()}
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a shard was left out."""
+        return bool(self._failed)
+
+    @property
+    def left_s(self) -> float:
+        return max(LEAST_WAIT_S, self._until_s - self._clock.ticks_s())
+
+    def ask(self, call: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """Send the request `call` to all shards that still answer; return the answers by shard number."""
+        return self.ask_each(dict.fromkeys(self._live, call))
+
+    def ask_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+        """Send each shard its own request."""
+        return self.begin_each(calls).answers()
+
+    def begin(self, call: Callable[[Shard], Answer]) -> Underway[Answer]:
+        """Like `ask`, without waiting. A single shard is requested when the answer is read."""
+        return self.begin_each(dict.fromkeys(self._live, call))
+
+    def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> Underway[Answer]:
+        """Like `ask_each`, without waiting."""
+        wanted = {number: call for number, call in calls.items() if number in self._live}
+        if len(self._shards) == 1:
+            return Underway(partial(self._asked_here, wanted))
+        asked = {number: self._begun(call, number) for number, call in wanted.items()}
+        return Underway(partial(self._waited_for, asked))
+
+    def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
+        for letter in self._letters.values():
+            letter.send(lambda: self.left_s)
+        self._letters.clear()
+        wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
+        has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
+        return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
+
+    def _begun(self, call: Callable[[Shard], Answer], number: int) -> Pending[Answer]:
+        """Start a request: to a remote shard, by adding it to the letter; to a local one, in a thread."""
+        shard = self._live[number]
+        if not hasattr(shard, "letter"):  # `isinstance` of a protocol takes longer than many requests
+            return Pending(_as_it_is, self._threads.submit(call, shard))
+        if number not in self._letters:
+            self._letters[number] = cast("Remote", shard).letter()
+        return cast("Pending[Answer]", call(cast("Shard", self._letters[number])))
+
+    def _asked_here(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> dict[int, Answer]:
+        """Run the calls in this thread."""
+        answers: dict[int, Answer] = {}
+        for number, call in calls.items():
+            if number not in self._live:
+                continue
+            try:
+                answers[number] = call(self._live[number])
+            except Exception as error:  # noqa: BLE001  # any exception is this shard's failure
+                self._leave_out(number, _why(error))
+        return answers
+
+    def _has_answered(self, number: int, future: Future[Any]) -> bool:
+        if number not in self._live:  # it failed at another request that was started together with this one
+            future.cancel()
+            return False
+        if not future.done():
+            future.cancel()
+            self._leave_out(number, "did not answer in time")
+            return False
+        error = future.exception()
+        if error is not None:
+            self._leave_out(number, _why(error))
+            return False
+        return True
+
+    def _leave_out(self, number: int, why: str) -> None:
+        name = self._live.pop(number).name
+        self._failed[name] = why
+        if self._logged.get(name) != why:
+            self._logged[name] = why
+            logger.warning("shard left out name=%s why=%s", name, why)
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
+
+
+def _finished(pending: Pending[Answer], _: Shard) -> Answer:
+    return pending.taken()
+
+
+def _why(error: BaseException) -> str:
+    """Return a failure in one line, as it is shown in the answer."""
+    return str(error).partition("\n")[0][:200] or type(error).__name__

@@ -1,0 +1,309 @@
+"""One query on its way from a tree to results; `Searcher` (searcher.py) lists the steps.
+
+An inquiry lasts as long as its query. It sends all requests to shards through one `Turn`, so that there is one
+deadline, and a shard that fails is left out from then on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from teia.clock import Clock
+from teia.errors import IndexFailure
+from teia.index.entry import Entry
+from teia.search.query import tree
+from teia.search.query.query_language import Shares, asking_words, likely_languages, telling_words
+from teia.search.query.question_words import only_asks
+from teia.search.query.rewrite import narrowed
+from teia.search.query.tree import RESULT_WINDOW, Phrase, Prefix, Query, wanted_words
+from teia.search.rank import expansion
+from teia.search.rank.expansion import Feedback, Related
+from teia.search.rank.formula import RERANKED, Candidates, Ranking, merged
+from teia.search.rank.make_plan import Planner, counted, demand_of
+from teia.search.rank.near_duplicates import leaders_of
+from teia.search.rank.plan import Plan
+from teia.search.rank.rows import Rows
+from teia.search.rank.semantic import Model
+from teia.search.rank.statistics import Counts, Demand, Statistics
+from teia.search.serve.gateway import Gateway, Underway
+from teia.search.serve.shards import Shard, Show, Spelt
+from teia.search.serve.wire_format import arrived
+from teia.search.show.messages import Message, Told
+from teia.search.show.results import Facts, Hit, PageFacts
+from teia.search.show.snippets import Highlighter
+
+DEADLINE_S = 1.0
+MAX_AHEAD = 30
+"""Results down to this one are sent by remote shards before they are requested."""
+
+RELATED_WORTH = 0.1
+"""Weight of a related word in the choice of a snippet: it is marked, but the typed words decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The components that searches use."""
+
+    gateway: Gateway
+    statistics: Statistics
+    clock: Clock
+    ranking: Ranking
+    facts: PageFacts | None = None
+    model: Callable[[], Model | None] = lambda: None
+    deadline_s: float = DEADLINE_S
+
+
+class Found:
+    """Results in their order, as far as they were searched. `leaders` names the representative of each row."""
+
+    def __init__(self, total: int, rows: Rows, leaders: Sequence[int]) -> None:
+        self.total = total
+        self.rows = rows
+        self.leaders = leaders
+        self.places: list[int] = []
+        """The rows that represent themselves."""
+
+        self._alike: dict[int, list[int]] = {}
+        for place, leader in enumerate(leaders):
+            (self.places if place == leader else self._alike.setdefault(leader, [])).append(place)
+
+    def alike(self, place: int) -> Sequence[int]:
+        """Return the other rows that a row represents."""
+        return self._alike.get(place, ())
+
+
+class Inquiry:
+    """One query."""
+
+    def __init__(
+        self,
+        means: Means,
+        query: Query,
+        *,
+        language: str | None = None,
+        reads: Sequence[str] = (),
+        grouped: bool = True,
+    ) -> None:
+        self.means = means
+        self.query = query
+        self.turn = means.gateway.turn(means.deadline_s)
+        self.messages: list[Message] = []
+        self.related: tuple[Related, ...] = ()
+        self.is_cut = False
+        self._grouped = grouped
+        self._sent: dict[int, bytes] = {}
+        self._unpacked: dict[int, Entry] = {}
+        """Pages that shards sent along with their best, by key; and those of them that were needed."""
+
+        self._now_s = means.clock.now_s()
+        self.counts, self.languages = self._counted(language, reads)
+        self._planner = Planner(self.counts, means.ranking.weights.fields)
+        self.query = narrowed(query, self._planner.worth)
+
+    def _counted(self, language: str | None, reads: Sequence[str]) -> tuple[Counts, Shares]:
+        """Return the frequencies of the terms, and the likely languages."""
+        decided = bool(self.query.filters.lang.any_of)
+        words = () if decided or language else telling_words(self.query)
+        demand = demand_of(self.query)
+        counts = self.count(Demand(demand.terms, demand.prefixes, words))
+        if decided:
+            return counts, {}
+        if language:
+            return counts, {language: 1.0}
+        return counts, likely_languages(words, counts.words, asking_words(self.query), reads)
+
+    def count(self, demand: Demand) -> Counts:
+        """Count over all shards; cached counts are not requested again."""
+        counts = self.means.statistics.counts(demand, self._ask_counts)
+        if self.turn.has_failed:
+            self.means.statistics.forget()  # counts without a shard must not serve the next query
+        return counts
+
+    def _ask_counts(self, lacking: Demand) -> list[Counts]:
+        return list(self.turn.ask(lambda shard: shard.counts(lacking)).values())
+
+    def plan(self) -> Plan:
+        terms = expansion.added(self.related, self._plain_words(), self.counts)
+        return self._planner.plan(self.query, self._now_s, terms)
+
+    def _plain_words(self) -> int:
+        return sum(node.times if isinstance(node, tree.Word) else 1 for node in self.query.clauses.should)
+
+    # -- expansion -----------------------------------------------------------------------------------------
+
+    def expand(self, unwanted: frozenset[str]) -> None:
+        """Add the words that the best results have in common."""
+        best = self._begin(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
+        first = self._gathered(best, expansion.PAGES)
+        rows = self.ranked(first.rows)[: expansion.PAGES]
+        entries = self.entries(rows)
+        shares = expansion.shares_of({int(row["key"]): float(row["score"]) for row in rows})
+        feedback = Feedback(wanted_words(self.query))
+        for key, entry in entries.items():
+            feedback.read(f"{entry.title}\n{entry.text}", shares[key])
+        counts = self.count(Demand(tuple(("all", stem) for stem in feedback.considered())))
+        self.counts.terms.update(counts.terms)
+        self.related = feedback.related(self.counts, unwanted)
+
+    # -- finding -------------------------------------------------------------------------------------------
+
+    def begin(self, plan: Plan, wanted: range) -> Underway[Candidates]:
+        """Request the best pages by text, for the wanted results, without waiting."""
+        is_shown = wanted.stop <= MAX_AHEAD and not self.query.exact
+        show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
+        return self._begin(plan, self._depths(wanted.stop)[0], show)
+
+    def _depths(self, needed: int) -> tuple[int, ...]:
+        """Return the number of pages to request from each shard at first, and then if they are too few."""
+        return (RESULT_WINDOW,) if self.query.exact or needed > RERANKED // 2 else (RERANKED, RESULT_WINDOW)
+
+    def found(self, plan: Plan, needed: int, best: Underway[Candidates] | None = None) -> Found:
+        """Return results down to the needed one, or to the end of the window; `best` is a request already started."""
+        is_spelt = bool(self.query.exact)
+        asked: Underway[Candidates] | None = best or self.begin(plan, range(needed))
+        for depth in self._depths(needed):
+            candidates = self._gathered(asked or self._begin(plan, depth), depth)
+            asked = None
+            rows = self.ranked(candidates.rows) if plan.scored is not None else self._listed(candidates.rows)
+            total = candidates.total
+            if is_spelt:
+                rows, total = self._spelt(rows, total, needed)
+            leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
+            found = Found(total, rows, leaders)
+            if len(found.places) >= needed or candidates.total <= depth:
+                break
+        return found
+
+    def _show(self, wanted: range, *, is_grouped: bool = False) -> Show:
+        """Return the data that shards need to send pages along."""
+        return Show(wanted.start, wanted.stop, dict(self.languages), self._now_s, is_grouped)
+
+    def _begin(self, plan: Plan, limit: int, show: Show | None = None) -> Underway[Candidates]:
+        return self.turn.begin(lambda shard: shard.candidates(plan, limit, show))
+
+    def _gathered(self, best: Underway[Candidates], limit: int) -> Candidates:
+        """Return the best pages by text of all shards together."""
+        answers = best.answers()
+        for number, answer in answers.items():
+            answer.rows["shard"] = number
+            self._sent.update(answer.pages)
+        everything = merged(list(answers.values()))
+        return Candidates(everything.total, everything.rows[:limit])
+
+    def ranked(self, rows: Rows) -> Rows:
+        model = self.means.model()
+        likeness = model.likeness(wanted_words(self.query)) if model is not None else None
+        return self.means.ranking.ranked(rows, self.languages, self._now_s, likeness)
+
+    def _listed(self, rows: Rows) -> Rows:
+        """Return pages of a query without words, the newest first and unscored."""
+        rows["text"] = 0.0
+        return self.means.ranking.unranked(rows)
+
+    def _spelt(self, rows: Rows, total: int, needed: int) -> tuple[Rows, int]:
+        """Return those of the first rows that contain the exact texts."""
+        texts, show = self.query.exact, self._show(range(needed)) if needed <= MAX_AHEAD else None
+        answers = self.turn.ask_each(
+            {number: partial(_spelt, some, texts, show) for number, some in _by_shard(rows).items()}
+        )
+        kept = {key for answer in answers.values() for key in answer.keys}
+        for answer in answers.values():
+            self._sent.update(answer.pages)
+        if total > len(rows):
+            self.is_cut = True
+            self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
+        chosen = rows[np.array([key in kept for key in rows["key"].tolist()], bool)]
+        return chosen, len(chosen)
+
+    # -- showing -------------------------------------------------------------------------------------------
+
+    def entries(self, rows: Rows) -> dict[int, Entry]:
+        """Return the pages of rows, by key, in the order of the rows, without those deleted meanwhile."""
+        return self._in_order(rows, self.begin_entries(rows))
+
+    def begin_entries(self, rows: Rows) -> Underway[Mapping[int, Entry]]:
+        """Request the pages of rows that were not sent along, without waiting."""
+        for key in rows["key"].tolist():
+            if key in self._sent:
+                with suppress(IndexFailure):  # a damaged page is requested again
+                    self._unpacked[key] = arrived(self._sent.pop(key))
+        lacking = rows[[key not in self._unpacked for key in rows["key"].tolist()]] if self._unpacked else rows
+        return self.turn.begin_each({number: partial(_entries, some) for number, some in _by_shard(lacking).items()})
+
+    def _in_order(self, rows: Rows, pages: Underway[Mapping[int, Entry]]) -> dict[int, Entry]:
+        found = dict(self._unpacked)
+        for answer in pages.answers().values():
+            found.update(answer)
+        return {key: found[key] for key in rows["key"].tolist() if key in found}
+
+    def hits(
+        self, rows: Rows, alike: Sequence[int], first_rank: int, pages: Underway[Mapping[int, Entry]] | None = None
+    ) -> list[Hit]:
+        """Return rows as hits to show; `pages` are their pages, if already requested."""
+        entries = self._in_order(rows, pages or self.begin_entries(rows))
+        facts = self.means.facts.facts({key: entry.url for key, entry in entries.items()}) if self.means.facts else {}
+        highlighter = self.highlighter()
+        shown = zip(rows["key"].tolist(), rows["score"].tolist(), alike, strict=True)
+        return [
+            _hit(rank, score, entries[key], others, facts.get(key, _NO_FACTS), highlighter)
+            for rank, (key, score, others) in enumerate(shown, start=first_rank)
+            if key in entries
+        ]
+
+    def highlighter(self) -> Highlighter:
+        """Return the highlighter of this query's words."""
+        wanted = wanted_words(self.query)
+        words = [word for word in wanted if not only_asks(word)] or list(wanted)
+        leaves = list(tree.leaves(self.query.clauses))
+        completions = [
+            word for leaf in leaves if isinstance(leaf, Prefix) for word in self.counts.completions(leaf.text)
+        ]
+        phrases = [leaf.words for leaf in leaves if isinstance(leaf, Phrase)]
+        phrases += [each.phrase.words for each in self.query.exact if each.phrase is not None and not each.excluded]
+        worth = {each.word: RELATED_WORTH for each in self.related}
+        worth |= {word: self.counts.idf(*counted(word, self.counts)) for word in (*words, *completions)}
+        return Highlighter(worth, phrases)
+
+
+_NO_FACTS = Facts()
+
+
+def _by_shard(rows: Rows) -> dict[int, list[int]]:
+    """Return the keys of rows, by shard number."""
+    keys: dict[int, list[int]] = defaultdict(list)
+    for shard, key in zip(rows["shard"].tolist(), rows["key"].tolist(), strict=True):
+        keys[shard].append(key)
+    return keys
+
+
+def _spelt(keys: Sequence[int], texts: Sequence[tree.ExactText], show: Show | None, shard: Shard) -> Spelt:
+    return shard.spelt(keys, texts, show)
+
+
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+    return shard.entries(keys)
+
+
+def _hit(rank: int, score: float, entry: Entry, alike: int, facts: Facts, highlighter: Highlighter) -> Hit:
+    return Hit(
+        rank=rank,
+        key=entry.key,
+        url=entry.url,
+        host=entry.host,
+        title=highlighter.whole(entry.title or entry.url),
+        snippet=highlighter.snippet(entry),
+        score=score,
+        lang=entry.language,
+        type=entry.media_type,
+        date_s=entry.date_s,
+        last_visit_s=facts.last_visit_s or entry.visited_s,
+        backlinks=facts.backlinks,
+        fresh_probability=facts.fresh_probability,
+        alike=alike,
+    )

@@ -1,0 +1,236 @@
+"""Search: a user's text goes in, results come out (begin here).
+
+    parse   any typed text becomes a tree                               parser
+    count   all shards report the frequency of its terms                statistics, query_language
+    plan    the tree becomes weighted terms of fields                   rewrite, make_plan, expansion
+    gather  the best of each shard by text, merged                      shards, tantivy_query, gateway
+    rank    authority, news, language, semantics                        formula, semantic
+    group   pages with nearly the same text are one result              near_duplicates
+    show    titles, snippets and facts of the requested few             snippets, explain, facets, suggestions
+
+No typed text raises. A query has a second; shards that have not answered by then are left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from teia.clock import Clock
+from teia.index.entry import Entry
+from teia.search.query.describe import describe
+from teia.search.query.parser import parse
+from teia.search.query.tree import RESULT_WINDOW, Query
+from teia.search.rank.expansion import is_worth_offering
+from teia.search.rank.formula import Ranking
+from teia.search.rank.plan import AnyOf
+from teia.search.rank.rows import Rows
+from teia.search.rank.semantic import Model
+from teia.search.rank.similar import Subject
+from teia.search.rank.statistics import Statistics
+from teia.search.serve.gateway import Gateway, Shards, Turn
+from teia.search.serve.inquiry import DEADLINE_S, Found, Inquiry, Means
+from teia.search.show.explain import explained
+from teia.search.show.facets import begin_facets, facets_of
+from teia.search.show.messages import Message, Told
+from teia.search.show.results import Expansion, Hit, PageFacts, Results
+from teia.search.show.suggestions import FEW_RESULTS, Spellings, Suggestions
+from teia.urls import from_user, key_of
+
+MAX_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a search.
+
+    `language` is the one the reader wants. Without it the query's words decide, and where they do not, the
+    languages the reader is known to read, the best first (search/query/query_language.py). `expand` overrides the
+    query's own setting, and `unwanted` are related words that the reader removed. `alike_to` is the URL of a result
+    whose group is shown.
+    """
+
+    explain: bool = False
+    facets: bool = False
+    language: str | None = None
+    expand: bool | None = None
+    unwanted: frozenset[str] = frozenset()
+    grouped: bool = True
+    alike_to: str | None = None
+    reads: tuple[str, ...] = ()
+
+
+class Searcher:
+    """A search over shards as if they were one; threads may share it."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        clock: Clock,
+        *,
+        ranking: Ranking | None = None,
+        facts: PageFacts | None = None,
+        model: Callable[[], Model | None] = lambda: None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._means = Means(
+            Gateway(shards, clock), Statistics(clock), clock, ranking or Ranking(), facts, model, deadline_s
+        )
+
+    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+        """Answer a typed text with at most `n` results from number `offset` + 1 on."""
+        options = options or Options()
+        began = self._means.clock.ticks_s()
+        query = parse(text)
+        if not query.is_answerable:
+            return Results(query=text, understood=describe(query), total=0, notes=query.notes)
+        inquiry = Inquiry(self._means, query, language=options.language, reads=options.reads, grouped=options.grouped)
+        if _expands(inquiry.query, options):
+            inquiry.expand(options.unwanted)
+        plan = inquiry.plan()
+        first, last = _range(n, offset, inquiry.messages)
+        best = inquiry.begin(plan, range(first, last))
+        facets = begin_facets(inquiry.turn, plan) if options.facets else None
+        spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts)
+        found = inquiry.found(plan, last, best)
+        rows, alike = _shown(found, range(first, last), options)
+        pages = inquiry.begin_entries(rows)
+        spellings.look_further(found.total)
+        hits = inquiry.hits(rows, alike, first + 1, pages)
+        if options.explain:
+            reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
+            hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
+        offered = spellings.offered()
+        counted = {} if facets is None else facets_of(facets)
+        results = _answer(text, inquiry, found, hits, offered)
+        took_ms = 1000 * (self._means.clock.ticks_s() - began)
+        return replace(results, offset=first, facets=counted, took_ms=took_ms)
+
+    def among(self, text: str, keys: Sequence[int]) -> list[Hit] | None:
+        """Return those of some pages that a search finds, not grouped, at most the window of results.
+
+        Returns None if a shard did not answer: then the result is unknown.
+        """
+        query = parse(text)
+        if not query.is_answerable or not keys:
+            return []
+        inquiry = Inquiry(self._means, query, grouped=False)
+        plan = inquiry.plan()
+        some = msgspec.structs.replace(plan, conditions=(*plan.conditions, AnyOf("key", tuple(keys))))
+        found = inquiry.found(some, len(keys))
+        hits = inquiry.hits(found.rows, [0] * len(found.rows), 1)
+        return None if inquiry.turn.silent else hits
+
+    def cached(self, url: str) -> Entry | None:
+        """Return a page as the index holds it, with its text; None if it is not there."""
+        return _entry(self._means.gateway.turn(self._means.deadline_s), _key(url))
+
+    def similar(self, url: str, n: int = 10) -> Results:
+        """Return pages on the subject of a page of the index, without those of nearly the same text."""
+        began = self._means.clock.ticks_s()
+        inquiry = Inquiry(self._means, Query())
+        key = _key(url)
+        entry = _entry(inquiry.turn, key)
+        if entry is None:
+            return Results(query=url, understood="", total=0, notes=(Message(Told.NOT_INDEXED, (url[:200],)),))
+        subject = Subject(entry)
+        inquiry.counts = inquiry.count(subject.demand())
+        plan = subject.plan(inquiry.counts)
+        if plan is None:
+            return Results(query=url, understood="", total=0)
+        found = inquiry.found(plan, n + 1)
+        same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
+        places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
+        hits = inquiry.hits(found.rows[np.array(places, np.intp)], [len(found.alike(place)) for place in places], 1)
+        results = _answer(url, inquiry, found, hits, Suggestions())
+        return replace(results, total=len(hits), took_ms=1000 * (self._means.clock.ticks_s() - began))
+
+    def close(self) -> None:
+        self._means.gateway.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _key(url: str) -> int:
+    """Return the key of a URL as a user writes it."""
+    return key_of(from_user(url) or url)
+
+
+def _entry(turn: Turn, key: int) -> Entry | None:
+    answers = turn.ask(lambda shard: shard.entries([key])).values()
+    return next((answer[key] for answer in answers if key in answer), None)
+
+
+def _expands(query: Query, options: Options) -> bool:
+    wanted = query.expand if options.expand is None else options.expand
+    return bool(wanted) and query.is_plain
+
+
+def _shown(found: Found, wanted: range, options: Options) -> tuple[Rows, list[int]]:
+    """Return the rows that are shown, and the number of others each of them represents."""
+    places: Sequence[int] = found.places
+    if options.alike_to is not None:
+        key = _key(options.alike_to)
+        leader = next((place for place in places if int(found.rows[place]["key"]) == key), None)
+        places = [] if leader is None else [leader, *found.alike(leader)]
+    shown = places[wanted.start : wanted.stop]
+    alike = [0 if options.alike_to else len(found.alike(place)) for place in shown]
+    return found.rows[np.array(shown, np.intp)], alike
+
+
+def _range(n: int, offset: int, messages: list[Message]) -> tuple[int, int]:
+    """Return the range of results to show: first, and one behind the last."""
+    if n > MAX_AT_ONCE:
+        messages.append(Message(Told.MANY, (str(MAX_AT_ONCE),)))
+    first = max(0, offset)
+    last = first + max(0, min(n, MAX_AT_ONCE))
+    if last > RESULT_WINDOW:
+        messages.append(Message(Told.DEEP))
+    return min(first, RESULT_WINDOW), min(last, RESULT_WINDOW)
+
+
+def _group_of(found: Found, key: int) -> list[int]:
+    """Return the rows with nearly the same text as the page with a key."""
+    place = next((place for place, row in enumerate(found.rows) if int(row["key"]) == key), None)
+    if place is None:
+        return []
+    leader = found.leaders[place]
+    return [leader, *found.alike(leader)]
+
+
+def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offered: Suggestions) -> Results:
+    turn, query = inquiry.turn, inquiry.query
+    messages = list(inquiry.messages)
+    silent = turn.silent
+    if silent:
+        names = "; ".join(f"{name}: {why}" for name, why in silent.items())
+        messages.append(Message(Told.SILENT, (str(turn.answered), str(turn.asked), names)))
+    elif not inquiry.counts.pages:
+        messages.append(Message(Told.NO_PAGES))
+    scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
+    is_offered = query.is_plain and not inquiry.related and is_worth_offering(found.total, scores)
+    return Results(
+        query=text,
+        understood=describe(query),
+        total=found.total,
+        hits=tuple(hits),
+        notes=(*query.notes, *messages),
+        suggestions=offered.spellings if found.total < FEW_RESULTS or offered.missing else (),
+        missing=offered.missing,
+        expansion=Expansion(tuple(each.word for each in inquiry.related), is_offered),
+        languages=inquiry.languages,
+        is_partial=bool(silent) or inquiry.is_cut,
+        shards_asked=turn.asked,
+        shards_answered=turn.answered,
+    )

@@ -1,0 +1,202 @@
+"""The local shard as a server for other machines: bytes in, bytes out (wire_format.py), over any transport.
+
+Scores of two machines can be compared when both include the pages of the other in their statistics
+(index/elsewhere.py). A shard sends its extent with its counts, and a request for the best pages names the total
+extent.
+
+Some of the best pages are likely to be shown. The request names their number and order, and the shard sends them at
+once, so that no second request is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from teia.clock import Clock
+from teia.index.elsewhere import Extent, differ, total
+from teia.index.entry import Entry, packed
+from teia.index.union import UnionReader
+from teia.search.rank.formula import RERANKED, Candidates, Keys, Priors, Ranking
+from teia.search.rank.near_duplicates import leaders_of
+from teia.search.rank.statistics import EVERY_PAGE, PAGES, Demand
+from teia.search.serve.shards import LocalShard, Show
+from teia.search.serve.wire_format import (
+    MAX_AHEAD_BYTES,
+    MAX_ANSWER_BYTES,
+    Answers,
+    AskAll,
+    AskCandidates,
+    AskCounts,
+    AskEntries,
+    AskFacets,
+    AskParts,
+    AskSpelt,
+    AskWordsLike,
+    Best,
+    Counted,
+    Pages,
+    Question,
+    SpeltSo,
+    encode,
+    read_question,
+)
+from teia.search.show.results import PageFacts
+
+MAX_ONE_PAGE_CHARS = 150_000
+"""Greatest text length of a page that is too large to be sent whole: six bytes a character would still fit."""
+
+RENEW_S = 2.0
+MUCH = 0.005
+"""Difference of means above which they are updated after an eighth of `RENEW_S`; below it, after `RENEW_S`."""
+
+
+class Serving:
+    """A shard that answers other machines; threads may share it."""
+
+    def __init__(self, shard: LocalShard, reader: UnionReader, clock: Clock, priors: Priors, facts: PageFacts) -> None:
+        self._shard = shard
+        self._reader = reader
+        self._clock = clock
+        self._priors = priors
+        self._facts = facts
+        self._renewed_at = float("-inf")
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self._shard.left_out
+
+    def warm(self) -> None:
+        """Open the files, and compute the counts that the first request would wait for."""
+        self._reader.extent()
+        self._shard.counts(Demand((PAGES,), (), (EVERY_PAGE,)))
+
+    def answer(self, octets: bytes | msgspec.Raw) -> bytes:
+        """Answer a request; any error in it raises an exception."""
+        return self._answered(read_question(octets))
+
+    def _answered(self, question: Question) -> bytes:
+        match question:
+            case AskCounts() as asked:
+                return self._counts(asked)
+            case AskCandidates() as asked:
+                return self._candidates(asked)
+            case AskEntries(keys):
+                return encode(self._pages(keys, MAX_ANSWER_BYTES, insist=True))
+            case AskSpelt() as asked:
+                return self._spelt(asked)
+            case AskFacets(plan):
+                return encode(self._shard.facets(plan))
+            case AskParts(plan, keys):
+                return encode({key: list(each) for key, each in self._shard.parts(plan, keys).items()})
+            case AskWordsLike(words, slips):
+                return encode(self._shard.words_like(words, slips))
+            case AskAll(questions):
+                return self._all(questions)
+            case unknown:
+                assert_never(unknown)
+
+    def _all(self, questions: Sequence[msgspec.Raw]) -> bytes:
+        """Answer several requests; answers that no longer fit are left out, to be requested again."""
+        answers: list[bytes] = []
+        room = MAX_ANSWER_BYTES
+        for question in questions:
+            answer = self.answer(question) if room > 0 else b""
+            answers.append(answer if not answers or len(answer) <= room else b"")
+            room -= len(answer)
+        return encode(Answers(answers))
+
+    def _counts(self, asked: AskCounts) -> bytes:
+        extent = self._reader.extent()
+        counts = self._shard.counts(Demand(asked.terms, asked.prefixes, asked.words))
+        return encode(
+            Counted(
+                [counts.terms[term] for term in asked.terms],
+                [counts.prefixes[prefix] for prefix in asked.prefixes],
+                [counts.words[word] for word in asked.words],
+                extent,
+            )
+        )
+
+    # -- the best pages ------------------------------------------------------------------------------------
+
+    def _candidates(self, asked: AskCandidates) -> bytes:
+        self._reckon_with(asked.whole)
+        found = self._shard.candidates(asked.plan, asked.limit)
+        keys = np.ascontiguousarray(found.rows["key"][:RERANKED])
+        percentiles = np.asarray(self._priors.percentiles(keys), np.float32)
+        pages = None
+        if asked.show is not None and len(found.rows):
+            is_ranked = asked.plan.scored is not None
+            ahead = _likely(found, asked.show, percentiles if is_ranked else None)
+            pages = self._pages(ahead, MAX_AHEAD_BYTES)
+        return encode(Best(found.total, found.rows.tobytes(), percentiles.tobytes(), pages))
+
+    def _spelt(self, asked: AskSpelt) -> bytes:
+        kept = frozenset(self._shard.spelt(asked.keys, asked.texts).keys)
+        keys = [key for key in asked.keys if key in kept]
+        show = asked.show
+        pages = None if show is None else self._pages(keys[show.first : show.last], MAX_AHEAD_BYTES)
+        return encode(SpeltSo(keys, pages))
+
+    def _reckon_with(self, whole: Extent) -> None:
+        """Update the extent of the other machines, if it changed and the last update is old enough."""
+        reader, now = self._reader, self._clock.ticks_s()
+        here = reader.extent()
+        wanted, current = whole.without(here), reader.elsewhere
+        if wanted == current or not wanted.pages:
+            return
+        by = differ(total([here, wanted]), total([here, current]))
+        if now - self._renewed_at >= (RENEW_S / 8 if by > MUCH else RENEW_S):
+            self._renewed_at = now
+            reader.reckon_with(wanted)
+
+    def _pages(self, keys: Sequence[int], room: int, *, insist: bool = False) -> Pages:
+        """Return as many pages as fit, with their facts; with `insist`, at least one."""
+        found = self._shard.packed(keys)
+        sent: dict[int, bytes] = {}
+        urls: dict[int, str] = {}
+        for key in keys:
+            if key not in found:
+                continue
+            octets = _fitting(*found[key])
+            if len(octets) > room and (sent or not insist):
+                break
+            sent[key], urls[key] = octets, found[key][0].url
+            room -= len(octets)
+        facts = self._facts.facts(urls)
+        told = {key: (fact.last_visit_s, fact.backlinks, fact.fresh_probability) for key, fact in facts.items()}
+        return Pages(sent, told, [key for key in keys if key in found and key not in sent])
+
+
+class _Given:
+    """Priors that are already computed."""
+
+    def __init__(self, percentiles: NDArray[np.float32]) -> None:
+        self._percentiles = percentiles
+
+    def percentiles(self, _: Keys, /) -> NDArray[Any]:
+        return self._percentiles
+
+
+def _likely(found: Candidates, show: Show, percentiles: NDArray[np.float32] | None) -> list[int]:
+    """Return the keys of pages that are likely to be shown: a range of ours, ranked as the gateway ranks them."""
+    rows = found.rows
+    if percentiles is not None:
+        rows = Ranking(priors=_Given(percentiles)).ranked(rows, show.languages, show.now_s)
+    keys = rows["key"]
+    if show.is_grouped:
+        keys = keys[[place for place, leader in enumerate(leaders_of(rows)) if place == leader]]
+    wanted: list[int] = keys[show.first : show.last].tolist()
+    return wanted
+
+
+def _fitting(entry: Entry, octets: bytes) -> bytes:
+    """Return a page packed to fit into an answer: as the index holds it, or with its text cut."""
+    if len(octets) > MAX_ANSWER_BYTES:
+        octets = packed(msgspec.structs.replace(entry, text=entry.text[:MAX_ONE_PAGE_CHARS], links=()))
+    return octets

@@ -1,0 +1,57 @@
+"""Explanations of a result's rank: every part of its score (`--explain`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from teia.search.rank.make_plan import counted
+from teia.search.rank.plan import Leaf, Plan, Term, leaves
+from teia.search.rank.rows import Rows
+from teia.search.rank.statistics import Counts
+from teia.search.serve.gateway import Turn
+from teia.search.serve.shards import Shard
+from teia.search.show.results import Component, Explanation
+
+
+def explained(turn: Turn, plan: Plan, rows: Rows, counts: Counts) -> dict[int, Explanation]:
+    """Return the explanation of each row, by key."""
+    by_shard: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        by_shard[int(row["shard"])].append(int(row["key"]))
+    parts: dict[int, Sequence[float]] = {}
+    for answer in turn.ask_each({number: partial(_parts, plan, keys) for number, keys in by_shard.items()}).values():
+        parts.update(answer)
+    scored = leaves(plan.scored) if plan.scored is not None else []
+    return {int(row["key"]): _explanation(row, scored, parts.get(int(row["key"]), ()), counts) for row in rows}
+
+
+def _parts(plan: Plan, keys: Sequence[int], shard: Shard) -> Mapping[int, Sequence[float]]:
+    return shard.parts(plan, keys)
+
+
+def _explanation(row: Rows, scored: Sequence[Leaf], parts: Sequence[float], counts: Counts) -> Explanation:
+    found = [_component(leaf, score, counts) for leaf, score in zip(scored, parts, strict=False) if score]
+    return Explanation(
+        text=float(row["text"]) if scored else 0.0,
+        components=tuple(sorted(found, key=lambda each: -each.score)),
+        authority=float(row["authority"]),
+        news=float(row["news"]),
+        readable=float(row["readable"]),
+        semantics=float(row["semantics"]),
+    )
+
+
+def _component(leaf: Leaf, score: float, counts: Counts) -> Component:
+    is_term = isinstance(leaf, Term)
+    return Component(
+        word=leaf.word,
+        field="near" if not is_term and leaf.field == "all" else leaf.field,
+        term=leaf.text if isinstance(leaf, Term) else " ".join(leaf.texts),
+        boost=leaf.boost,
+        idf=leaf.idf,
+        pages=counts.pages_with(*counted(leaf.word, counts)) or None if is_term else None,
+        of=counts.pages,
+        score=score,
+    )

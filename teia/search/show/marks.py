@@ -1,0 +1,151 @@
+"""The loops of a snippet: finding words in a text, and choosing and cutting the shown part.
+
+These are used where there was no compiler, and tests compare the compiled ones (_marks.pyx) with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from teia.search.query.words import WORD, folded
+
+MAX_MARKS = 400
+REPEATED = 0.1
+"""Weight of a word that a window already contains."""
+
+Mark: TypeAlias = tuple[int, int, int, float]
+"""A match of a query's word in a text: start, end, the word's number, and its weight."""
+
+Part: TypeAlias = tuple[str, bool]
+"""A piece of a text, and True if it is marked."""
+
+BLANK = 32
+_LATIN_CODES = (*range(0x100, 0x250), *range(0x1E00, 0x1F00))
+
+
+def _octet(letter: str) -> int:
+    return ord(letter.lower()) if letter.isascii() and letter.isalnum() else BLANK
+
+
+def _table() -> bytes:
+    """Return a table of Latin letters and digits without case and accents; other characters are blanks."""
+    table = bytearray([BLANK] * (max(_LATIN_CODES) + 1))
+    for code in (*range(0x100), *_LATIN_CODES):
+        table[code] = _octet(folded(chr(code))[:1])
+    return bytes(table)
+
+
+TABLE = _table()
+_FOLD = TABLE[:0x100]
+_FOLD_EXTENDED = {code: chr(TABLE[code]) for code in _LATIN_CODES if TABLE[code] != BLANK}
+_EXTENDED = re.compile("[\u0100-\u024f\u1e00-\u1eff]")
+
+
+def folded_octets(text: str) -> bytes:
+    """Return a blank, and then a text as one byte for each character, without case and accents.
+
+    Other scripts and signs are blanks, so there is one before every word.
+    """
+    try:
+        octets = text.encode("latin-1")
+    except UnicodeEncodeError:
+        # Characters that Latin-1 lacks become question marks, which are blanks too.
+        octets = (text.translate(_FOLD_EXTENDED) if _EXTENDED.search(text) else text).encode("latin-1", "replace")
+    return b" " + octets.translate(_FOLD)
+
+
+def word_marks(
+    text: str, octets: bytes, beginning: str, stem: str, made: Callable[[str], str], number: int, weight: float
+) -> list[Mark]:
+    """Return marks of the words with this beginning that are forms of a stem; `made` makes a stem of a form."""
+    found: list[Mark] = []
+    for start in beginnings(text, octets, beginning):
+        word = WORD.match(text, start)
+        if word is not None and made(word[0]) == stem:
+            found.append((start, word.end(), number, weight))
+    return found
+
+
+def beginnings(text: str, octets: bytes, prefix: str) -> list[int]:
+    """Return the starts of words with a folded prefix, in the order of the text; no more than are ever marked.
+
+    `octets` is the folded text. Letters of other scripts are blanks there, so the character before a match is
+    checked.
+    """
+    if not prefix.isascii():
+        return lowered_beginnings(text, prefix)
+    found: list[int] = []
+    wanted = b" " + prefix.encode("ascii")
+    at = octets.find(wanted)
+    while at >= 0 and len(found) < MAX_MARKS:
+        if at == 0 or not text[at - 1].isalnum():
+            found.append(at)
+        at = octets.find(wanted, at + 1)
+    return found
+
+
+def lowered_beginnings(text: str, prefix: str) -> list[int]:
+    """Like `beginnings`, for a prefix in another script."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # one letter became two: positions would be wrong
+        return []
+    places = re.finditer(rf"(?<!\w){re.escape(prefix)}", lowered)
+    return [match.start() for match in islice(places, MAX_MARKS)]
+
+
+def without_overlaps(found: list[Mark]) -> list[Mark]:
+    """Return marks in the order of the text without overlaps; among those that begin together the longest."""
+    found.sort(key=_from_left)
+    kept: list[Mark] = []
+    end = 0
+    for mark in found:
+        if mark[0] >= end:
+            kept.append(mark)
+            end = mark[1]
+    return kept
+
+
+def _from_left(mark: Mark) -> tuple[int, int]:
+    return mark[0], -mark[1]
+
+
+def best_mark(marks: Sequence[Mark], chars: int) -> int:
+    """Return the number of the first mark that starts the stretch of so many characters with the most telling words."""
+    best, best_worth = 0, -1.0
+    for number, (at, _, _, _) in enumerate(marks):
+        worth = _worth(marks, number, at + chars)
+        if worth > best_worth + 1e-9:
+            best, best_worth = number, worth
+    return best
+
+
+def _worth(marks: Sequence[Mark], first: int, end: int) -> float:
+    seen: set[int] = set()
+    worth = 0.0
+    for number in range(first, len(marks)):
+        _, until, word, weight = marks[number]
+        if until > end:
+            break
+        worth += weight * (REPEATED if word in seen else 1.0)
+        seen.add(word)
+    return worth
+
+
+def parts_of(text: str, marks: Sequence[Mark], start: int, end: int) -> list[Part]:
+    """Return a part of a text in pieces: the marked ones, and those between them."""
+    parts: list[Part] = []
+    at = start
+    for begin, until, _, _ in marks:
+        if begin >= end:
+            break
+        if begin >= start and until <= end:
+            if begin > at:
+                parts.append((text[at:begin], False))
+            parts.append((text[begin:until], True))
+            at = until
+    if end > at:
+        parts.append((text[at:end], False))
+    return parts

@@ -1,0 +1,65 @@
+"""Messages for a user about an answer, beside the notes about the query (notes.py): English and Portuguese."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from teia.search.query.notes import Language
+
+
+class Told(Enum):
+    """Kinds of messages; each `{}` is one of the details."""
+
+    SILENT = (
+        "{} of {} cells answered. Missing: {}",
+        "{} de {} células responderam. Faltam: {}",
+    )
+    DEEP = (
+        "Results are shown down to the 1,000th; add a word or a filter to see others",
+        "Os resultados são mostrados até o 1.000º; acrescente uma palavra ou um filtro para ver outros",
+    )
+    MANY = (
+        "At most {} results are shown at once",
+        "No máximo {} resultados são mostrados de uma vez",
+    )
+    SPELT = (
+        "Spelling was looked at in the first {} of {} results",
+        "A grafia foi verificada nos primeiros {} de {} resultados",
+    )
+    NOT_INDEXED = (
+        "{} is not in the index",
+        "{} não está no índice",
+    )
+    BEHIND = (
+        "{} pages that were crawled are not in the index yet and cannot be found; they are being added",
+        "{} páginas coletadas ainda não estão no índice e não podem ser encontradas; estão sendo acrescentadas",
+    )
+    LEFT_BEHIND = (
+        "{} pages that were crawled are not in the index and cannot be found; the next crawl adds them,"
+        " or `teia rebuild index`",
+        "{} páginas coletadas não estão no índice e não podem ser encontradas; a próxima coleta as acrescenta,"
+        " ou `teia rebuild index`",
+    )
+    UNREADABLE = (
+        "{} pages cannot be found because their archived copies cannot be read",
+        "{} páginas não podem ser encontradas porque suas cópias arquivadas não podem ser lidas",
+    )
+    NO_PAGES = (
+        "There are no pages in the index yet",
+        "Ainda não há páginas no índice",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, with its details."""
+
+    told: Told
+    details: tuple[str, ...] = ()
+
+    def text(self, language: Language = "en") -> str:
+        text: str = self.told.value[1 if language == "pt" else 0]
+        for detail in self.details:
+            text = text.replace("{}", detail, 1)
+        return text

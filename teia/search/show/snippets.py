@@ -1,0 +1,219 @@
+"""Snippets: short passages that show why a page was found, with the words of the query marked.
+
+The text of a page is hostile. The output is plain text in parts, each marked or not, without control characters and
+without signs that change the direction of writing. `html` escapes it and adds `<mark>` and nothing else.
+
+A page may have 64 kB of text, and a result page shows ten of them, so the text is not cut into words. It is folded
+to one byte for each character, in which the beginnings of stems are found at the speed of memory; a word is read,
+and its stem compared, only there. The loops are in marks.py, and compiled.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+import msgspec
+
+from teia.index.entry import Entry
+from teia.search.query.analysis import folded_of, stem_of
+from teia.search.query.words import WORD
+from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
+
+try:
+    from teia.search.show._marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
+except ImportError:
+    from teia.search.show.marks import best_mark, folded_octets, parts_of, without_overlaps, word_marks
+
+LOOKED_AT_CHARS = 65_536
+SNIPPET_CHARS = 240
+LEAD_CHARS = 60
+MAX_TITLE_CHARS = 300
+PHRASE_WEIGHT = 2.0
+
+_ELLIPSIS = "…"
+_BLANKS = re.compile(r"\s+")
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb"
+_DIRECTIONS = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
+_UNSAFE = re.compile(f"[{_CONTROLS}{_DIRECTIONS}]")
+_SENTENCE_END = re.compile(r"[.!?…]\s+|\n")
+_JOINING = frozenset("\u200c\u200d\ufe0e\ufe0f")
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """Text in parts, each marked or not."""
+
+    parts: tuple[tuple[str, bool], ...] = ()
+
+    def html(self) -> str:
+        """Return safe HTML: text and `<mark>`."""
+        return "".join(f"<mark>{escape(text)}</mark>" if marked else escape(text) for text, marked in self.parts)
+
+    def plain(self) -> str:
+        return "".join(text for text, _ in self.parts)
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+
+class Highlighter:
+    """Finder of one query's words in texts."""
+
+    def __init__(self, weights: Mapping[str, float], phrases: Iterable[Sequence[str]] = ()) -> None:
+        """Prepare words with their weights, and runs of words that are marked as one."""
+        stems = {stem_of(word): weight for word, weight in weights.items() if stem_of(word)}
+        # Words without a stem are everywhere; they are marked only if there is nothing else to mark.
+        plain = {} if stems else {folded_of(word): weight for word, weight in weights.items() if folded_of(word)}
+        self._words = [
+            *(_Wanted(stem, stem[: max(2, len(stem) - 1)], stem_of, weight) for stem, weight in stems.items()),
+            *(_Wanted(word, word, folded_of, weight) for word, weight in plain.items()),
+        ]
+        self._phrases = [
+            _Run(words, PHRASE_WEIGHT * (1 + sum(weights.get(word, 0.0) for word in words)))
+            for words in phrases
+            if len(words) > 1
+        ]
+
+    def snippet(self, entry: Entry) -> Snippet:
+        """Return the best window of a page's text; if it has none of the query's words, the page's description."""
+        text = entry.text[:LOOKED_AT_CHARS]
+        marks = self.marks(text)
+        if not marks:
+            description = self.marks(entry.description)
+            if description or entry.description:
+                text, marks = entry.description, description
+        return shown(text, marks, *window(text, marks))
+
+    def whole(self, text: str) -> Snippet:
+        """Return a short text as a whole, such as a title."""
+        text = text[:MAX_TITLE_CHARS]
+        return shown(text, self.marks(text), 0, len(text))
+
+    def marks(self, text: str) -> list[Mark]:
+        """Return every match, in the order of the text; none overlaps another."""
+        octets = folded_octets(text)
+        found: list[Mark] = []
+        for number, run in enumerate(self._phrases, start=len(self._words)):
+            found += run.marks(octets, number)
+        for number, wanted in enumerate(self._words):
+            found += wanted.marks(text, octets, number)
+        if len(self._words) + len(self._phrases) == 1:
+            return found
+        return without_overlaps(found)
+
+
+class _Wanted:
+    """One word that is marked in any form with the same stem; `made` makes a stem of a form."""
+
+    __slots__ = ("_beginning", "_made", "_stem", "_weight")
+
+    def __init__(self, stem: str, beginning: str, made: Callable[[str], str], weight: float) -> None:
+        self._stem = stem
+        self._beginning = beginning
+        self._made = made
+        self._weight = weight
+
+    def marks(self, text: str, octets: bytes, number: int) -> list[Mark]:
+        return word_marks(text, octets, self._beginning, self._stem, self._made, number, self._weight)
+
+
+class _Run:
+    """Consecutive words that are marked as one: the first is searched, which is fast, the rest only there."""
+
+    __slots__ = ("_first", "_pattern", "_weight")
+
+    def __init__(self, words: Sequence[str], weight: float) -> None:
+        spelt = [folded_of(word).encode("ascii", "replace") for word in words]
+        self._first = b" " + spelt[0]
+        self._pattern = re.compile(b" " + b" +".join(map(re.escape, spelt)) + rb"(?![^ ])")
+        self._weight = weight
+
+    def marks(self, octets: bytes, number: int) -> list[Mark]:
+        """Return every match in a folded text, which begins with a blank."""
+        found: list[Mark] = []
+        at = octets.find(self._first)
+        while at >= 0 and len(found) < MAX_MARKS:
+            end = at + 1
+            if match := self._pattern.match(octets, at):
+                end = match.end() - 1
+                found.append((at, end, number, self._weight))
+            at = octets.find(self._first, end)
+        return found
+
+
+def forms_in(text: str, folded_word: str) -> list[str]:
+    """Return the forms of a folded word in a text, one for each occurrence, in lower case."""
+    places = beginnings(text, folded_octets(text), folded_word)
+    words = (match.group() for at in places if (match := WORD.match(text, at)) is not None)
+    return [word.lower() for word in words if folded_of(word) == folded_word]
+
+
+# ---- the best window ------------------------------------------------------------------------------------------------
+
+
+def window(text: str, marks: list[Mark], chars: int = SNIPPET_CHARS) -> tuple[int, int]:
+    """Return the start and end of the first window with the most telling words of the query."""
+    if not marks:
+        return 0, cut_at(text, chars)
+    start = _lead(text, marks[best_mark(marks, chars - LEAD_CHARS)][0])
+    return start, cut_at(text, start + chars)
+
+
+def _lead(text: str, at: int) -> int:
+    """Return a start that shows a place in its sentence: the sentence's beginning, or some words before."""
+    earliest = max(0, at - LEAD_CHARS)
+    if earliest == 0:
+        return 0
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, earliest, at)]
+    if ends:
+        return ends[-1]
+    blank = _BLANKS.search(text, earliest, at)
+    return blank.end() if blank else cut_at(text, earliest)
+
+
+def cut_at(text: str, at: int) -> int:
+    """Return a place to cut at or before `at`: between words, never between a letter and its accent."""
+    if at >= len(text):
+        return len(text)
+    for place in range(at, max(0, at - LEAD_CHARS), -1):
+        if text[place].isspace():
+            return place
+    while at > 0 and (unicodedata.combining(text[at]) or text[at] in _JOINING or text[at - 1] in _JOINING):
+        at -= 1
+    return at
+
+
+def shown(text: str, marks: list[Mark], start: int, end: int) -> Snippet:
+    """Return a part of a text, marked and safe to show."""
+    seen = text[start:end].lstrip()
+    start = end - len(seen)
+    seen = seen.rstrip()
+    end = start + len(seen)
+    if "\n" in seen:
+        text, seen = text.replace("\n", " "), seen.replace("\n", " ")
+    parts = parts_of(text, marks, start, end)
+    if start > 0:
+        parts.insert(0, (_ELLIPSIS + " ", False))
+    if end < len(text):
+        parts.append((" " + _ELLIPSIS, False))
+    if not (seen and _is_clean(seen)):
+        parts = _trimmed([(cleaned, marked) for part, marked in parts if (cleaned := _clean(part))])
+    return Snippet(tuple(parts))
+
+
+def _is_clean(text: str) -> bool:
+    return text.isprintable() and "  " not in text
+
+
+def _clean(text: str) -> str:
+    """Return text on one line without unsafe characters."""
+    return text if _is_clean(text) else _BLANKS.sub(" ", _UNSAFE.sub("", text))
+
+
+def _trimmed(parts: list[Part]) -> list[Part]:
+    if parts:
+        parts[0] = parts[0][0].lstrip(), parts[0][1]
+        parts[-1] = parts[-1][0].rstrip(), parts[-1][1]
+    return [each for each in parts if each[0]]

@@ -1,0 +1,114 @@
+"""Spelling suggestions (did you mean): existing words of similar spelling, offered and never searched unasked.
+
+A slip changes, drops, adds or swaps letters: distance 1 is one such slip, distance 2 two. All words at distance 1,
+a few hundred, can be generated from a word and looked up. There are fewer where no word has the same beginning,
+because a later slip cannot fix that. Words at distance 2 are searched among those of the same beginning, because
+typing errors at the beginning are rare. All words with the same two letters would be too many, so they have three
+in common, or two and a slip at the third.
+
+Distance 2 takes longest, and is for words that no page has, not even nearly so. That is known only when all shards
+have answered, so the two are two requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+
+MIN_CHARS, MAX_CHARS = 3, 24
+"""Shorter words are near to everything; longer ones are rare enough to be copied."""
+
+FAR_MIN_CHARS = 5
+"""Least length for distance 2; a shorter word two slips away is another word."""
+
+SAME_BEGINNING = 3
+SURE_BEGINNING = 2
+MAX_LOOKED_AT = 2_000
+"""Greatest number of words of the same beginning that are compared, the most frequent."""
+
+MAX_ALIKE = 10
+
+Count = Callable[[str], int]
+Beginning = Callable[[str], Sequence[tuple[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Another spelling of a query's word; `query` is the whole query with it, `pages` its number of pages."""
+
+    word: str
+    instead: str
+    pages: int
+    query: str
+
+
+def words_near(word: str, count: Count, beginning: Beginning) -> dict[str, int]:
+    """Return words at distance 1 with their numbers of pages, the most frequent first; then the word itself."""
+    if not may_be_a_slip(word):
+        return {}
+    known = next((size for size in range(len(word), SAME_BEGINNING, -1) if beginning(word[:size])), SAME_BEGINNING)
+    near = _most_frequent((other, pages) for other in edits(word, known) if (pages := count(other)))
+    return near | ({word: pages} if (pages := count(word)) else {})
+
+
+def words_farther(word: str, beginning: Beginning) -> dict[str, int]:
+    """Return words at distance 2, for a word for which `words_near` finds nothing on any shard."""
+    if not may_be_a_slip(word, FAR_MIN_CHARS):
+        return {}
+    return _most_frequent(_farther(word, (each for start in _beginnings(word) for each in beginning(start))))
+
+
+def may_be_a_slip(word: str, least_chars: int = MIN_CHARS) -> bool:
+    """Tell whether other spellings of a word are searched at all."""
+    return least_chars <= len(word) <= MAX_CHARS and word.isalpha()
+
+
+def _most_frequent(words: Iterable[tuple[str, int]]) -> dict[str, int]:
+    return dict(sorted(words, key=lambda each: (-each[1], each[0]))[:MAX_ALIKE])
+
+
+def _beginnings(word: str) -> list[str]:
+    """Return the beginnings of the words at distance 2 that are compared; none is a prefix of another."""
+    sure, same = word[:SURE_BEGINNING], word[:SAME_BEGINNING]
+    slips = {each[: SAME_BEGINNING + 1] for each in edits(word[: SAME_BEGINNING + 2])}
+    return [same, *sorted(each for each in slips if each.startswith(sure) and not each.startswith(same))]
+
+
+def edits(word: str, first: int | None = None) -> set[str]:
+    """Return every text at distance 1, in the letters that folding leaves of European languages.
+
+    With `first`, only texts that differ within so many letters.
+    """
+    splits = [(word[:at], word[at:]) for at in range((len(word) if first is None else first) + 1)]
+    found = {left + right[1:] for left, right in splits if right}
+    found |= {left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1}
+    found |= {left + letter + right[1:] for left, right in splits if right for letter in ascii_lowercase}
+    found |= {left + letter + right for left, right in splits for letter in ascii_lowercase}
+    return found - {word, ""}
+
+
+def _farther(word: str, words: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    letters = set(word)
+    for other, pages in words:
+        if abs(len(other) - len(word)) <= 2 and len(letters ^ set(other)) <= 4 and distance(word, other) == 2:
+            yield other, pages
+
+
+def distance(one: str, other: str, most: int = 2) -> int:
+    """Return the number of slips between two words (optimal string alignment); `most` + 1 for anything above `most`."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    one, other = one[same:], other[same:]
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        earlier, before, row = before, row, [at]
+        for place, against in enumerate(other, start=1):
+            cost = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (letter != against))
+            is_swap = at > 1 and place > 1 and letter == other[place - 2] and one[at - 2] == against
+            row.append(min(cost, earlier[place - 2] + 1) if is_swap else cost)
+        if min(row) > most:
+            return most + 1
+    return min(row[-1], most + 1)

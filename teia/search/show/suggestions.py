@@ -1,0 +1,158 @@
+"""Suggestions where little was found: similar spellings, and the words that no page has.
+
+Words of the index have no accents; a suggestion is shown with the spelling of the pages that have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from teia.errors import IndexFailure
+from teia.index.entry import Entry
+from teia.search.query.analysis import folded_of
+from teia.search.query.canonical_text import render
+from teia.search.query.question_words import only_asks
+from teia.search.query.rewrite import replaced
+from teia.search.query.tree import Query, wanted_words
+from teia.search.rank.formula import Candidates
+from teia.search.rank.make_plan import counted
+from teia.search.rank.plan import Group, Plan, Term
+from teia.search.rank.statistics import Counts
+from teia.search.serve.gateway import Turn, Underway
+from teia.search.serve.shards import Shard, Show
+from teia.search.serve.wire_format import arrived
+from teia.search.show.snippets import forms_in
+from teia.search.show.spelling import FAR_MIN_CHARS, Suggestion, may_be_a_slip
+
+FEW_RESULTS = 5
+FEW_PAGES = 10
+"""A word that more pages have is assumed to be meant as it is written."""
+
+MAX_WORDS = 3
+MAX_SUGGESTIONS = 3
+MUCH_MORE = 10
+"""Factor by which a suggestion for an existing word must be more frequent."""
+
+Alike = Mapping[str, Mapping[str, int]]
+"""Answer of `Shard.words_like`."""
+
+EXAMPLES = 3
+EXAMPLE_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Words that no page has, and other spellings."""
+
+    missing: tuple[str, ...] = ()
+    spellings: tuple[Suggestion, ...] = ()
+
+
+class Spellings:
+    """Other spellings of words that no page has or, where few results were found, few pages have.
+
+    The requests for words that no page has start with the object, those for the others with `look_further`.
+    """
+
+    def __init__(self, turn: Turn, query: Query, counts: Counts) -> None:
+        self._turn = turn
+        self._query = query
+        self._pages = {
+            word: counts.pages_with(*counted(word, counts)) for word in wanted_words(query) if not only_asks(word)
+        }
+        self._folded = self._doubtful(1)
+        self._looking = [self._begun(list(self._folded.values()), 1)]
+
+    def look_further(self, total: int) -> None:
+        """Search also for words that few pages have, if few results were found."""
+        if total < FEW_RESULTS:
+            known, self._folded = self._folded, self._doubtful(FEW_PAGES)
+            self._looking.append(self._begun([each for each in self._folded.values() if each not in known.values()], 1))
+
+    def _doubtful(self, few: int) -> dict[str, str]:
+        """Return the first words that fewer pages have, each with its folded form."""
+        words = [word for word, pages in self._pages.items() if pages < few][:MAX_WORDS]
+        return {word: folded for word in words if may_be_a_slip(folded := folded_of(word))}
+
+    def offered(self) -> Suggestions:
+        """Wait for the answers and return the suggestions."""
+        missing = tuple(word for word, pages in self._pages.items() if not pages)
+        best = self._best()
+        written = as_written(self._turn, sorted({other for other, _ in best.values()})) if best else {}
+        found = [
+            Suggestion(word, written[other], count, render(replaced(self._query, word, written[other])))
+            for word, (other, count) in best.items()
+        ]
+        return Suggestions(missing, tuple(found[:MAX_SUGGESTIONS]))
+
+    def _best(self) -> dict[str, tuple[str, int]]:
+        """Return for each word the most frequent similar one, if it is much more frequent."""
+        alike = _added(*self._looking)
+        strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
+        alike |= _added(self._begun(strange, 2)) if strange else {}
+        best: dict[str, tuple[str, int]] = {}
+        for word, folded in self._folded.items():
+            others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
+            first = min(others, key=lambda each: (-each[1], each[0]), default=(folded, 0))
+            if first[1] > MUCH_MORE * self._pages[word]:
+                best[word] = first
+        return best
+
+    def _begun(self, words: Sequence[str], slips: int) -> Underway[Alike] | None:
+        return self._turn.begin(lambda shard: shard.words_like(words, slips)) if words else None
+
+
+def _added(*looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
+    """Return the sums over all shards, without words for which nothing was found."""
+    alike: dict[str, Counter[str]] = {}
+    for answer in [answer for each in looking if each is not None for answer in each.answers().values()]:
+        for word, others in answer.items():
+            if others:
+                alike.setdefault(word, Counter()).update(others)
+    return alike
+
+
+def as_written(turn: Turn, words: Sequence[str]) -> dict[str, str]:
+    """Return for each folded word its form with the accents of the pages, or itself if no page has it."""
+    finding = {word: turn.begin(partial(_examples, word)) for word in words}
+    found = {word: each.answers() for word, each in finding.items()}
+    reading = {word: turn.begin_each(_reading(answers)) for word, answers in found.items()}
+    return {word: _form(word, _pages(found[word], each)) for word, each in reading.items()}
+
+
+def _pages(found: Mapping[int, Candidates], reading: Underway[Mapping[int, Entry]]) -> Iterator[Entry]:
+    """Yield the found pages: some were sent along, the others requested."""
+    for octets in (octets for best in found.values() for octets in best.pages.values()):
+        with suppress(IndexFailure):  # then other pages serve
+            yield arrived(octets)
+    for entries in reading.answers().values():
+        yield from entries.values()
+
+
+def _form(folded: str, pages: Iterable[Entry]) -> str:
+    """Return the most frequent form of a word in these pages."""
+    forms: Counter[str] = Counter()
+    for entry in pages:
+        forms.update(forms_in(f"{entry.title}\n{entry.text[:EXAMPLE_CHARS]}", folded))
+    return min(forms, key=lambda form: (-forms[form], form)) if forms else folded
+
+
+def _examples(folded: str, shard: Shard) -> Candidates:
+    """Return some pages that have a word."""
+    plan = Plan(Group(should=(Term("exact", folded, 1.0, 1.0, folded),)))
+    return shard.candidates(plan, EXAMPLES, Show(0, EXAMPLES, is_of_each=True))
+
+
+def _reading(found: Mapping[int, Candidates]) -> dict[int, Callable[[Shard], Mapping[int, Entry]]]:
+    lacking = {
+        number: [key for key in best.rows["key"].tolist() if key not in best.pages] for number, best in found.items()
+    }
+    return {number: partial(_entries, keys) for number, keys in lacking.items() if keys}
+
+
+def _entries(keys: Sequence[int], shard: Shard) -> Mapping[int, Entry]:
+    return shard.entries(keys)

@@ -1,0 +1,83 @@
+"""Audits, and the last result of each kind: `audits/KIND.json` of a collection.
+
+An audit only reads, so it can run beside a crawl and on a read-only folder; there its result is reported and not
+stored. The audit of links can also repair, and then no other process may write.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from teia.clock import Clock
+from teia.collections.stored import saved
+from teia.durable import write_atomically
+from teia.errors import TeiaError
+from teia.indexer.rebuild import audit_index
+from teia.store.audit import Audit
+from teia.store.root import CollectionFolder, Root
+from teia.transfer.links_audit import LinksAudit, audit_links, repair_links
+from teia.transfer.politeness_audit import PolitenessAudit
+from teia.transfer.read_all import audit_archives, audit_of
+
+DETAILS_KEPT = 20
+VERSION = 1
+
+
+AnyAudit = PolitenessAudit | Audit | LinksAudit
+
+
+class Kind(StrEnum):
+    """Kind of audit."""
+
+    ARCHIVE = "archive"
+    POLITENESS = "politeness"
+    INDEX = "index"
+    LINKS = "links"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """Result of an audit: number `checked`, number of rules broken, and the first of those in words."""
+
+    kind: str
+    began_s: float
+    ended_s: float
+    checked: int
+    violations: int
+    details: tuple[str, ...]
+
+
+def audit(root: Root, name: str, kind: Kind, clock: Clock, *, repair: bool = False) -> AnyAudit:
+    """Run an audit, and store its result where the folder is writable; `repair` in-links before it."""
+    began_s = clock.now_s()
+    found: AnyAudit
+    if kind is Kind.POLITENESS:
+        found = audit_of(root, name, saved(root, name).config.courtesy)
+    elif kind is Kind.LINKS:
+        found = repair_links(root, name, clock) if repair else audit_links(root, name)
+    else:
+        found = (audit_archives if kind is Kind.ARCHIVE else audit_index)(root, name)
+    kept = Audited(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:DETAILS_KEPT])
+    with suppress(TeiaError, OSError):
+        _keep(root.collection(name), kept)
+    return found
+
+
+def _keep(folder: CollectionFolder, audited: Audited) -> None:
+    folder.audits.mkdir(exist_ok=True)
+    text = json.dumps({"version": VERSION, **asdict(audited)}, indent=1)
+    write_atomically(folder.audits / f"{audited.kind}.json", text.encode())
+
+
+def last_audit(folder: CollectionFolder, kind: Kind) -> Audited | None:
+    """Return the last audit of a kind; None if there was none, or its result cannot be read."""
+    try:
+        found = json.loads((folder.audits / f"{kind}.json").read_bytes())
+        if found.pop("version") != VERSION:
+            return None
+        return Audited(**{**found, "details": tuple(map(str, found["details"]))})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,198 @@
+"""Export of a collection for other programs: `teia export`.
+
+An export reads only committed data, so it may run beside a crawl. It writes nothing into the data folder, not even an
+index that could be cached there, and it replaces no file: an output file appears under its name when it is complete, or
+not at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow.parquet as pq
+from isal import igzip_lib
+
+from teia.crawler.fetch_rows import log_part
+from teia.errors import DiskFull, StoreError, UsageError
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.archive import committed_files, index_path
+from teia.store.cdxj import RUN_LINES, cdxj_line, merged, sorted_lines
+from teia.store.fetchlog import log_files
+from teia.store.parquet import SCHEMA, table_of
+from teia.store.reader import Damage, file_records, walk_file
+from teia.store.root import Root
+from teia.store.warc import COMPRESSION_LEVEL
+from teia.transfer.read_all import committed_archive
+from teia.views.links import edges
+from teia.views.lookup import Lookup
+
+
+@dataclass(slots=True)
+class Exported:
+    """Result of an export; `damaged` counts places of the archive that cannot be read and were left out."""
+
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+    damaged: int = 0
+
+
+# ---- where it goes --------------------------------------------------------------------------------------------------
+
+
+def check_target(root: Root, out: Path) -> None:
+    """Refuse to write into a data folder, or over an existing file."""
+    target = out.resolve()
+    if target.is_relative_to(root.path.resolve()):
+        raise UsageError(f"{out} lies in the data folder, which holds nothing but teia's own files; give another --out")
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if out.exists() or out.is_symlink():
+        raise UsageError(f"{out} exists and is not overwritten; remove it, or give another --out")
+
+
+@contextmanager
+def new_file(out: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name when the block succeeds; its parent folders are created."""
+    temporary = out.with_name(f".{out.name}.tmp")
+    with export_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(out)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def export_errors(out: Path) -> Iterator[None]:
+    """Translate a failed write into an error of one line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            raise DiskFull(
+                f"{out}: no room on the disk for the export; free some space, or give another --out"
+            ) from error
+        raise StoreError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
+
+
+# ---- WARC -----------------------------------------------------------------------------------------------------------
+
+
+def archives(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
+    """Yield every archive file of a collection with the offset up to which it is committed (None: its end)."""
+    for folder in root.collection(name).cells():
+        yield from committed_files(folder.archive, committed_archive(folder))
+
+
+def export_warc(root: Root, name: str, file: BinaryIO) -> Exported:
+    """Write every readable record of a collection as one .warc.gz."""
+    done = Exported(files=1)
+    for path, end in archives(root, name):
+        _copy_records(path, end, file, done)
+    return done
+
+
+def export_warc_folder(root: Root, name: str, out: Path) -> Exported:
+    """Write the archive files of a collection into a folder, under their names."""
+    done = Exported()
+    with export_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    for path, end in archives(root, name):
+        target = out / path.name.removesuffix(".gz")
+        with new_file(target.with_name(target.name + ".gz")) as file:
+            _copy_records(path, end, file, done)
+        done.files += 1
+    return done
+
+
+def _copy_records(path: Path, end: int | None, file: BinaryIO, done: Exported) -> None:
+    """Append the readable members of a file; those of an uncompressed one are compressed on the way."""
+    is_plain = path.name.endswith(".warc")
+    with path.open("rb") as source:
+        for member in walk_file(path, end):
+            if member.damage:
+                done.damaged += 1
+                continue
+            if is_plain:
+                data = igzip_lib.compress(member.data, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
+            else:
+                source.seek(member.offset)
+                data = source.read(member.length)
+            file.write(data)
+            done.records += 1
+            done.bytes += len(data)
+
+
+# ---- CDXJ -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cdxj_lines(root: Root, name: str) -> Iterator[Iterator[bytes]]:
+    """Open the CDXJ lines of a whole collection, in order. Missing indexes are made in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="teia-cdxj-") as folder:
+        with export_errors(Path(folder)):
+            indexes = [
+                _index(path, end, Path(folder) / f"{number}.cdxj")
+                for number, (path, end) in enumerate(archives(root, name))
+            ]
+        yield merged(indexes)
+
+
+def _index(path: Path, end: int | None, temporary: Path) -> Path:
+    kept = index_path(path)
+    if end is None and kept.exists():
+        return kept
+    lines = (line for record in file_records(path, _pass_over, end) if (line := cdxj_line(record)) is not None)
+    with temporary.open("wb") as file:
+        file.writelines(sorted_lines(lines, RUN_LINES))
+    return temporary
+
+
+def _pass_over(_damage: Damage) -> None:
+    """Continue at the next record; reporting damage is the audit's task."""
+
+
+# ---- fetch log and graph --------------------------------------------------------------------------------------------
+
+
+def export_log(root: Root, name: str, file: BinaryIO) -> Exported:
+    """Write the fetch log of a collection as one Parquet file."""
+    done = Exported(files=1)
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        for folder in root.collection(name).cells():
+            cell = FrontierCell(folder.frontier, read_only=True)
+            try:
+                part = log_part(cell, folder.log)
+            finally:
+                cell.close()
+            for path in log_files(part):
+                with pq.ParquetFile(path) as parquet:
+                    for batch in parquet.iter_batches():
+                        writer.write_batch(batch)
+                        done.records += batch.num_rows
+            if part.pending:
+                writer.write_table(table_of(part.pending))
+                done.records += len(part.pending)
+    return done
+
+
+def graph_lines(root: Root, name: str) -> Iterator[bytes]:
+    """Yield `source TAB target` lines, one for each link between pages."""
+    with Lookup(root, name) as lookup:
+        for source, target in edges(lookup):
+            yield f"{source}\t{target}\n".encode()

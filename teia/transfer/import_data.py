@@ -1,0 +1,210 @@
+"""`teia import`: other archives, lists and logs become part of a collection.
+
+Imported data goes through the same group commit as fetched data, cell by cell: records are appended to the cell's
+archive, then one transaction makes the pages known and done and moves the archive's position. The same transaction
+stores a mark of how far each file has been imported into the cell. So an import that was killed is simply run again:
+imported parts are skipped, the rest is imported, nothing twice.
+
+Pages of foreign archives are hostile input like any page: parse children read them. Their records are stored as they
+came, except for the compression; a metadata record of ours with the links that were found follows each answer. An
+import makes no requests: it adds nothing to the fetch log and causes no politeness delay.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from teia.clock import Clock
+from teia.collections.stored import saved
+from teia.config import Config, load, to_toml
+from teia.crawler.commit import Committed, Committer, Spot, answer_place, page_row, repeats_earlier
+from teia.crawler.keep_fresh.observe import observed
+from teia.crawler.open_cell import Cell, note_position
+from teia.crawler.start import open_crawls
+from teia.crawler.visit import Visit
+from teia.errors import UsageError
+from teia.frontier.cell import mail
+from teia.frontier.cell.cell import Found, Settled
+from teia.frontier.cell.schema import LANE_NEW
+from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.store.archive import Stored
+from teia.store.root import Root
+from teia.urls import cell_of, key_of, site_of, slot_of, split
+
+IMPORTED = "imported"
+"""Purpose of an imported visit with a page, made by another crawler."""
+
+KEPT = "kept"
+"""Purpose of an imported visit without a page: its records are stored, and make no URL known."""
+
+MAX_DETAILS = 20
+MAX_HOST_RULES = 200
+"""Most host rules of a new collection: every link is matched against every rule. With more, `--scope` is required."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """Result of an import.
+
+    `skipped` was in the collection already; `damaged` and `refused` could not be read; `mismatched` records were stored
+    though they do not have the digest they claim.
+    """
+
+    collection: str
+    files: int = 0
+    records: int = 0
+    pages: int = 0
+    urls_new: int = 0
+    rows: int = 0
+    skipped: int = 0
+    damaged: int = 0
+    mismatched: int = 0
+    refused: int = 0
+    details: list[str] = field(default_factory=list)
+
+    def complain(self, line: str) -> None:
+        if len(self.details) < MAX_DETAILS:
+            self.details.append(line)
+
+
+@dataclass(slots=True, eq=False)
+class ImportedVisit(Visit):
+    """A visit made by another crawler; `source` and `offset` are where it came from."""
+
+    source: str = ""
+    offset: int = 0
+    found_by: int = 0
+
+
+class ImportCommitter(Committer):
+    """Group commit for imported visits: no log, no politeness delays, and a mark of how far a file has been read."""
+
+    def _record(
+        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+    ) -> None:
+        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
+        for visit in visits:
+            assert isinstance(visit, ImportedVisit)
+            if visit.item.purpose == IMPORTED:
+                self._learn(cell, visit, stored.get(visit))
+                self._gather(cell, links, visit)
+            if visit.source:
+                note_mark(cell, visit.source, visit.offset)
+        self._note(done, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        for to_cell, found in links.items():
+            mail.post(cell.frontier, to_cell, found.values())
+        if cell.number in self._delivered:
+            mail.delivered(cell.frontier, self._delivered.pop(cell.number))
+        note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
+
+    def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
+        """Make a URL known, with the outcome of its visit."""
+        host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
+        found = Found(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+        cell.frontier.absorb([found], now_s)
+        assert visit.verdict is not None
+        time_s = visit.fetched.started_s if visit.fetched is not None else now_s
+        host_id = cell.frontier.host_id(host, now_s)
+        again_s = now_s + visit.verdict.wait_s
+        archived = answer_place(visit, places)
+        outcome, state, repeats = visit.outcome, visit.verdict.state, repeats_earlier(visit)
+        settled = Settled(host_id, item, outcome, state, time_s, again_s, page_row(visit), archived, repeats)
+        cell.frontier.settle(observed(cell.frontier, settled, host, visit), host)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A collection open for importing."""
+
+    config: Config
+    reading: bytes
+    committer: ImportCommitter
+    cells: Sequence[Cell]
+    starts: tuple[int, ...]
+    clock: Clock
+
+    def cell_for(self, host: str) -> Cell:
+        return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
+
+    def queue_for(self, host: str) -> HostQueue:
+        return HostQueue(host, 0, self.cell_for(host).number, 0, Place(host))
+
+    def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> Queued:
+        return Queued(url, key_of(url), LANE_NEW, 0, depth, 0.0, failures=failures, purpose=purpose)
+
+
+def collection_for(
+    root: Root, name: str | None, file: Path | None, scope: Sequence[str], hosts: Callable[[], set[str]]
+) -> str:
+    """Return the collection to import into; a new one is created. Without a given scope it is `hosts`."""
+    names = root.collections()
+    config = load(file).config if file is not None else None
+    if name is None and config is None and len(names) > 1:
+        raise UsageError(f"{root.path} holds {', '.join(names)}; choose one with --name")
+    wanted = name or (config.collection.name if config else names[0] if names else "main")
+    if wanted in names:
+        if file is not None or scope:
+            raise UsageError(
+                f"{wanted!r} exists and has its own settings in {root.collection(wanted).config}; edit that"
+            )
+        return wanted
+    flags: dict[str, Any] = {"collection.name": wanted, "scope.include": list(scope) or None}
+    if not scope and not (config and (config.scope.include or config.collection.seeds)):
+        flags["scope.include"] = _host_rules(hosts())
+    made = load(file, {}, flags).config
+    root.create_collection(wanted, to_toml(made), made.collection.cells)
+    return wanted
+
+
+def _host_rules(hosts: set[str]) -> list[str]:
+    if not hosts:
+        raise UsageError("there is no URL in the files; name what the new collection may crawl with --scope")
+    if len(hosts) > MAX_HOST_RULES:
+        raise UsageError(
+            f"the files name more than {MAX_HOST_RULES} hosts; say what they have in common with --scope, "
+            "like --scope suffix:.br"
+        )
+    return sorted(f"host:{host}" for host in hosts)
+
+
+@contextmanager
+def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
+    """Open a collection of a root, which the caller has locked. The ledger of politeness delays is not changed."""
+    config = saved(root, name).config
+    ledger = Ledger(root.path / "ledger.sqlite")
+    try:
+        with open_crawls(root, [config], ledger, clock) as (crawl,):
+            cells = crawl.committer.cells
+            starts = root.collection(name).starts()
+            committer = ImportCommitter(cells, starts, ledger, clock)
+            committer.deliver(Committed())
+            yield Target(config, crawl.reading, committer, cells, starts, clock)
+    finally:
+        ledger.close(clean=False, now_s=clock.now_s())
+
+
+# ---- how far a file is in -------------------------------------------------------------------------------------------
+
+
+def mark_of(cell: Cell, source: str) -> int:
+    """Return the offset up to which a file has been imported into a cell; -1 if nothing of it has."""
+    row = cell.frontier.db.execute("SELECT value FROM meta WHERE name = ?", (f"import:{source}",)).fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def note_mark(cell: Cell, source: str, offset: int) -> None:
+    """Move the mark; inside a transaction of the cell."""
+    cell.frontier.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"import:{source}", offset))
+
+
+def host_of(url: str | None) -> str:
+    """Return the host of a canonical URL; empty for records about something else, which all go into one cell."""
+    return split(url).host if url else ""

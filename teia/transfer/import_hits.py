@@ -1,0 +1,191 @@
+"""Import of access logs: requested pages are added to the collection, and weigh more (docs/signals.md).
+
+The number of requests of each page is stored in `hits.txt` of the collection, lines of URL and hits; `refresh.weights`
+= `hits` uses it. Hits of several logs add up. Parts that were imported before are not counted again: a mark of each log
+is stored, the number of octets read and their digest, both after decompression. A log that begins with a marked part is
+read from there on, so it may have grown, and been renamed or compressed since. Only pages in scope are stored, and
+nothing of other sites.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from gzip import BadGzipFile
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from teia.collections.compiled import meaning_of
+from teia.crawler.commit import Group
+from teia.durable import disk_errors, write_atomically
+from teia.errors import UsageError
+from teia.frontier.cell.cell import Found
+from teia.frontier.cell.schema import BY_SIGNAL
+from teia.frontier.cell.url_tails import tail_of
+from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
+from teia.store.root import CollectionFolder
+from teia.transfer.import_data import Target
+from teia.urls import key_of, split
+
+BATCH = 2_000
+DEPTH = 1
+"""Depth of a page that only a log names: as if it were one hop from a seed."""
+
+MARK = "# taken in: "
+
+
+class Mark(NamedTuple):
+    """The beginning of a log: so many octets, with this digest."""
+
+    size: int
+    digest: str
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """Result of reading logs. `hits` are requests for pages in scope, `urls` the number of these pages.
+
+    `skipped` are logs with nothing that was not read before, `empty` ones without a line.
+    """
+
+    collection: str
+    files: int = 0
+    lines: int = 0
+    hits: int = 0
+    urls: int = 0
+    urls_new: int = 0
+    out_of_scope: int = 0
+    broken: int = 0
+    not_pages: int = 0
+    no_url: int = 0
+    dropped: int = 0
+    torn: int = 0
+    skipped: int = 0
+    empty: int = 0
+    formats: dict[str, str] = field(default_factory=dict)
+
+
+def hits_file(folder: CollectionFolder) -> Path:
+    """Return the path of a collection's page request counts; the file may be missing."""
+    return folder.path / "hits.txt"
+
+
+def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
+    """Return hits by URL, and the marks of the logs they are from."""
+    hits, marks = Counter[str](), list[Mark]()
+    if path.exists():
+        with disk_errors(path, "read"):
+            lines = path.read_text("utf-8", "replace").splitlines()
+        for line in lines:
+            if line.startswith(MARK):
+                size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
+                if size.isascii() and size.isdigit():
+                    marks.append(Mark(int(size), digest))
+                continue
+            url, _, number = line.rpartition(" ")
+            if number.isascii() and number.isdigit() and url:
+                hits[url] += int(number)
+    return hits, marks
+
+
+def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str) -> TakenIn:
+    """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""
+    done = TakenIn(folder.name)
+    meaning = meaning_of(target.config, folder.lists)
+    path = hits_file(folder)
+    kept, marks = read_hits(path)
+    found = Hits(Counter(), Counter())
+    for file in files:
+        chosen = form or _recognised(file)
+        if chosen is None:
+            done.empty += 1
+            continue
+        known = _taken_in(file, marks)
+        with disk_errors(file, "read"), opened(file) as log:
+            reading = _Reading(log)
+            reading.read_to(known)
+            count_hits(cast("BinaryIO", reading), chosen, found, site, queries=target.config.signals.queries)
+        if known and reading.mark.size == known:
+            done.skipped += 1
+            continue
+        done.formats[file.name] = chosen
+        marks.append(reading.mark)
+        done.files += 1
+    in_scope = {url: hits for url, hits in found.urls.items() if meaning.wants_link(url, DEPTH, BY_SIGNAL)}
+    done.out_of_scope = found.urls.total() - sum(in_scope.values())
+    done.hits, done.urls = sum(in_scope.values()), len(in_scope)
+    for name in ("lines", "broken", "not_pages", "no_url", "dropped", "torn"):
+        setattr(done, name, found.lines[name])
+    _discover(target, in_scope, done)
+    kept.update(in_scope)
+    text = [
+        *(f"{MARK}{mark.size} {mark.digest}" for mark in marks),
+        *(f"{url} {number}" for url, number in sorted(kept.items())),
+    ]
+    write_atomically(path, ("\n".join(text) + "\n").encode())
+    return done
+
+
+def _discover(target: Target, urls: dict[str, int], done: TakenIn) -> None:
+    """Queue pages that were not known."""
+    waiting = iter(urls)
+    while batch := list(islice(waiting, BATCH)):
+        seeds = [_found(url) for url in batch]
+        done.urls_new += target.committer.commit(Group(seeds=seeds)).new_urls
+
+
+def _found(url: str) -> Found:
+    host = split(url).host
+    return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
+
+
+def _recognised(path: Path) -> Format | None:
+    """Detect the format of a log; None for one without a line, such as a log that was just created."""
+    with disk_errors(path, "read"), opened(path) as log:
+        lines = [line for line in islice(lines_of(log, Counter()), LOOKED_AT) if line.strip()]
+    if not lines:
+        return None
+    form = format_of(lines)
+    if form is None:
+        raise UsageError(f"{path}: neither a Squid log nor a combined or common one; --format says which it is")
+    return form
+
+
+class _Reading:
+    """A log read line by line, and the mark of the part read so far."""
+
+    def __init__(self, log: BinaryIO) -> None:
+        self._log = log
+        self._size, self._digest = 0, sha256()
+
+    def readline(self, size: int) -> bytes:
+        line = self._log.readline(size)
+        self._size += len(line)
+        self._digest.update(line)
+        return line
+
+    def read_to(self, size: int) -> None:
+        """Read so many octets from the beginning, or the whole log if it is shorter."""
+        while self._size < size and self.readline(min(MAX_LINE_BYTES, size - self._size)):
+            pass
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self._size, self._digest.hexdigest()[:16])
+
+
+def _taken_in(path: Path, marks: Sequence[Mark]) -> int:
+    """Return how much of a log was read before, under any name: its longest prefix that has a mark."""
+    known = 0
+    with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
+        reading = _Reading(log)
+        for mark in sorted(marks):
+            reading.read_to(mark.size)
+            if reading.mark == mark:
+                known = mark.size
+    return known

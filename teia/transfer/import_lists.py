@@ -1,0 +1,190 @@
+"""Import of URL lists, and of the fetch log of another teia.
+
+A list is text with one URL a line, or JSON lines as `teia export urls` writes them. A URL of a list waits to be
+fetched, at its depth; one that failed for good or was excluded there (`state`, `outcome`) keeps that, so that a moved
+collection does not try it all over. A URL that is known stays as it is.
+
+Rows of a log are marked (`run` = IMPORTED_RUN): they are not requests of ours, and the politeness audit skips them. The
+places of their records in the other archive are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from teia.crawler.commit import Group
+from teia.crawler.fetch_rows import roll_out, write_log
+from teia.durable import disk_errors
+from teia.errors import CorruptFile
+from teia.frontier.cell.cell import Found
+from teia.frontier.cell.schema import BY_SEED, STATE_EXCLUDED, STATE_FAILED
+from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.queue.retry import Verdict
+from teia.records import Outcome
+from teia.store.fetchlog import FetchRow
+from teia.store.parquet import SCHEMA, is_readable
+from teia.transfer.import_data import Imported, ImportedVisit, Target, mark_of, note_mark
+from teia.transfer.politeness_audit import IMPORTED_RUN
+from teia.transfer.warc_captures import identity
+from teia.urls import MAX_REFERENCE_CHARS, from_user, key_of, split
+
+BATCH = 2_000
+MAX_DEPTH = 10_000
+_FINAL = {"failed": STATE_FAILED, "excluded": STATE_EXCLUDED}
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of a list."""
+
+    url: str
+    depth: int = 0
+    state: str = "queued"
+    outcome: str = ""
+
+
+# ---- URLs -----------------------------------------------------------------------------------------------------------
+
+
+def listed_urls(path: Path, done: Imported) -> Iterator[Listed]:
+    """Yield the URLs of a list; invalid lines are counted, empty ones and comments (#) skipped."""
+    with disk_errors(path, "read"), path.open("rb") as file:
+        number = 0
+        while line := file.readline(2 * MAX_REFERENCE_CHARS):
+            number += 1
+            text = line.decode("utf-8", "replace").strip()
+            if not text or text.startswith("#"):
+                continue
+            listed = _listed(text)
+            if listed is None:
+                done.refused += 1
+                done.complain(f"{path} line {number}: not a URL: {text[:60]!r}")
+            else:
+                yield listed
+
+
+def _listed(text: str) -> Listed | None:
+    if not text.startswith("{"):
+        url = from_user(text)
+        return None if url is None else Listed(url)
+    try:
+        said = json.loads(text)
+        url, depth = from_user(said["url"]), said.get("depth") or 0
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if url is None or type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
+        return None
+    state, outcome = said.get("state"), said.get("outcome")
+    is_final = isinstance(state, str) and state in _FINAL and isinstance(outcome, str) and _is_outcome(outcome)
+    return Listed(url, depth, state, outcome) if is_final else Listed(url, depth)
+
+
+def _is_outcome(text: str) -> bool:
+    return text in _OUTCOMES or (len(text) == 3 and text.isascii() and text.isdigit())
+
+
+def hosts_of_lists(files: Sequence[Path]) -> set[str]:
+    ignored = Imported("")
+    return {split(listed.url).host for path in files for listed in listed_urls(path, ignored)}
+
+
+def import_urls(target: Target, files: Sequence[Path], done: Imported) -> None:
+    """Import lists. A repetition changes nothing, so no progress is stored."""
+    for path in files:
+        lines = listed_urls(path, done)
+        while batch := list(islice(lines, BATCH)):
+            final = [
+                _settled(target, each, path) for each in batch if each.state in _FINAL and _is_new(target, each.url)
+            ]
+            waiting = [_found(each) for each in batch if each.state not in _FINAL]
+            done.urls_new += target.committer.commit(Group(list(final), seeds=waiting)).new_urls
+            done.rows += len(batch)
+        done.files += 1
+
+
+def _found(listed: Listed) -> Found:
+    host = split(listed.url).host
+    by = BY_SEED if listed.depth == 0 else 0
+    return Found(host, key_of(listed.url), tail_of(listed.url, host), listed.depth, 0, by=by)
+
+
+def _is_new(target: Target, url: str) -> bool:
+    """Tell whether a URL is undecided: it is not known, or it is queued."""
+    host = split(url).host
+    sql = """
+        SELECT u.state FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id AND h.slot = u.slot
+        WHERE h.name = ? AND u.key = ?
+    """
+    row = target.cell_for(host).frontier.db.execute(sql, (host, key_of(url))).fetchone()
+    return row is None or row[0] == 0
+
+
+def _settled(target: Target, listed: Listed, path: Path) -> ImportedVisit:
+    return ImportedVisit(
+        target.queue_for(split(listed.url).host),
+        target.item_for(listed.url, listed.depth),
+        outcome=listed.outcome,
+        verdict=Verdict(_FINAL[listed.state]),
+        source=f"list:{path.name[:100]}",
+    )
+
+
+# ---- fetch log ------------------------------------------------------------------------------------------------------
+
+
+def hosts_of_logs(files: Sequence[Path]) -> set[str]:
+    _check_logs(files)
+    return {host for path in files for host in pq.read_table(path, columns=["host"])["host"].unique().to_pylist()}
+
+
+def _check_logs(files: Sequence[Path]) -> None:
+    for path in files:
+        if not is_readable(path):
+            raise CorruptFile(path, "not a fetch log of this version; `teia export parquet` writes one")
+
+
+def import_log(target: Target, files: Sequence[Path], done: Imported) -> None:
+    """Import fetch logs that `teia export parquet` wrote, or that lie in the log folder of a cell."""
+    _check_logs(files)
+    for path in files:
+        source, position = identity(path), 0
+        try:
+            with pq.ParquetFile(path) as parquet:
+                for batch in parquet.iter_batches(BATCH):
+                    _import_rows(target, batch.cast(SCHEMA).to_pylist(), source, position, done)
+                    position += batch.num_rows
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptFile(path, f"cannot be read as a fetch log: {error}") from error
+        done.files += 1
+
+
+def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, position: int, done: Imported) -> None:
+    by_cell: dict[int, list[FetchRow]] = defaultdict(list)
+    for row in rows:
+        by_cell[target.cell_for(row["host"] or "").number].append(_row(row))
+    for number, of_cell in by_cell.items():
+        cell = target.cells[number]
+        if position <= mark_of(cell, source):
+            done.skipped += len(of_cell)
+            continue
+        with cell.frontier.transaction():
+            write_log(cell.frontier, of_cell)
+            note_mark(cell, source, position)
+        roll_out(cell.frontier, cell.folder.log)
+        done.rows += len(of_cell)
+
+
+def _row(row: dict[str, Any]) -> FetchRow:
+    times = {name: row[name].timestamp() for name in ("started", "ended")}
+    elsewhere: dict[str, Any] = {"run": IMPORTED_RUN, "warc_file": None, "warc_offset": None, "warc_length": None}
+    return FetchRow(**{**row, **times, **elsewhere})

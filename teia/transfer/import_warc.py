@@ -1,0 +1,307 @@
+"""Import of foreign WARC files: their records go into the archive, their pages are known and done.
+
+Captures are imported in batches in which no URL occurs twice. The parse children read a batch all at once, and it is
+committed in the order of its file, so a page's history grows in the order in which it was written.
+
+Memory is bounded for any file: by a batch, which ends with the capture that makes it large, and the capture that
+follows it (warc_captures.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+from isal import igzip_lib
+
+from teia.crawler.child import JOB
+from teia.crawler.child.messages import Result, decode_result, in_parts
+from teia.crawler.commit import Group
+from teia.crawler.outlinks import field_of
+from teia.crawler.verdicts import task_for
+from teia.frontier.queue.retry import verdict
+from teia.frontier.queue.schedule import Queued
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.records import NOT_MODIFIED, Fetched, Outcome
+from teia.store.audit import matches
+from teia.store.reader import Damage, Member, record_of
+from teia.store.warc import COMPRESSION_LEVEL, metadata_member
+from teia.transfer.import_data import (
+    IMPORTED,
+    KEPT,
+    MAX_HOST_RULES,
+    Imported,
+    ImportedVisit,
+    Target,
+    host_of,
+    mark_of,
+)
+from teia.transfer.warc_captures import Capture, PageAnswer, captures, check_readable, identity, page_answer
+from teia.urls import canonicalize, key_of, site_of, slot_of, split
+from teia.views.lookup import SAME_TIME_S
+
+BATCH_CAPTURES = 128
+BATCH_BYTES = 8 << 20
+
+
+async def import_warc(target: Target, files: Sequence[Path], done: Imported) -> None:
+    """Import files, those with the oldest first record first, so that histories grow forwards."""
+    for path in files:
+        check_readable(path)
+    limits = target.config.limits
+    children = target.config.parse.children or max(1, (os.cpu_count() or 2) - 1)
+    pool = ChildPool(JOB, children, ChildLimits.of(limits), target.clock)
+    await pool.start()
+    try:
+        for path in sorted(files, key=_first_time_s):
+            await _WarcImport(target, pool, path, done).run()
+            done.files += 1
+    finally:
+        await pool.close()
+
+
+def hosts_of_archives(files: Sequence[Path]) -> set[str]:
+    """Return the hosts whose pages the files hold; reads all files, until there are too many hosts for rules."""
+    for path in files:
+        check_readable(path)
+    hosts: set[str] = set()
+    for path in files:
+        for capture in captures(path, _pass_over):
+            host = host_of(canonicalize(capture.url)) if capture.answer is not None else ""
+            hosts.update({host} if host else ())
+            if len(hosts) > MAX_HOST_RULES:
+                return hosts
+    return hosts
+
+
+def _pass_over(_damage: Damage) -> None:
+    """Ignore damage: it is reported when the file is imported."""
+
+
+def _first_time_s(path: Path) -> float:
+    first = next(captures(path, _pass_over), None)
+    return first.records[0].time_s if first is not None else 0.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """Frontier data of a URL: failed tries, its last visit, and whether it was visited at a certain time."""
+
+    failures: int = 0
+    last_visit_s: float | None = None
+    has_visit: bool = False
+
+
+@dataclass(slots=True)
+class _WarcImport:
+    """The import of one file."""
+
+    target: Target
+    pool: ChildPool
+    path: Path
+    done: Imported
+    source: str = ""
+    marks: dict[int, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        self.source = identity(self.path)
+        self.marks = {cell.number: mark_of(cell, self.source) for cell in self.target.cells}
+        for batch in _batches(self._fresh(captures(self.path, self._damage))):
+            visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
+            group = Group([visit for visit in visits if visit is not None])
+            self.done.records += sum(len(visit.result.lengths) for visit in visits if visit and visit.result)
+            self.done.pages += sum(visit.item.purpose == IMPORTED for visit in visits if visit)
+            committed = await asyncio.to_thread(self.target.committer.commit, group)
+            self.done.urls_new += committed.new_urls
+
+    def _damage(self, damage: Damage) -> None:
+        self.done.damaged += 1
+        self.done.complain(f"{damage.path}: {damage.why}")
+
+    def _fresh(self, found: Iterable[Capture]) -> Iterator[Capture]:
+        """Skip captures that an earlier, interrupted run has committed."""
+        for capture in found:
+            cell = self.target.cell_for(host_of(canonicalize(capture.url)))
+            if capture.offset <= self.marks[cell.number]:
+                self.done.skipped += 1
+            else:
+                yield capture
+
+    # -- one capture ---------------------------------------------------------------------------------------
+
+    async def _visit(self, capture: Capture) -> ImportedVisit | None:
+        """Read a capture and turn it into a visit; None if the collection has it."""
+        config = self.target.config
+        self._check_digests(capture)
+        page = page_answer(capture, config.scope.url_rules, config.limits)
+        if page is None:
+            return self._kept(capture)
+        known = self._known(page.fetched)
+        if known.has_visit:
+            self.done.skipped += 1
+            return None
+        is_older = known.last_visit_s is not None and page.fetched.started_s < known.last_visit_s
+        if is_older or (page.is_revisit and known.last_visit_s is None):
+            why = "older than the copy that is known" if is_older else "repeats a copy that is not here"
+            self.done.complain(f"{capture.url}: {why}; its records are stored, its page is not counted")
+            return self._kept(capture)
+        if page.is_revisit:
+            # It only shows that the page had not changed, like a 304.
+            unchanged = replace(page, fetched=replace(page.fetched, status=NOT_MODIFIED))
+            return self._made(capture, unchanged, known, _nothing(), page.fetched.outcome)
+        result = await self._read(page)
+        return self._made(capture, page, known, result, result.outcome)
+
+    def _check_digests(self, capture: Capture) -> None:
+        """Count records that do not match their digests; they are stored as they came, and audits will name them."""
+        for record in capture.records:
+            if not matches(record.headers.get("warc-block-digest"), record.block):
+                self.done.mismatched += 1
+                self.done.complain(f"{self.path}: offset {record.offset}: the block digest does not match")
+
+    def _known(self, fetched: Fetched) -> _Known:
+        host, key = split(fetched.url).host, key_of(fetched.url)
+        db = self.target.cell_for(host).frontier.db
+        row = db.execute("SELECT host_id FROM hosts WHERE name = ?", (host,)).fetchone()
+        if row is None:
+            return _Known()
+        place = (slot_of(site_of(host)), row[0], key)
+        where = "slot = ? AND host_id = ? AND key = ?"
+        url = db.execute(f"SELECT failures FROM urls WHERE {where}", place).fetchone()  # noqa: S608  # our own text
+        page = db.execute(f"SELECT last_visit_s FROM pages WHERE {where}", place).fetchone()  # noqa: S608  # the same
+        seen = "SELECT 1 FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND abs(time_s - ?) < ?"
+        visit = db.execute(seen, (*place, fetched.started_s, SAME_TIME_S)).fetchone()
+        return _Known(url[0] if url else 0, page[0] if page else None, visit is not None)
+
+    async def _read(self, page: PageAnswer) -> Result:
+        """Have a child read a page; one that no child survives is stored unread."""
+        item = self.target.item_for(page.fetched.url, page.depth)
+        answer = await self._ask("page", item, page.fetched)
+        if isinstance(answer, Result):
+            return answer
+        stored = await self._ask("store", item, page.fetched)
+        return msgspec.structs.replace(
+            stored if isinstance(stored, Result) else _nothing(), outcome=str(Outcome.PARSE_FAILED)
+        )
+
+    async def _ask(self, purpose: str, item: Queued, fetched: Fetched) -> Result | Lost:
+        answered: asyncio.Future[bytes | Lost] = asyncio.get_running_loop().create_future()
+        task = task_for(self.target.reading, purpose, item, fetched)
+        self.pool.submit(*in_parts(task), done=answered.set_result)
+        answer = await answered
+        return decode_result(answer) if isinstance(answer, bytes) else answer
+
+    # -- visits --------------------------------------------------------------------------------------------
+
+    def _made(self, capture: Capture, page: PageAnswer, known: _Known, result: Result, outcome: str) -> ImportedVisit:
+        url = page.fetched.url
+        item = self.target.item_for(url, page.depth, failures=known.failures)
+        about = b"" if page.is_revisit or _is_ours(page) else _metadata_of(result)
+        return ImportedVisit(
+            self.target.queue_for(split(url).host),
+            item,
+            outcome=outcome,
+            fetched=page.fetched,
+            result=_with_records(result, capture, about),
+            verdict=verdict(outcome, known.failures, self.target.config.courtesy.retry_wait_s),
+            source=self.source,
+            offset=capture.offset,
+        )
+
+    def _kept(self, capture: Capture) -> ImportedVisit:
+        """Return a visit that only stores records: robots.txt, other protocols, captures older than the known one."""
+        host = host_of(canonicalize(capture.url))
+        return ImportedVisit(
+            self.target.queue_for(host),
+            self.target.item_for(capture.url, 0, KEPT),
+            result=_with_records(_nothing(), capture, b""),
+            source=self.source,
+            offset=capture.offset,
+        )
+
+
+def _batches(found: Iterable[Capture]) -> Iterator[list[Capture]]:
+    """Group captures up to a number and a size, with no URL twice."""
+    batch: list[Capture] = []
+    urls: set[str] = set()
+    size = 0
+    for capture in found:
+        url = canonicalize(capture.url) or capture.url
+        if url in urls:
+            yield batch
+            batch, urls, size = [], set(), 0
+        batch.append(capture)
+        urls.add(url)
+        size += capture.size_bytes
+        if len(batch) >= BATCH_CAPTURES or size >= BATCH_BYTES:
+            del capture
+            yield batch
+            batch, urls, size = [], set(), 0
+    if batch:
+        yield batch
+
+
+def _is_ours(page: PageAnswer) -> bool:
+    """Tell whether the capture has a metadata record of teia's, with the links in it."""
+    return page.metadata is not None and field_of(page.metadata.block, "hopsFromSeed").isdigit()
+
+
+def _metadata_of(result: Result) -> bytes:
+    """Return the block of the metadata record that a child made, the last of its records."""
+    if not result.kinds or result.kinds[-1] != "metadata":
+        return b""
+    member = result.members[-result.lengths[-1] :]
+    data = igzip_lib.decompress(member, flag=igzip_lib.DECOMP_GZIP)
+    return record_of(Path("a record of ours"), Member(0, len(member), data)).block
+
+
+def _with_records(result: Result, capture: Capture, about: bytes) -> Result:
+    """Return the result with the capture's own records in place of the child's, and our metadata about it."""
+    members: list[tuple[str, bytes]] = []
+    answer = capture.answer
+    for record, head in capture.in_order:
+        raw = b"".join((head, record.block, b"\r\n\r\n"))
+        members.append((record.kind, igzip_lib.compress(raw, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)))
+        del raw
+        if record is answer and about:
+            answer_id = record.headers.get("warc-record-id", "")
+            members.append(("metadata", metadata_member(record.url, record.time_s, about, answer_id)))
+    return msgspec.structs.replace(
+        result,
+        members=b"".join(member for _, member in members),
+        lengths=tuple(len(member) for _, member in members),
+        kinds=tuple(kind for kind, _ in members),
+    )
+
+
+def _nothing() -> Result:
+    """Return the result of reading nothing."""
+    return Result(
+        outcome="",
+        media_type="",
+        language="",
+        title="",
+        canonical="",
+        redirect_to="",
+        etag="",
+        last_modified="",
+        noindex=False,
+        truncated="",
+        digest=b"",
+        text_digest=b"",
+        simhash=0,
+        payload_bytes=0,
+        links=[],
+        links_seen=0,
+        links_out_of_scope=0,
+        links_unindexable=0,
+        payload=b"",
+        members=b"",
+        lengths=(),
+        kinds=(),
+        payload_digest="",
+    )

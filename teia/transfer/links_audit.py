@@ -1,0 +1,425 @@
+"""`teia audit links`: in-links recounted, and compared with the count of every URL (docs/graph.md).
+
+The frontier counts links one by one as they appear and disappear. The audit recounts them page by page, from the links
+that each page's cell stores (counted_links.py). For pages read by an older teia, which stored none, it uses the
+metadata record of their capture. Stored links are also compared with the capture: a counted link must be there. Links
+on their way between cells count as arrived.
+
+An audit reads all cells as they were at one instant, so it can run beside a crawl. A repair writes: wrong or missing
+stored links are made again from the captures, and every URL gets the resulting count.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import IO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from teia.clock import Clock
+from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.crawler.child.messages import FoundLink
+from teia.crawler.commit import Committed
+from teia.crawler.depths import copied_links
+from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
+from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.start import open_crawls
+from teia.errors import StoreError
+from teia.frontier.cell import counted_links, mail
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.change_order import put_in_order
+from teia.frontier.cell.url_tails import url_from
+from teia.frontier.queue.ledger import Ledger
+from teia.records import Outcome
+from teia.store.audit import MAX_DETAILS
+from teia.store.reader import ArchiveReader
+from teia.store.root import CellFolder, Root
+from teia.urls import key_of
+
+Rewrite = Callable[[list[FoundLink]], list[FoundLink]]
+
+PART_KEYS = 1 << 24
+"""Number of links sorted at a time: 400 MB of memory. More are counted in several parts."""
+
+ROWS_AT_ONCE = 50_000
+PAGES_AT_ONCE = 1_000
+SNAPSHOT_TRIES = 50
+LOOKED_BACK = 5
+"""Number of visits of a page whose records are searched for a link that its capture does not have."""
+
+UNREAD = frozenset({Outcome.SOFT_404, Outcome.OUT_OF_SCOPE, Outcome.REDIRECT_LOOP})
+"""Outcomes of pages whose links are not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksAudit:
+    """Result of an audit of links: URLs `checked`, `differences` between their counts and the existing links.
+
+    `violations` are those, and the pages with counted links that their capture does not have. `uncertain` pages were
+    read by an older teia, which stored nothing about the links it counted for them. `repaired` URLs were given another
+    count.
+    """
+
+    checked: int
+    violations: int
+    details: tuple[str, ...]
+    differences: int
+    uncertain: int = 0
+    repaired: int = 0
+
+
+class _ReadPage(NamedTuple):
+    """A page with a capture, and its stored links; None if none are stored."""
+
+    slot: int
+    host_id: int
+    key: int
+    url: str
+    depth: int
+    outcome: str
+    status: int
+    file: str
+    offset: int
+    length: int
+    kept: bytes | None
+
+    @property
+    def place(self) -> counted_links.Place:
+        return self.slot, self.host_id, self.key
+
+
+class _Counted(NamedTuple):
+    """The links of one page to count; `is_other`: they differ from the stored ones, `is_wrong`: from the capture."""
+
+    page: _ReadPage
+    targets: dict[int, str]
+    is_other: bool
+    is_wrong: bool
+
+
+@dataclass
+class _Recount:
+    """The cells of a collection as they are at one instant, and how their pages' links are read."""
+
+    cells: Sequence[FrontierCell]
+    readers: Sequence[ArchiveReader]
+    meaning: Meaning
+    rewritten: Rewrite
+    paired: set[str] = field(default_factory=set)
+    """Hosts that are, or were, one of two names of a site: links to them may be counted under the other."""
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            names = cell.db.execute("SELECT h.name, a.other FROM aliases AS a JOIN hosts AS h USING (slot, host_id)")
+            self.paired.update(name for pair in names for name in pair)
+
+    def pages(self, number: int) -> Iterator[_Counted]:
+        """Yield every page of a cell, with its links."""
+        cell = self.cells[number]
+        has_table = counted_links.are_there(cell.db)
+        for page in _pages(cell, has_table=has_table):
+            if page.kept is not None:
+                targets = counted_links.unpacked(cell, page.kept)
+                is_wrong = not self._has_all(number, page, targets)
+                if is_wrong:
+                    copied = self._from_copy(number, page)
+                    yield _Counted(page, targets if copied is None else copied, True, True)
+                else:
+                    yield _Counted(page, targets, False, False)
+            elif cell.knows_links and has_table:
+                yield _Counted(page, {}, False, False)
+            else:
+                yield _Counted(page, self._from_copy(number, page) or {}, True, False)
+
+    def _block(self, number: int, file: str, at: int) -> bytes:
+        """Return the block of a metadata record; empty where there is none that can be read."""
+        try:
+            record = self.readers[number].read(file, at) if file else None
+        except StoreError:
+            return b""
+        return record.block if record is not None and record.kind == "metadata" else b""
+
+    def _from_copy(self, number: int, page: _ReadPage) -> dict[int, str] | None:
+        """Return the links of a page by its capture; None if that cannot be read."""
+        if page.status >= 300 or page.outcome in UNREAD:
+            return {}
+        block = self._block(number, page.file, page.offset + page.length)
+        if not block:
+            return None
+        links, _ = copied_links(block, page.depth, self.meaning)
+        return {link.key: link.host for link in self.rewritten(links) if link.count and link.key != page.key}
+
+    def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
+        """Tell whether a page's capture, or the record of an unchanged visit, has the links stored for it."""
+        block = self._block(number, page.file, page.offset + page.length)
+        if not block:
+            return True
+        missing = self._missing(targets, block)
+        if missing:
+            sql = """
+                SELECT file, offset + length FROM visits WHERE slot = ? AND host_id = ? AND key = ? AND file <> ''
+                ORDER BY time_s DESC LIMIT ?
+            """
+            for file, at in self.cells[number].db.execute(sql, (*page.place, LOOKED_BACK)).fetchall():
+                if not self._missing(missing, self._block(number, file, at)):
+                    return True
+        return not missing
+
+    def _missing(self, targets: dict[int, str], block: bytes) -> dict[int, str]:
+        links = outlinks_of(block)
+        if len(links) >= MAX_OUTLINKS:  # the record keeps no more of them, and all were counted
+            return {}
+        there = {key_of(link.url) for link in links if not link.kind.is_requisite}
+        return {key: host for key, host in targets.items() if key not in there and host not in self.paired}
+
+
+def _pages(cell: FrontierCell, *, has_table: bool) -> Iterator[_ReadPage]:
+    """Yield every page in archive order."""
+    sql = """
+        SELECT p.slot, p.host_id, p.key, h.name, u.tail, u.depth, u.outcome, p.status, p.file, p.offset, p.length
+        FROM pages AS p JOIN hosts AS h ON h.host_id = p.host_id
+        JOIN urls AS u ON u.slot = p.slot AND u.host_id = p.host_id AND u.key = p.key
+        ORDER BY p.file, p.offset
+    """
+    for slot, host_id, key, host, tail, depth, outcome, status, file, offset, length in cell.db.execute(sql):
+        place, copied = (slot, host_id, key), (file, offset, length)
+        kept = counted_links.kept(cell.db, place) if has_table else None
+        yield _ReadPage(*place, url_from(host, tail), depth, outcome, status, *copied, kept)
+
+
+# ---- counting -------------------------------------------------------------------------------------------------------
+
+
+class _Tally:
+    """The keys of all links, on disk, and the number of occurrences of each, part by part."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._keys = file, array("q")
+        self._total = 0
+
+    def add(self, keys: dict[int, str]) -> None:
+        self._keys.extend(keys)
+        if len(self._keys) >= ROWS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._keys.tofile(self._file)
+        self._total += len(self._keys)
+        self._keys = array("q")
+
+    def parts(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield (first key, last key, keys, counts) of each part."""
+        self._flush()
+        number = 1 + self._total // PART_KEYS
+        width = (1 << 64) // number
+        for part in range(number):
+            first = -(1 << 63) + part * width
+            last = (1 << 63) - 1 if part == number - 1 else first + width - 1
+            keys, counts = np.unique(np.concatenate(list(self._between(first, last))), return_counts=True)
+            yield first, last, keys, counts
+
+    def _between(self, first: int, last: int) -> Iterator[NDArray[np.int64]]:
+        yield np.zeros(0, np.int64)
+        self._file.seek(0)
+        while octets := self._file.read(8 * PART_KEYS // 4):
+            keys = np.frombuffer(octets, np.int64)
+            yield keys[(keys >= first) & (keys <= last)]
+
+
+@contextmanager
+def _tally() -> Iterator[_Tally]:
+    with tempfile.TemporaryFile() as file:
+        yield _Tally(file)
+
+
+class _WrongCount(NamedTuple):
+    """A URL whose count is wrong."""
+
+    slot: int
+    host_id: int
+    key: int
+    has: int
+    should: int
+
+
+def _differing(cell: FrontierCell, tally: _Tally, on_way: Counter[int]) -> Iterator[_WrongCount | int]:
+    """Yield the URLs of a cell whose counts differ, and now and then how many were checked.
+
+    Where patterns of a host's URLs were refused (watch.py), a link may have been dropped before its URL was known.
+    """
+    refusing = {row[0] for row in cell.db.execute("SELECT DISTINCT host_id FROM patterns WHERE refused > 0")}
+    for first, last, keys, counts in tally.parts():
+        cursor = cell.db.execute("SELECT slot, host_id, key, in_links FROM urls")
+        while rows := cursor.fetchmany(ROWS_AT_ONCE):
+            table = np.array(rows, np.int64)
+            table = table[(table[:, 2] >= first) & (table[:, 2] <= last)]
+            at = np.minimum(np.searchsorted(keys, table[:, 2]), max(0, len(keys) - 1))
+            should = np.where(keys[at] == table[:, 2], counts[at], 0) if len(keys) else np.zeros(len(table), np.int64)
+            if on_way:
+                should -= np.array([on_way[key] for key in table[:, 2].tolist()], np.int64)
+            for index in np.flatnonzero(should != table[:, 3]).tolist():
+                slot, host_id, key, has = table[index].tolist()
+                row = _WrongCount(slot, host_id, key, has, int(should[index]))
+                if row.has > row.should or row.host_id not in refusing:
+                    yield row
+            yield len(table)
+
+
+def _on_way(cells: Sequence[FrontierCell]) -> Counter[int]:
+    """Count the links in outboxes that are not yet added to the counts of URLs, by key."""
+    on_way: Counter[int] = Counter()
+    for number, cell in enumerate(cells):
+        for seq, to_cell, found in mail.waiting(cell):
+            if to_cell < len(cells) and seq > mail.heard(cells[to_cell], number):
+                for each in found:
+                    on_way[each.key] += each.in_links
+    return on_way
+
+
+# ---- auditing -------------------------------------------------------------------------------------------------------
+
+
+def audit_links(root: Root, name: str) -> LinksAudit:
+    """Recount the links of a collection, and compare; reads only."""
+    config = saved(root, name).config
+    folder = root.collection(name)
+    with ExitStack() as stack:
+        folders = folder.cells()
+        cells = [_reading(each, stack) for each in folders]
+        _hold_still(cells)
+        meaning = meaning_of(config, folder.lists)
+        recount = _Recount(cells, _readers(folders), meaning, _rewriting(cells, folder.starts(), config, meaning))
+        return _audited(recount, stack)
+
+
+def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAudit:
+    tally = stack.enter_context(_tally())
+    details: list[str] = []
+    checked = differences = wrong = uncertain = 0
+    for number in range(len(recount.cells)):
+        for page, targets, is_other, is_wrong in recount.pages(number):
+            uncertain += is_other and not is_wrong
+            wrong += is_wrong
+            if is_wrong and len(details) < MAX_DETAILS:
+                details.append(f"{page.url}: links are counted that its copy does not have")
+            tally.add(targets)
+    on_way = _on_way(recount.cells)
+    for cell in recount.cells:
+        for each in _differing(cell, tally, on_way):
+            if isinstance(each, int):
+                checked += each
+                continue
+            differences += 1
+            if len(details) < MAX_DETAILS:
+                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links, {each.should:,} pages link to it")
+    return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
+
+
+def _url(db: sqlite3.Connection, row: _WrongCount) -> str:
+    sql = "SELECT h.name, u.tail FROM urls AS u JOIN hosts AS h USING (slot, host_id) WHERE slot = ? AND host_id = ?"
+    return url_from(*db.execute(f"{sql} AND key = ?", row[:3]).fetchone())
+
+
+def _reading(folder: CellFolder, stack: ExitStack) -> FrontierCell:
+    cell = FrontierCell(folder.frontier, read_only=True)
+    stack.callback(cell.close)
+    return cell
+
+
+def _readers(folders: Sequence[CellFolder]) -> list[ArchiveReader]:
+    return [ArchiveReader(folder.archive) for folder in folders]
+
+
+def _rewriting(cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: Meaning) -> Rewrite:
+    if not config.sites.aliases:
+        return lambda links: links
+    book = AliasBook(cells, starts, config.sites, lambda url: meaning.wants_link(url, 0, 0))
+    return lambda links: [book.rewritten(link) for link in links]
+
+
+def _hold_still(cells: Sequence[FrontierCell]) -> None:
+    """Snapshot all cells at one consistent instant: none has received mail that another had not sent yet."""
+    for _ in range(SNAPSHOT_TRIES):
+        for cell in cells:
+            cell.db.execute("BEGIN")
+            cell.db.execute("SELECT 1 FROM meta").fetchone()
+        if _fit(cells):
+            return
+        for cell in cells:
+            cell.db.execute("ROLLBACK")
+    raise StoreError("the cells are written too fast to be seen at one instant; stop the crawl for the audit")
+
+
+def _fit(cells: Sequence[FrontierCell]) -> bool:
+    sent = [cell.db.execute("SELECT coalesce(max(seq), 0) FROM outbox").fetchone()[0] for cell in cells]
+    heard = ((number, mail.heard(cell, number)) for cell in cells for number in range(len(cells)))
+    return all(seq <= sent[number] for number, seq in heard)
+
+
+# ---- repairing ------------------------------------------------------------------------------------------------------
+
+
+def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
+    """Recount the links of a collection and write the counts; return an audit made afterwards.
+
+    No other process may write the folder meanwhile. An interrupted repair starts again from the beginning.
+    """
+    with root.locked(), _open_cells(root, name, clock) as (cells, recount), ExitStack() as stack:
+        tally = stack.enter_context(_tally())
+        for number, cell in enumerate(cells):
+            _keep(cell, recount.pages(number), tally)
+        repaired = 0
+        for cell in cells:
+            rows = [each for each in _differing(cell, tally, Counter()) if isinstance(each, _WrongCount)]
+            for at in range(0, len(rows), ROWS_AT_ONCE):
+                with cell.transaction():
+                    sql = "UPDATE urls SET in_links = ? WHERE slot = ? AND host_id = ? AND key = ?"
+                    some = rows[at : at + ROWS_AT_ONCE]
+                    cell.db.executemany(sql, [(row.should, *row[:3]) for row in some])
+            with cell.transaction():
+                counted_links.note_all(cell)
+                if rows and cell.order.by_links:
+                    put_in_order(cell, anew=True)
+            repaired += len(rows)
+        return _audited(recount, stack, repaired)
+
+
+def _keep(cell: FrontierCell, pages: Iterator[_Counted], tally: _Tally) -> None:
+    """Count the links of a cell's pages, and store those that were wrong or missing."""
+    while some := list(islice(pages, PAGES_AT_ONCE)):
+        for each in some:
+            tally.add(each.targets)
+        made = [each for each in some if each.is_other and (each.targets or each.page.kept is not None)]
+        with cell.transaction() if made else nullcontext():
+            for page, targets, *_ in made:
+                by_host: dict[str, list[int]] = {}
+                for key, host in targets.items():
+                    by_host.setdefault(host, []).append(key)
+                counted_links.keep(cell, page.place, by_host)
+
+
+@contextmanager
+def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[FrontierCell], _Recount]]:
+    """Open a collection's cells for writing, with all mail delivered. The ledger of delays is not changed."""
+    config, folder = saved(root, name).config, root.collection(name)
+    ledger = Ledger(root.path / "ledger.sqlite")
+    try:
+        with open_crawls(root, [config], ledger, clock) as (crawl,):
+            crawl.committer.deliver(Committed())
+            cells = [cell.frontier for cell in crawl.committer.cells]
+            for cell in cells:
+                cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted
+            rewritten = _rewriting(cells, folder.starts(), config, crawl.meaning)
+            yield cells, _Recount(cells, _readers(folder.cells()), crawl.meaning, rewritten)
+    finally:
+        ledger.close(clean=False, now_s=clock.now_s())

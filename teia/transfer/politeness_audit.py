@@ -1,0 +1,237 @@
+"""`teia audit politeness`: replay of the fetch log, to find requests that came too early or were not allowed.
+
+The log has every request by calendar time, with the politeness delay required before it. A request is early if it began
+sooner than that after the last answer of its host had ended, or sooner than our own delay after the last answer of its
+address. A page is a violation if no robots.txt of its host had been fetched before it. The audit trusts no counter of
+the crawler; the lab's own log is the second opinion (tests/system).
+
+Our own delay may have been changed. A shorter one applies from the next answer on, so between two requests the shortest
+delay in force is required. After an answer of a host whose owner agreed to a shorter delay, that one is required,
+unless many sites were at its address. No delay is required while several requests at once were allowed. An address that
+many sites share requires less (shared_addresses.py): the sites are counted in the log as it proceeds, and those that
+the ledger knows from other collections and earlier runs are added.
+
+The queries use the SQL that DuckDB and SQLite share, so that the end of a small crawl need not load DuckDB. The delays
+in force and the facts about addresses and hosts are tables beside the log, so the queries stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from teia.clock import iso_utc
+from teia.config import CourtesySettings
+from teia.crawler.fetch_rows import CACHED
+from teia.frontier.queue.ledger import InForce
+from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks
+from teia.store.fetchlog import Log
+
+TOLERANCE_S = 0.002
+"""Tolerance in seconds: the calendar clock may be stepped a little; delays are measured with a monotonic clock."""
+
+MAX_DETAILS = 20
+MAX_HOSTS = 1_000_000
+
+IMPORTED_RUN = -1
+"""The `run` of rows from `teia import log`: requests of other crawlers, which this audit does not cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessAudit:
+    """Number of requests checked, number that broke a rule, and the first of those in words."""
+
+    checked: int
+    violations: int
+    details: tuple[str, ...]
+
+
+def audit_politeness(
+    log: Log,
+    courtesy: CourtesySettings,
+    history: Sequence[InForce] = (),
+    shared: Mapping[str, int] | None = None,
+    others: Sequence[Log] = (),
+) -> PolitenessAudit:
+    """Check every request of a fetch log.
+
+    `history` lists the delays in force with their start times, `shared` the number of sites at an address, if known.
+    `others` are the logs of collections that were crawled beside: a robots.txt fetched for one counts for all.
+    """
+    sites = _sites_by_address(log, courtesy, shared or {})
+    checked = int(log.query(f"SELECT count(*) FROM {_OURS}").rows[0][0])  # noqa: S608  # our own text
+    complaints: list[str] = []
+    violations = 0
+    excused = _excused(log, others) if courtesy.robots else frozenset()
+    in_force = history or [InForce.of(0.0, courtesy)]
+    _put_tables(log, in_force, sites, excused)
+    for what, sql in _questions(courtesy, in_force, sites, excused):
+        (number,) = log.query(f"SELECT count(*) FROM ({sql})").rows[0]  # noqa: S608  # our own text
+        violations += int(number)
+        if number:
+            rows = log.query(f"{sql} LIMIT {MAX_DETAILS}").rows
+            complaints += [_said(what, *row) for row in rows]
+    return PolitenessAudit(checked, violations, tuple(complaints[:MAX_DETAILS]))
+
+
+def _said(what: str, url: str, started_s: float, note: str) -> str:
+    return f"{what}: {url} at {iso_utc(started_s)}{f' ({note})' if note else ''}"
+
+
+def _sites_by_address(log: Log, courtesy: CourtesySettings, shared: Mapping[str, int]) -> dict[str, int]:
+    """Count the sites of each shared address from sources beside the log: named networks and the ledger."""
+    networks = Networks(courtesy.cdn_nets)
+    rows = log.query(f"SELECT DISTINCT address FROM {_OURS} WHERE address IS NOT NULL").rows  # noqa: S608  # our own text
+    sites = {address: OF_A_CDN if address in networks else shared.get(address, 0) for (address,) in rows}
+    return {address: number for address, number in sites.items() if number > courtesy.shared_sites}
+
+
+def _excused(log: Log, others: Sequence[Log]) -> frozenset[str]:
+    """Return the hosts whose robots.txt another collection had fetched before the first page that came without."""
+    if not others:
+        return frozenset()
+    without = f"SELECT host, min(started) FROM ({_unasked()}) GROUP BY host"  # noqa: S608  # our own text
+    first_s: dict[str, float] = dict(log.query(without, MAX_HOSTS).rows)
+    excused: set[str] = set()
+    for other in others if first_s else ():
+        told = other.query(
+            "SELECT host, min(epoch(started)) FROM fetches WHERE kind = 'robots' GROUP BY host", MAX_HOSTS
+        ).rows
+        excused |= {host for host, at_s in told if host in first_s and at_s <= first_s[host]}
+    return frozenset(excused)
+
+
+def _questions(
+    courtesy: CourtesySettings, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]
+) -> list[tuple[str, str]]:
+    """Return the queries on the log; each selects (url, started, note) of the requests that broke a rule."""
+    questions = []
+    if any(each.per_host == 1 for each in history):  # else no delay is required
+        owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
+        questions = [
+            ("early for its host", _early("host", owed, "rest_s")),
+            ("early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
+        ]
+    if courtesy.robots:
+        questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608
+    return questions
+
+
+# ---- settings in force ----------------------------------------------------------------------------------------------
+
+_Time = tuple[str, float, float, float, int]
+"""A row of `times`: the host, or none for all; from when, until when; the delay; how many requests at once."""
+
+_BETWEEN = "started >= since_s AND before <= until_s"
+"""True if the time between two requests overlaps that of a row of `times`."""
+
+
+def _put_tables(log: Log, history: Sequence[InForce], sites: Mapping[str, int], excused: frozenset[str]) -> None:
+    """Create the tables beside the log that the queries need, and no others."""
+    if len(history) > 1 or history[0].agreed:
+        log.put("times", ("of_host", "since_s", "until_s", "delay_s", "per_host"), [*_general(history), *_own(history)])
+    if sites:
+        log.put("sharing", ("at_address", "site_count"), list(sites.items()))
+    if excused:
+        log.put("excused", ("of_host",), [(host,) for host in excused])
+
+
+def _general(history: Sequence[InForce]) -> Iterator[_Time]:
+    """Yield the general delay over time; unchanged ones are merged into one row."""
+    spans = _spans(history)
+    for (delay_s, per_host), same in groupby(spans, key=lambda span: (span[2].delay_s, span[2].per_host)):
+        found = list(same)
+        yield "", found[0][0], found[-1][1], float(delay_s), per_host
+
+
+def _own(history: Sequence[InForce]) -> Iterator[_Time]:
+    """Yield the delays that hosts agreed to; unchanged ones are merged into one row."""
+    going: dict[str, tuple[float, float]] = {}
+    for since_s, _, each in _spans(history):
+        agreed = dict(each.agreed)
+        for host in [host for host, (_, delay_s) in going.items() if agreed.get(host) != delay_s]:
+            began_s, delay_s = going.pop(host)
+            yield host, began_s, since_s, delay_s, 1
+        for host, delay_s in agreed.items():
+            going.setdefault(host, (since_s, float(delay_s)))
+    for host, (began_s, delay_s) in going.items():
+        yield host, began_s, _EVER_S, delay_s, 1
+
+
+_EVER_S = 1e18
+
+
+def _spans(history: Sequence[InForce]) -> Iterator[tuple[float, float, InForce]]:
+    """Yield everything that was in force, with begin and end; the first began at -infinity, the last has not ended."""
+    bounds = [-_EVER_S, *(round(each.since_s, 6) for each in history[1:]), _EVER_S]
+    for (since_s, until_s), each in zip(pairwise(bounds), history, strict=True):
+        yield since_s, until_s, each
+
+
+def _owed(history: Sequence[InForce]) -> str:
+    """Return SQL for the delay between two requests to one address, by `before` and `started`; NULL if none."""
+    always = list(_general(history))
+    if len(always) == 1:
+        return str(always[0][3])
+    shortest = "CASE WHEN max(per_host) = 1 THEN min(delay_s) END"
+    return f"(SELECT {shortest} FROM times WHERE of_host = '' AND {_BETWEEN})"  # noqa: S608  # our own text
+
+
+def _agreed(courtesy: CourtesySettings) -> str:
+    """Return SQL for the delay that the previous host agreed to; NULL if none, or if many sites share its address."""
+    found = f"(SELECT min(delay_s) FROM times WHERE of_host = last_host AND {_BETWEEN})"  # noqa: S608  # our own text
+    return f"CASE WHEN counted <= {courtesy.shared_sites} AND known < {OF_A_CDN} THEN {found} END"
+
+
+def _address_rest(courtesy: CourtesySettings, agreed: str) -> str:
+    """Return the delay of an address that `sites` registered domains share: `sharing.shared_rest_s`, in SQL."""
+    shared = f"greatest({float(courtesy.shared_rest_s)}, owed * {courtesy.shared_sites} / sites)"
+    rest = f"CASE WHEN sites <= {courtesy.shared_sites} THEN owed ELSE least(owed, {shared}) END"
+    return f"least(agreed, {rest})" if agreed else rest
+
+
+# ---- the questions --------------------------------------------------------------------------------------------------
+
+
+def _early(place: str, owed: str, rest: str, sites: Mapping[str, int] | None = None, agreed: str = "") -> str:
+    """Return SQL for requests sooner than `rest` after the last answer of a place, where a delay is `owed`."""
+    gap = "(started - before)"
+    known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {place}), 0)" if sites else "0"  # noqa: S608
+    is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
+    earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    own = f", {agreed} AS agreed" if agreed else ""
+    last_host = f", lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host" if agreed else ""
+    return f"""
+        WITH followed AS MATERIALIZED
+            (SELECT *, greatest(known, counted) AS sites, {owed} AS owed{own}
+             FROM (SELECT *, max(ended) OVER {earlier} AS before, {known} AS known,
+                          coalesce(sum(is_first) OVER {earlier}, 0) AS counted{last_host}
+                   FROM (SELECT *, {is_first} AS is_first FROM {_OURS} WHERE {place} IS NOT NULL)))
+        SELECT url, started, {_text(gap)} || ' s of ' || {_text("rest")} || ' s' AS note
+        FROM (SELECT *, {rest} AS rest FROM followed WHERE owed IS NOT NULL AND before IS NOT NULL)
+        WHERE {gap} < rest - {TOLERANCE_S}
+        ORDER BY started
+    """  # noqa: S608  # our own text
+
+
+def _text(seconds: str) -> str:
+    return f"CAST(round({seconds}, 3) AS VARCHAR)"
+
+
+_OURS = f"""
+    (SELECT url, host, site, address, kind, rest_s, epoch(started) AS started, epoch(ended) AS ended
+     FROM fetches WHERE (run IS NULL OR run <> {IMPORTED_RUN}) AND kind <> '{CACHED}')
+"""  # noqa: S608  # our own text
+
+
+def _unasked(excused: frozenset[str] = frozenset()) -> str:
+    others = "AND f.host NOT IN (SELECT of_host FROM excused)" if excused else ""
+    return f"""
+        SELECT f.url, f.host, f.started, '' AS note
+        FROM {_OURS} AS f
+        LEFT JOIN (SELECT host, min(epoch(started)) AS first FROM fetches WHERE kind = 'robots' GROUP BY host) AS r
+            USING (host)
+        WHERE f.kind <> 'robots' AND (r.first IS NULL OR r.first > f.started) {others}
+        ORDER BY f.started
+    """  # noqa: S608  # our own text

@@ -1,0 +1,172 @@
+"""Read access to collections, while a crawl runs or long after.
+
+Every database is opened read-only, so a reader can neither hold up the crawler nor change its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from teia.clock import iso_utc
+from teia.collections.account import index_counts
+from teia.collections.stored import saved
+from teia.config import CourtesySettings
+from teia.crawler.fetch_rows import log_part
+from teia.crawler.open_cell import committed_position, stored_records
+from teia.errors import StoreError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import STATE_NAMES
+from teia.frontier.cell.url_tails import url_from
+from teia.frontier.queue.ledger import courtesy_history, shared_addresses
+from teia.indexer.state import state_on_disk
+from teia.store.archive import Position
+from teia.store.audit import Audit, audit_archive
+from teia.store.fetchlog import Log, LogPart, log_files
+from teia.store.pending import PendingLog
+from teia.store.root import CellFolder, Root
+from teia.transfer.politeness_audit import PolitenessAudit, audit_politeness
+
+if TYPE_CHECKING:
+    from teia.store.sql import FetchLog
+
+
+@contextmanager
+def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
+    """Open the fetch log of a collection as of now, for SQL and reports."""
+    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
+
+    with FetchLog(_log_parts(root, collection)) as log:
+        yield log
+
+
+def _log_parts(root: Root, collection: str) -> list[LogPart]:
+    parts = []
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            parts.append(log_part(cell, folder.log))
+        finally:
+            cell.close()
+    return parts
+
+
+def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> PolitenessAudit:
+    """Replay a collection's fetch log and report impolite requests."""
+    ledger = root.path / "ledger.sqlite"
+    history, shared = courtesy_history(ledger), shared_addresses(ledger)
+    with ExitStack() as stack:
+        names = (collection, *(name for name in root.collections() if name != collection))
+        logs: list[Log] = []
+        for name in names:
+            try:
+                opened = _log_for_audit(_log_parts(root, name))
+            except StoreError:  # another collection's trouble is not this one's
+                if name == collection:
+                    raise
+                continue
+            stack.callback(opened.close)
+            logs.append(opened)
+        log, *others = logs
+        return audit_politeness(log, courtesy, history, shared, others)
+
+
+def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
+    if not any(log_files(part) for part in parts):
+        return PendingLog(parts)
+    from teia.store.sql import FetchLog
+
+    return FetchLog(parts)
+
+
+def known_urls(root: Root, collection: str) -> Iterator[dict[str, Any]]:
+    """Yield every URL a collection knows, as `teia export urls` writes it, in the order of the cells."""
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            yield from _urls_of(cell)
+        finally:
+            cell.close()
+
+
+def _urls_of(cell: FrontierCell) -> Iterator[dict[str, Any]]:
+    sql = """
+        SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, p.visits, p.changes, p.last_visit_s, p.digest
+        FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+        LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+        ORDER BY u.slot, u.host_id, u.key
+    """
+    for host, tail, state, outcome, depth, in_links, visits, changes, last_visit_s, digest in cell.db.execute(sql):
+        yield {
+            "url": url_from(host, tail),
+            "state": STATE_NAMES[state],
+            "outcome": outcome or None,
+            "depth": depth,
+            "visits": visits or 0,
+            "changes": changes or 0,
+            "last_visit": None if last_visit_s is None else iso_utc(last_visit_s),
+            "digest": digest.hex() if digest else None,
+            "in_links": in_links,
+        }
+
+
+def committed_archive(folder: CellFolder) -> Position | None:
+    """Return the committed end of a cell's archive; a running crawler may be writing behind it."""
+    cell = FrontierCell(folder.frontier, read_only=True)
+    try:
+        return committed_position(cell)
+    finally:
+        cell.close()
+
+
+def audit_archives(root: Root, collection: str) -> Audit:
+    """Check every archive file of a collection, record by record."""
+    checked = violations = 0
+    details: list[str] = []
+    for folder in root.collection(collection).cells():
+        audit = audit_archive(folder.archive, committed_archive(folder))
+        checked, violations = checked + audit.checked, violations + audit.violations
+        details += audit.details
+    return Audit(checked, violations, tuple(details))
+
+
+_PAGES = "kind NOT IN ('robots', 'probe')"
+
+
+def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
+    """Return the contents of a collection that is not being crawled, under the keys of a crawl's summary."""
+    with fetch_log(root, collection) as log:
+        sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
+        requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
+        stored = f"{_PAGES} AND decoded_bytes > 0"
+        (pages,) = log.query(f"SELECT count(*) FROM fetches WHERE {stored}").rows[0]  # noqa: S608  # our text
+        by_outcome = f"SELECT outcome, count(*) AS n FROM fetches WHERE {_PAGES} GROUP BY 1 ORDER BY 2 DESC"  # noqa: S608
+        outcomes = {outcome: int(number) for outcome, number in log.query(by_outcome).rows}
+        span = "SELECT coalesce(date_diff('microsecond', min(started), max(ended)) / 1e6, 0) FROM fetches"
+        (seconds,) = log.query(span).rows[0]
+    state = state_on_disk(root.collection(collection))
+    known = queued = records = 0
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        known, queued, records = known + cell.known, queued + cell.queued, records + stored_records(cell)
+        cell.close()
+    return {
+        "collection": collection,
+        "state": "stopped" if queued else "finished",
+        "seconds": round(float(seconds), 3),
+        "requests": int(requests),
+        "pages": int(pages),
+        "pages_per_s": round(pages / seconds, 2) if seconds else 0.0,
+        "bytes": int(received),
+        "hosts": int(hosts),
+        "urls_known": known,
+        "urls_queued": queued,
+        "outcomes": outcomes,
+        "links": int(links),
+        "archive_records": records,
+        "indexed": state.indexed,
+        "politeness_violations": 0,
+        "paused_why": "",
+        **(index_counts(state) if saved(root, collection).config.index.enabled else {}),
+    }

@@ -1,0 +1,184 @@
+"""Foreign WARC files split into captures: one answer each, with the records that belong to it.
+
+Records of one answer lie together in every archive we know, in different orders: request, response, metadata (ours,
+Wget) or response, request (warcio, Heritrix). So a capture is a run of records with the same target that holds at most
+one answer. Each record is stored as it came. warcinfo records describe their own file and are left out; our archive
+files have their own.
+
+A file of two megabytes may hold gigabytes once it is decompressed, so memory is bounded: one record by the reader, the
+records of a capture by MAX_CAPTURE_BYTES together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from teia.config import LimitSettings
+from teia.crawler.outlinks import field_of
+from teia.durable import disk_errors
+from teia.errors import CorruptFile, StoreError
+from teia.frontier.cell.soft404 import probe_path
+from teia.records import Fetched
+from teia.store.reader import MAX_RECORD_BYTES, Damage, Record, header_of, record_of, split_head, walk_file
+from teia.urls import canonicalize, split
+
+MAX_RECORDS = 16
+MAX_CAPTURE_BYTES = MAX_RECORD_BYTES
+"""Most bytes of one capture, decompressed; further records become another capture."""
+
+_FIELD_BYTES = 200
+_IDENTITY_BYTES = 1 << 16
+_STATUS = re.compile(rb"HTTP/[\d.]+ +(\d{3})(?!\d)", re.IGNORECASE)
+_ANSWERS = frozenset({"response", "revisit"})
+
+
+@dataclass(slots=True)
+class Capture:
+    """The records of one answer. `offset` is that of the first of them in its file, `url` its target as written."""
+
+    url: str
+    offset: int
+    records: list[Record] = field(default_factory=list)
+    heads: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, record: Record, head: bytes) -> None:
+        self.records.append(record)
+        self.heads.append(head)
+        self.size_bytes += _bytes_of(record, head)
+
+    def takes(self, record: Record, head: bytes) -> bool:
+        """Tell whether a record that follows belongs to the same answer, and there is room for it."""
+        if record.url != self.url or len(self.records) >= MAX_RECORDS:
+            return False
+        if self.size_bytes + _bytes_of(record, head) > MAX_CAPTURE_BYTES:
+            return False
+        if record.kind in _ANSWERS:
+            return self.answer is None
+        return not (record.kind == "request" and self.answer is not None and self.of_kind("request"))
+
+    def of_kind(self, kind: str) -> Record | None:
+        return next((record for record in self.records if record.kind == kind), None)
+
+    @property
+    def answer(self) -> Record | None:
+        return self.of_kind("response") or self.of_kind("revisit")
+
+    @property
+    def in_order(self) -> list[tuple[Record, bytes]]:
+        """The records with their heads, in the order of our own: the request, the answer, the metadata."""
+        place = {"request": 0, "response": 1, "revisit": 1, "metadata": 2}
+        pairs = zip(self.records, self.heads, strict=True)
+        return sorted(pairs, key=lambda pair: place.get(pair[0].kind, 3))
+
+
+def _bytes_of(record: Record, head: bytes) -> int:
+    """Estimate the memory of a record: its block, its head, and the head's fields one by one."""
+    return len(record.block) + len(head) + _FIELD_BYTES * len(record.headers)
+
+
+def captures(path: Path, on_damage: Callable[[Damage], None]) -> Iterator[Capture]:
+    """Yield the captures of a file, `.warc.gz` or `.warc`; unreadable parts are reported and skipped."""
+    current: Capture | None = None
+    for member in walk_file(path):
+        try:
+            record = record_of(path, member)
+        except CorruptFile as error:
+            on_damage(Damage(path, member.offset, str(error).removeprefix(f"{path}: ")))
+            continue
+        if record.kind == "warcinfo":
+            continue
+        head, offset = header_of(member), member.offset
+        del member  # its bytes are in the record now
+        if current is None or not current.takes(record, head):
+            if current is not None:
+                yield current
+            current = Capture(record.url, offset)
+        current.add(record, head)
+    if current is not None:
+        yield current
+
+
+def identity(path: Path) -> str:
+    """Return a name for a file's content, the same for a copy of it: from its size, its beginning and its end."""
+    with disk_errors(path, "read"), path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        beginning = file.read(_IDENTITY_BYTES)
+        file.seek(max(0, size - _IDENTITY_BYTES))
+        return hashlib.sha256(b"%d\n" % size + beginning + file.read()).hexdigest()[:32]
+
+
+def check_readable(path: Path) -> None:
+    """Raise an error for a file that is no WARC file."""
+    with disk_errors(path, "read"), path.open("rb") as file:
+        beginning = file.read(16)
+    if path.name.endswith((".arc", ".arc.gz")) or beginning.startswith(b"filedesc:"):
+        raise StoreError(f"{path}: ARC files are not read; `warcio recompress` makes a WARC file of one")
+    if path.name.endswith(".warc") and not beginning.startswith(b"WARC/"):
+        raise StoreError(f"{path}: does not begin with a WARC record; is it compressed? then name it .warc.gz")
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PageAnswer:
+    """An HTTP answer of a capture that is a web page: the equivalent of our own request's result."""
+
+    fetched: Fetched
+    depth: int
+    is_revisit: bool
+    metadata: Record | None
+
+
+def page_answer(capture: Capture, url_rules: tuple[str, ...], limits: LimitSettings) -> PageAnswer | None:
+    """Return the page a capture holds; None if it holds none.
+
+    None are other protocols, a POST, robots.txt, a probe, and answers without a head or with an endless one.
+    """
+    answer, request = capture.answer, capture.of_kind("request")
+    url = canonicalize(capture.url, url_rules)
+    if answer is None or url is None or split(url).path in {"/robots.txt", probe_path(split(url).host)}:
+        return None
+    if not answer.headers.get("content-type", "").lower().startswith("application/http"):
+        return None
+    head, body = split_head(answer.block, limits.body_bytes + 1)
+    if len(head) > limits.header_bytes:
+        return None
+    status = _STATUS.match(head)
+    if status is None or (request is not None and not request.block.startswith(b"GET ")):
+        return None
+    metadata = capture.of_kind("metadata")
+    said = metadata.block if metadata is not None else b""
+    truncated = answer.headers.get("warc-truncated", "")
+    if len(body) > limits.body_bytes:
+        body, truncated = body[: limits.body_bytes], "length"
+    fetched = Fetched(
+        url,
+        status[1].decode(),
+        int(status[1]),
+        answer.time_s,
+        answer.time_s + _milliseconds(field_of(said, "fetchTimeMs")) / 1000,
+        answer.headers.get("warc-ip-address", ""),
+        b"",
+        head,
+        body,
+        truncated,
+    )
+    return PageAnswer(fetched, _depth(field_of(said, "hopsFromSeed")), answer.kind == "revisit", metadata)
+
+
+def _milliseconds(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0.0
+
+
+def _depth(text: str) -> int:
+    """Parse the depth: `3` as teia writes it, `LLE` as Heritrix does, one letter for each hop."""
+    if text.isascii() and text.isdigit() and len(text) < 5:
+        return int(text)
+    return len(text) if text.isascii() and text.isalpha() and len(text) < 1000 else 0

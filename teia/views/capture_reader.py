@@ -1,0 +1,105 @@
+"""Reader of captures in killable children, for threads of the web interface.
+
+The children live in a thread of their own with its own event loop, because a zygote dies with the thread that started
+it. It is started when the first capture is read, which takes a third of a second, and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock, Thread
+
+from teia.clock import Clock
+from teia.crawler.child.read_copy import JOB, Shown, Text, Wanted, decode_shown, decode_text, encode
+from teia.errors import ParseError
+from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+
+CHILDREN = 2
+LIMITS = ChildLimits(cpu_s=8.0, wall_s=18.0)
+WAIT_S = 40.0
+"""Longest wait in seconds for an answer, retries and other readers' captures included."""
+
+MAX_WAITING = 64
+KEPT, MAX_KEPT_BYTES = 16, 1 << 20
+"""Size of the cache of answers: a capture is requested twice, for the page around it and for its frame."""
+
+
+class CopyReader:
+    """Reads captures; threads may share it. ParseError for a capture that no child survives."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._pool: ChildPool | None = None
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def text(self, url: str, head: bytes, body: bytes) -> Text:
+        """Return the text of a capture."""
+        return decode_text(self._done(Wanted("text", url, head, body)))
+
+    def shown(self, url: str, head: bytes, body: bytes, *, is_style: bool = False) -> Shown:
+        """Return a page, or a style sheet, made safe to display."""
+        return decode_shown(self._done(Wanted("style" if is_style else "page", url, head, body)))
+
+    def close(self) -> None:
+        """End the children."""
+        with self._lock:
+            loop, thread, pool = self._loop, self._thread, self._pool
+            self._loop = self._thread = self._pool = None
+        if loop is None or thread is None:
+            return
+        if pool is not None:
+            asyncio.run_coroutine_threadsafe(pool.close(), loop).result(WAIT_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _done(self, wanted: Wanted) -> bytes:
+        payload = encode(wanted)
+        name = hashlib.sha256(payload).digest()
+        with self._lock:
+            if name in self._kept:
+                return self._kept[name]
+        answer = self._answer(wanted, payload)
+        if len(answer) <= MAX_KEPT_BYTES:
+            with self._lock:
+                self._kept[name] = answer
+                if len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return answer
+
+    def _answer(self, wanted: Wanted, payload: bytes) -> bytes:
+        loop, pool = self._running()
+        answered: Future[bytes | Lost] = Future()
+        loop.call_soon_threadsafe(self._submit, pool, payload, answered)
+        try:
+            answer = answered.result(WAIT_S)
+        except TimeoutError:
+            raise ParseError(f"the copy of {wanted.url} could not be read in time") from None
+        if isinstance(answer, Lost):
+            raise ParseError(f"the copy of {wanted.url} cannot be read ({answer.reason})")
+        return answer
+
+    @staticmethod
+    def _submit(pool: ChildPool, payload: bytes, answered: Future[bytes | Lost]) -> None:
+        done: Callable[[bytes | Lost], None] = answered.set_result
+        if pool.waiting >= MAX_WAITING:
+            done(Lost("too many copies are being read"))
+        else:
+            pool.submit(payload, done=done)
+
+    def _running(self) -> tuple[asyncio.AbstractEventLoop, ChildPool]:
+        with self._lock:
+            if self._loop is None or self._pool is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="copies", daemon=True)
+                self._thread.start()
+                self._pool = ChildPool(JOB, CHILDREN, LIMITS, self._clock)
+                asyncio.run_coroutine_threadsafe(self._pool.start(), self._loop).result(WAIT_S)
+            return self._loop, self._pool

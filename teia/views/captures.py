@@ -1,0 +1,119 @@
+"""Captures of a page in the archive: the list, the one nearest to a moment, and a check that it is intact.
+
+A visit that brought the same body again left a record without one (a revisit); its capture is the body of the record
+that it names. A *version* is a visit whose body differs from the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teia.clock import from_iso
+from teia.durable import disk_errors
+from teia.errors import StoreError
+from teia.store.archive import place_of
+from teia.store.audit import matches
+from teia.store.reader import Record, split_head
+from teia.views.lookup import Lookup, UrlEntry, VisitEntry
+
+MAX_HOPS = 4
+"""Longest chain from a revisit to the record with the body; our own revisits name that record at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One capture. `record` is the visit's own; head and body are of the record that has the body, undecoded."""
+
+    url: str
+    cell: int
+    time_s: float
+    status: int
+    record: Record
+    head: bytes
+    body: bytes
+    truncated: str
+    is_whole: bool
+    """True if the bytes match the digests stored beside them, checked now."""
+
+
+def versions(visits: Sequence[VisitEntry]) -> list[VisitEntry]:
+    """Return the visits with a capture that differs from the capture before, oldest first."""
+    found: list[VisitEntry] = []
+    for visit in visits:
+        if visit.file and (not found or visit.digest != found[-1].digest):
+            found.append(visit)
+    return found
+
+
+def nearest(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | None:
+    """Return the visit with the capture nearest to a moment; the last one if no moment is given."""
+    kept = [visit for visit in visits if visit.file]
+    if time_s is None or not kept:
+        return kept[-1] if kept else None
+    return min(kept, key=lambda visit: abs(visit.time_s - time_s))
+
+
+def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> Copy:
+    """Read the capture of a visit."""
+    return copy_at(lookup, entry.cell, visit.file, visit.offset)
+
+
+def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
+    """Read the capture at a place of the archive."""
+    record = lookup.record(cell, file, offset)
+    if record.kind not in {"response", "revisit"}:
+        raise StoreError(f"{file}: the record at offset {offset} is a {record.kind}, not an answer")
+    bodied = _with_body(lookup, record, cell)
+    head, body = split_head(bodied.block)
+    own_head = split_head(record.block)[0]
+    return Copy(
+        url=record.url,
+        cell=cell,
+        time_s=record.time_s,
+        status=_status(own_head),
+        record=record,
+        head=head,
+        body=body,
+        truncated=bodied.headers.get("warc-truncated", ""),
+        is_whole=all(_is_whole(each) for each in {id(record): record, id(bodied): bodied}.values()),
+    )
+
+
+def member_of(lookup: Lookup, copy: Copy) -> bytes:
+    """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
+    path = place_of(lookup.folders[copy.cell].archive, copy.record.file)
+    with disk_errors(path, "read"), path.open("rb") as file:
+        file.seek(copy.record.offset)
+        return file.read(copy.record.length)
+
+
+def _with_body(lookup: Lookup, record: Record, cell: int) -> Record:
+    for _ in range(MAX_HOPS):
+        if record.kind != "revisit":
+            return record
+        url = record.headers.get("warc-refers-to-target-uri", "")
+        date = record.headers.get("warc-refers-to-date", "")
+        entry = lookup.find(url) if url else None
+        visit = nearest(lookup.visits(entry), from_iso(date)) if entry is not None and date else None
+        if (
+            entry is None
+            or visit is None
+            or (entry.cell, visit.file, visit.offset) == (cell, record.file, record.offset)
+        ):
+            break
+        cell, record = entry.cell, lookup.record(entry.cell, visit.file, visit.offset)
+    raise StoreError(f"the copy of {record.url} repeats an earlier one that is not in {lookup.name}")
+
+
+def _is_whole(record: Record) -> bool:
+    if not matches(record.headers.get("warc-block-digest"), record.block):
+        return False
+    if record.kind == "revisit":
+        return True
+    return matches(record.headers.get("warc-payload-digest"), split_head(record.block)[1])
+
+
+def _status(head: bytes) -> int:
+    word = head[:64].split(b" ")[1:2]
+    return int(word[0][:3]) if word and word[0][:3].isdigit() else 0

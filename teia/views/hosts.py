@@ -1,0 +1,232 @@
+"""Table of a collection's hosts: known URLs, waiting URLs and reasons, duration of one pass (C1, C2).
+
+Building it takes one walk over the frontier, about a second for a million URLs, so callers cache it for a while. The
+distance between a host's requests is its politeness delay (from the ledger, or from the settings and robots.txt) plus
+the time of its last answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.fetch.robots import parse_robots
+from teia.frontier.cell.schema import (
+    LANE_DUE,
+    LANE_LATER,
+    LANE_NEW,
+    LANE_REFRESH,
+    STATE_DONE,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+)
+from teia.frontier.queue.host_rules import PAUSED, delay_of, host_delays, paused_hosts
+from teia.frontier.queue.ledger import servers_now
+from teia.store.root import Root
+from teia.views.reports.source import OpenCell, snapshot
+
+DELAYS_READ = 500
+"""Number of hosts, those with the most URLs, whose robots.txt is read for a Crawl-delay if the ledger has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Numbers of waiting URLs of a host, by reason. `refresh_…` are known pages, where pages are kept fresh.
+
+    `retry_due` counts the retries that may be fetched now.
+    """
+
+    new: int = 0
+    retry: int = 0
+    suspect: int = 0
+    refresh_due: int = 0
+    refresh_later: int = 0
+    retry_due: int = 0
+
+    @property
+    def ready(self) -> int:
+        """URLs that wait only for their turn."""
+        return self.new + self.refresh_due + self.retry_due
+
+    @property
+    def retry_later(self) -> int:
+        return self.retry - self.retry_due
+
+    @property
+    def queued(self) -> int:
+        return self.new + self.retry + self.suspect
+
+    @property
+    def any(self) -> bool:
+        return bool(self.queued or self.refresh_due or self.refresh_later)
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """One host. Requests are `slot_s` apart; `pass_s` is the time to visit all its known URLs once.
+
+    `ready_at_s` and `last_asked_s` are None for a host without recent requests.
+    """
+
+    host: str
+    host_id: int
+    cell: int
+    urls: int
+    visited: int
+    failed: int
+    excluded: int
+    requests: int
+    bytes: int
+    address: str
+    parked: str
+    response_s: float
+    rest_s: float
+    ready_at_s: float | None
+    last_asked_s: float | None
+    waits: Waits
+
+    @property
+    def waiting(self) -> int:
+        return self.waits.queued
+
+    @property
+    def slot_s(self) -> float:
+        return self.rest_s + self.response_s
+
+    @property
+    def pass_s(self) -> float:
+        return (self.visited + self.waiting) * self.slot_s
+
+    @property
+    def finish_s(self) -> float:
+        """Time in seconds to fetch the waiting URLs, if nothing new is found."""
+        return 0.0 if self.parked else self.waiting * self.slot_s
+
+
+@dataclass(frozen=True, slots=True)
+class HostTable:
+    """All hosts by name, as of `time_s`."""
+
+    time_s: float
+    hosts: Mapping[str, HostLine]
+
+    @property
+    def slowest(self) -> HostLine | None:
+        """The host that will finish last; None where nothing waits."""
+        waiting = (line for line in self.hosts.values() if line.finish_s > 0)
+        return max(waiting, key=lambda line: (line.finish_s, line.host), default=None)
+
+    def sharing(self, line: HostLine) -> int:
+        """Count the other hosts with the same address."""
+        same = sum(each.address == line.address for each in self.hosts.values()) if line.address else 1
+        return same - 1
+
+
+_HOSTS = "SELECT host_id, name, requests, bytes, address, parked, response_s FROM hosts"
+_URLS = f"""
+    SELECT host_id, count(*), sum(state = {STATE_DONE}), sum(state = {STATE_FAILED}), sum(state = {STATE_EXCLUDED})
+    FROM urls GROUP BY slot, host_id
+"""  # noqa: S608  # our own numbers
+_QUEUE = "SELECT host_id, lane, count(*), sum(rank <= ?) FROM queue GROUP BY slot, host_id, lane"
+
+
+def host_table(root: Root, collection: str, now_s: float) -> HostTable:
+    """Build the table of all hosts of a collection."""
+    config = saved(root, collection).config
+    rests = servers_now(root.path / "ledger.sqlite")
+    found: dict[str, HostLine] = {}
+    with snapshot(root, collection) as cells:
+        for cell in cells:
+            lines = list(_lines(cell, config, rests, now_s))
+            most = sorted(lines, key=lambda line: -line.urls)[: DELAYS_READ // len(cells) + 1]
+            asked = {line.host: _asked_s(cell, line, config) for line in most if line.ready_at_s is None}
+            found |= {line.host: _with_rest(line, asked.get(line.host, 0.0)) for line in lines}
+    return HostTable(now_s, found)
+
+
+def _lines(
+    cell: OpenCell, config: Config, rests: Mapping[str, tuple[float, float]], now_s: float
+) -> Iterable[HostLine]:
+    urls = {host_id: counts for host_id, *counts in cell.rows(_URLS)}
+    waits = _waits(cell, now_s, keeps=config.refresh.keep)
+    courtesy = config.courtesy
+    paused, delays_s = paused_hosts(courtesy.paused), host_delays(courtesy.host_delays)
+    for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
+        known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
+        delay_s = delay_of(courtesy, host)
+        own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
+        ready_at_s, rest_s = rests.get(host, (None, own_s))
+        rest_s = max(rest_s, delays_s.get(host, 0.0))
+        why = PAUSED if host in paused else "" if parked == PAUSED else parked
+        yield HostLine(
+            *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),
+            response_s=response_s,
+            rest_s=rest_s,
+            ready_at_s=ready_at_s,
+            last_asked_s=None if ready_at_s is None else min(ready_at_s - rest_s, now_s),
+            waits=waits.get(host_id, Waits()),
+        )
+
+
+def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
+    lanes: dict[int, dict[int, tuple[int, int]]] = {}
+    for host_id, lane, count, due in cell.rows(_QUEUE, int(now_s * 1000)):
+        lanes.setdefault(host_id, {})[lane] = (count, due)
+    found = {}
+    for host_id, of_host in lanes.items():
+        known, due = of_host.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
+        new, retry, suspect = (of_host.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
+        found[host_id] = Waits(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
+    return found
+
+
+def _asked_s(cell: OpenCell, line: HostLine, config: Config) -> float:
+    """Return the Crawl-delay of a host, as far as we obey it."""
+    if not config.courtesy.robots:
+        return 0.0
+    kept = cell.frontier.robots_of(line.host_id, line.host)
+    agent = config.courtesy.user_agent
+    asked = [parse_robots(body, agent).crawl_delay_s or 0.0 for *_, status, body in kept if status == 200]
+    delay_s = max(asked, default=0.0)
+    return delay_s if delay_s <= config.courtesy.max_crawl_delay_s else 0.0
+
+
+def _with_rest(line: HostLine, asked_s: float) -> HostLine:
+    return replace(line, rest_s=asked_s) if asked_s > line.rest_s else line
+
+
+# ---- what waits for what --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Whys:
+    """Numbers of waiting URLs, by reason; they add up to `total`."""
+
+    total: int
+    next: int
+    resting: int
+    behind: int
+    retry: int
+    suspect: int
+    parked: int
+    not_due: int
+
+
+def whys_of(table: HostTable) -> Whys:
+    """Add up why URLs wait: of each host one is next, or waits for the host's delay, and the others are behind it."""
+    upcoming = resting = behind = retry = suspect = parked = not_due = 0
+    for line in table.hosts.values():
+        waits, ready = line.waits, line.waits.ready
+        not_due += waits.refresh_later
+        if line.parked:
+            parked += ready + waits.retry_later + waits.suspect
+            continue
+        retry, suspect = retry + waits.retry_later, suspect + waits.suspect
+        if ready:
+            is_resting = line.ready_at_s is not None and line.ready_at_s > table.time_s
+            resting, upcoming = resting + is_resting, upcoming + (not is_resting)
+            behind += ready - 1
+    total = upcoming + resting + behind + retry + suspect + parked + not_due
+    return Whys(total, upcoming, resting, behind, retry, suspect, parked, not_due)

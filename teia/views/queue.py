@@ -1,0 +1,269 @@
+"""Queue preview: the order in which a crawl would fetch the waiting URLs, if nothing new were found (A6, C1).
+
+Hosts run in parallel. Each host gives one URL, waits for its politeness delay, and gives the next; so the k-th URL of a
+host is expected k slots after the host is ready. Among ready hosts, the one whose URL has waited longest goes first
+(KLWF). Within a host the preview uses the crawler's own order: due retries, then new URLs in the collection's order,
+alternating with known pages where pages are kept fresh (crawler/keep_fresh/keep_fresh.py). The numbers of hosts and of
+URLs that are read are bounded.
+
+The reason why a URL waits is one word, the same as in `Whys`. If a host has a URL to fetch, one URL is `next`, or
+`resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both are
+in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from teia.clock import iso_utc
+from teia.config import Config
+from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.frontier.cell import revisits
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
+from teia.frontier.cell.take import InLane, later_of_lane, of_lane, of_page
+from teia.frontier.queue.schedule import Queued
+from teia.urls import site_of, slot_of
+from teia.views.hosts import HostLine, HostTable
+from teia.views.lookup import Lookup
+
+HOSTS_LOOKED_AT = 100
+MATCHED_AMONG = 2_000
+"""Most URLs searched for a text, over all hosts together."""
+
+OF_EACH_AT_LEAST = 20
+
+NEVER_S = revisits.LATEST_S / 10
+"""A time later than any calendar date."""
+
+KNOWN_AT_FIRST, KNOWN_LOOKED_AT = 8, 500
+
+SOURCES = {LANE_NEW: "new", LANE_DUE: "retry", LANE_REFRESH: "refresh", LANE_LATER: "suspect"}
+FIRST = frozenset({"next", "resting"})
+"""Reasons of the first URL of a host, among URLs that wait only for their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A waiting URL: its expected time, its reason, and how many of its host come before it.
+
+    Times are Unix seconds. A parked host has no expected times, nor has a page that no plan revisits.
+    """
+
+    expected_s: float | None
+    host: str
+    url: str
+    source: str
+    why: str
+    ahead: int
+    since_s: float
+    depth: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Filter on the waiting URLs; an empty field matches all."""
+
+    host: str = ""
+    contains: str = ""
+    source: str = ""
+    depth: int | None = None
+    why: str = ""
+
+    @property
+    def is_picky(self) -> bool:
+        """True if URLs must be read one by one."""
+        return bool(self.contains or self.source or self.depth is not None)
+
+    def wants(self, item: Queued | InLane) -> bool:
+        return (
+            self.contains in item.url
+            and (not self.source or SOURCES.get(item.lane) == self.source)
+            and (self.depth is None or item.depth == self.depth)
+        )
+
+
+def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
+    """Return the first URLs that would be fetched, in order, as far as they match the filter."""
+    lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
+    most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
+    hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
+    heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
+    heapq.heapify(heap)
+    found: list[Coming] = []
+    while heap and len(found) < limit:
+        *_, number, host = heap[0]
+        found.append(host.take())
+        if host.turn is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (*host.turn, number, host))
+    return found
+
+
+def time_or_never(unix_s: float | None) -> str | None:
+    """Format a time as in all our JSON; None for a time that never comes."""
+    return None if unix_s is None or unix_s >= NEVER_S else iso_utc(unix_s)
+
+
+def _candidates(table: HostTable, only: Filter, now_s: float) -> list[HostLine]:
+    """Return the hosts that could have the first URLs: those that are ready first."""
+    if only.host:
+        line = table.hosts.get(only.host)
+        return [line] if line is not None and (not only.why or _has(line, only.why, now_s)) else []
+    waiting = (line for line in table.hosts.values() if line.waits.any and _has(line, only.why, now_s))
+    return heapq.nsmallest(HOSTS_LOOKED_AT, waiting, key=lambda line: (line.ready_at_s or 0.0, line.host))
+
+
+_HAS: dict[str, Callable[[HostLine, float], bool]] = {
+    "next": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) <= now_s,
+    "resting": lambda line, now_s: line.waits.ready > 0 and (line.ready_at_s or 0.0) > now_s,
+    "behind": lambda line, _: line.waits.ready > 1,
+    "retry": lambda line, _: line.waits.retry > 0,  # some may have become due since they were counted, or come later
+    "suspect": lambda line, _: line.waits.suspect > 0,
+    "not_due": lambda line, _: line.waits.refresh_later > 0,
+}
+
+
+def _has(line: HostLine, why: str, now_s: float) -> bool:
+    """Tell whether a host may have URLs that wait for this reason; without one, whether any is expected at all."""
+    if why == "parked":
+        return bool(line.parked)
+    return (why == "not_due" or not line.parked) and (not why or _HAS[why](line, now_s))
+
+
+def first_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
+    """Return the key of the next URL of a host; None if all wait for a time in the future."""
+    found = _Host(frontier, line, config, now_s, Filter(), OF_EACH_AT_LEAST)
+    return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
+
+
+def why_of(item: Queued | InLane, line: HostLine, now_s: float, *, is_first: bool) -> str:
+    """Return the reason why a URL waits; `is_first`: no URL of its host that waits for its turn precedes it."""
+    if line.parked and not (item.lane == LANE_REFRESH and item.since_s > now_s):
+        return "parked"
+    if item.lane == LANE_LATER:
+        return "suspect"
+    if item.lane != LANE_NEW and item.since_s > now_s:
+        return "retry" if item.lane == LANE_DUE else "not_due"
+    if not is_first:
+        return "behind"
+    return "resting" if (line.ready_at_s or 0.0) > now_s else "next"
+
+
+class _Host:
+    """Iterator over one host's URLs; `turn` is (expected, waiting since) of the next, None if there is none."""
+
+    def __init__(
+        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: Filter, most: int
+    ) -> None:
+        self._most = most
+        self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
+        self._place = (slot_of(site_of(line.host)), line.host_id)
+        self._now_s, self._begins_s = now_s, max(now_s, line.ready_at_s or 0.0)
+        self._wanted = self._in_time()
+        self._next = next(self._wanted, None)
+
+    @property
+    def turn(self) -> tuple[float, float] | None:
+        return (self._next[1], self._next[2].since_s) if self._next is not None else None
+
+    def take(self) -> Coming:
+        assert self._next is not None
+        ahead, at_s, item, why = self._next
+        self._next = next(self._wanted, None)
+        expected_s = None if self._line.parked or at_s >= NEVER_S else at_s
+        source = SOURCES.get(item.lane, "new")
+        state = (item.since_s, item.depth, item.failures)
+        return Coming(expected_s, self._line.host, item.url, source, why, ahead, *state)
+
+    def _in_time(self) -> Iterator[tuple[int, float, Queued, str]]:
+        for each in self.looked_at():
+            if self._only.wants(each[2]) and self._only.why in ("", each[3]):
+                yield each
+            if self._only.why in FIRST and each[3] in FIRST:
+                return  # of each host there is one
+
+    def looked_at(self) -> Iterator[tuple[int, float, Queued, str]]:
+        """Yield each URL with its position, its time and its reason, up to the limit."""
+        has_first = False
+        for ahead, item, at_s in islice(self._by_reason(), self._most):
+            why = why_of(item, self._line, self._now_s, is_first=not has_first)
+            has_first = has_first or why in FIRST
+            yield ahead, at_s, item, why
+
+    def _by_reason(self) -> Iterator[tuple[int, Queued, float]]:
+        """Yield all URLs in their order; with a filter on a reason whose URLs lie together on disk, only those."""
+        if self._only.why not in ("retry", "not_due", "suspect"):
+            for ahead, (item, at_s) in enumerate(self._slots()):
+                yield ahead, item, at_s
+            return
+        waits, slot_s = self._line.waits, self._line.slot_s
+        free_s = self._begins_s
+        for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
+            free_s = max(free_s + (slot_s if number else 0.0), ready_s)
+            before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
+            yield number + min(waits.ready, before), item, free_s
+
+    def _of_reason(self, turns_s: float) -> Iterator[tuple[Queued, float]]:
+        """Yield the URLs of one reason, each with its earliest time; all ready URLs take `turns_s` in total."""
+        if self._only.why == "suspect":
+            for item in self._lane(LANE_LATER):
+                yield item, self._begins_s + turns_s
+        elif self._only.why == "retry":
+            after = (int(self._now_s * 1000), 1 << 62)
+            for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
+                yield item, item.since_s
+        else:
+            for page in self._known(int(self._now_s * 1000)):
+                yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + turns_s
+
+    def _slots(self) -> Iterator[tuple[Queued, float]]:
+        """Yield one URL a slot with its time, in the order of refills; where none is ready the host waits."""
+        waits = self._line.waits
+        new = self._lane(LANE_NEW) if waits.new else iter(())
+        retries = self._lane(LANE_DUE) if waits.retry else iter(())
+        has_known = self._settings.keep and (waits.refresh_due or waits.refresh_later)
+        known = self._known() if has_known else iter(())
+        url, again, page = next(new, None), next(retries, None), next(known, None)
+        at_s, number = self._begins_s, self._line.requests
+        while url is not None or again is not None or page is not None:
+            is_due = again is not None and again.since_s <= at_s
+            found = again if is_due else url
+            first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
+            chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            if not chosen:
+                times = [again.since_s] if again is not None else []
+                at_s = min([*times, *([self._ready_s(page, has_new=False)] if page is not None else [])])
+                continue
+            yield chosen[0], at_s
+            at_s, number = at_s + self._line.slot_s, number + 1
+            if page is not None and chosen[0] is page[0]:
+                page = next(known, None)
+            elif is_due:
+                again = next(retries, None)
+            else:
+                url = next(new, None)
+        for suspect in self._lane(LANE_LATER) if waits.suspect else ():
+            yield suspect, at_s
+            at_s += self._line.slot_s
+
+    def _ready_s(self, page: tuple[Queued, revisits.Next], *, has_new: bool) -> float:
+        """Return the earliest visit time of a known page: early only if nothing new waits, never before `least_s`."""
+        return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
+
+    def _lane(self, lane: int) -> Iterator[Queued]:
+        return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
+
+    def _known(self, after_ms: int = -1) -> Iterator[tuple[Queued, revisits.Next]]:
+        seen: set[int] = set()
+        for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
+            for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
+                seen.add(each.key)
+                item = of_page(self._db, self._line.host, *self._place, each.key)
+                if item is not None:
+                    yield item, each

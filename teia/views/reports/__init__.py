@@ -1,0 +1,16 @@
+"""Reports on a collection's contents and their crawl (C5, C9, T8, F9).
+
+catalogue  every report by name
+coverage   estimated coverage of the sites
+errors     failures by class and host
+estimate   capture and recapture
+freshness  freshness of the captures
+hosts      servers one by one
+links      references
+outcomes   outcomes of all URLs (T8)
+servers    documents by server
+source     the data that every report reads
+space      bytes by place
+traps      suspected traps
+types      media types
+"""

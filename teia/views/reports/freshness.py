@@ -1,0 +1,234 @@
+"""Freshness of the captures, the freshness possible, and the hosts that change too fast (P3, P9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from teia.clock import Clock, WallClock
+from teia.config import RefreshSettings
+from teia.crawler.fetch_rows import CACHED
+from teia.crawler.keep_fresh.bound import Lost, Standing, feasibility, lost_of, standing_of, together
+from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, plan_host
+from teia.crawler.keep_fresh.observe import readable
+from teia.crawler.keep_fresh.weights import weigher
+from teia.frontier.cell import histories, revisits
+from teia.refresh.history import DAY_S
+from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
+from teia.refresh.rates import Floats, Gamma, same_for_all
+from teia.refresh.trust import Trust
+from teia.transfer.politeness_audit import IMPORTED_RUN
+from teia.urls import site_of, slot_of
+from teia.views.reports.source import OpenCell, Source
+
+PART = 50_000
+"""Pages of one host that are looked at together; keys are hashes, so a part is a fair sample."""
+
+FIRST_KEY = -(1 << 63)
+MAX_HOSTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host: freshness of its captures now and at best, with errors; requests are `slot_s` apart.
+
+    `requests_a_day` is the number of its requests within the last day. `late_share` of its pages cannot be visited
+    every week; with requests `week_slot_s` apart all could. `weight` is its share of all weight, `lost` what its stale
+    captures take from the freshness of the whole.
+    """
+
+    host: str
+    pages: int
+    fresh: float
+    fresh_error: float
+    best: float
+    best_error: float
+    best_next: float
+    possible: float
+    slot_s: float
+    requests_a_day: int
+    full_pass_s: float
+    late_share: float
+    week_slot_s: float
+    weight: float
+    changes_per_day: float
+    lost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The whole collection, and the hosts with the most pages.
+
+    `uniform` is the freshness of the captures if all pages were visited alike; `lost` breaks down what `fresh` lacks to
+    1. `well_known` pages were visited often enough for their rates to be known. Within the last day hosts had
+    `requests_a_day`; `granted_a_day` is how many they allow.
+    """
+
+    pages: int
+    visited_again: int
+    hosts: int
+    fresh: float | None
+    fresh_error: float | None
+    best: float | None
+    best_error: float | None
+    best_next: float | None
+    possible: float | None
+    uniform: float | None
+    well_known: int
+    requests_a_day: int
+    granted_a_day: float
+    lost: Lost | None
+    rows: tuple[HostRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    """Statistics of all pages so far, as sums that fit a prior (refresh/priors.py)."""
+
+    sums: Floats
+
+    @property
+    def prior(self) -> Gamma:
+        return fit_sums(self.sums[:, None], same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1))
+
+
+def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Freshness:
+    """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
+    now_s = (clock or WallClock()).now_s()
+    weigh = weigher(source.config.refresh, source.ranks)
+    pace = pace_of(source, now_s)
+    known = _Known(np.zeros(3))
+    found: list[tuple[str, Standing]] = []
+    again = 0
+    for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
+        slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
+        parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
+        again += seen
+        of_host = together(parts)
+        if of_host is not None:
+            found.append((host, of_host))
+    found.sort(key=lambda each: (-each[1].pages, each[0]))
+    whole = together(standing for _, standing in found)
+    notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
+    rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
+    return Freshness(
+        pages=whole.pages if whole is not None else 0,
+        visited_again=again,
+        hosts=len(found),
+        fresh=round(whole.fresh, 6) if whole is not None else None,
+        fresh_error=round(whole.error, 6) if whole is not None else None,
+        best=round(whole.best, 6) if whole is not None else None,
+        best_error=round(whole.best_error, 6) if whole is not None else None,
+        best_next=round(whole.best_next or 0.0, 6) if whole is not None else None,
+        possible=round(whole.possible, 6) if whole is not None else None,
+        uniform=round(whole.excess.uniform / whole.weight, 6) if whole is not None and whole.excess else None,
+        well_known=whole.excess.well_known if whole is not None and whole.excess else 0,
+        requests_a_day=sum(pace.get(host, _UNASKED).last_day for host, _ in found),
+        granted_a_day=round(sum(DAY_S / standing.slot_s for _, standing in found if standing.slot_s > 0), 1),
+        lost=lost_of(whole) if whole is not None else None,
+        rows=tuple(_row(*each, whole.weight) for each in rows) if whole is not None else (),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _row(host: str, standing: Standing, last_day: int, whole: float) -> HostRow:
+    weight = standing.weight / whole
+    changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
+    return HostRow(
+        host=host,
+        pages=standing.pages,
+        fresh=round(standing.fresh, 6),
+        fresh_error=round(standing.error, 6),
+        best=round(standing.best, 6),
+        best_error=round(standing.best_error, 6),
+        best_next=round(standing.best_next or 0.0, 6),
+        possible=round(standing.possible, 6),
+        slot_s=round(standing.slot_s, 6),
+        requests_a_day=last_day,
+        full_pass_s=round(standing.full_pass_s, 6),
+        late_share=round(standing.late_share, 6),
+        week_slot_s=round(standing.week_slot_s, 6),
+        weight=round(weight, 6),
+        changes_per_day=round(changes_per_day, 6),
+        lost=round(weight * (1.0 - standing.fresh), 6),
+    )
+
+
+def _hosts(source: Source) -> Iterator[tuple[OpenCell, int, str]]:
+    for cell in source.cells:
+        for host_id, host, *_ in revisits.hosts_with_pages(cell.frontier.db):
+            yield cell, host_id, host
+
+
+def _host(
+    cell: OpenCell,
+    host_id: int,
+    host: str,
+    slot_s: float,
+    settings: RefreshSettings,
+    weigh: Weigh,
+    known: _Known,
+    now_s: float,
+) -> tuple[list[Standing], int]:
+    """Return the standing of each part of one host, and how many of its pages were revisited."""
+    slot = slot_of(site_of(host))
+    total = revisits.count_held(cell.frontier.db, slot, host_id)
+    with readable(cell.frontier):
+        trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
+    standings, seen = [], 0
+    for columns in _parts(cell, slot, host_id, weigh):
+        of_part_s = slot_s * total / len(columns)
+        plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
+        known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
+        seen += int((columns.histories.visits > 0).sum())
+        standing = standing_of(columns, found, of_part_s, now_s, settings.horizon_s)
+        standings += [standing] if standing is not None else []
+    return standings, seen
+
+
+def one_host(
+    cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
+) -> Standing | None:
+    """Return the standing of one host with requests so far apart, learnt from its own pages alone."""
+    parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
+    return together(parts)
+
+
+def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+    after = FIRST_KEY
+    while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
+        after = rows[-1].key
+        with readable(cell.frontier):
+            yield columns_of(rows, weigh)
+
+
+class _Pace(NamedTuple):
+    """Average delay of a host before its requests, average time of its answers, and its requests of the last day."""
+
+    rest_s: float
+    took_s: float
+    last_day: int
+
+    @property
+    def slot_s(self) -> float:
+        return self.rest_s + self.took_s
+
+
+_UNASKED = _Pace(0.0, 0.0, 0)
+
+
+def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
+    """Return the pace of each host's requests, from the fetch log."""
+    seconds = "date_diff('microsecond', started, ended) / 1e6"
+    is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
+    last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
+    sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
+    delay_s = source.config.courtesy.delay_s
+    return {
+        host: _Pace(delay_s if rest_s is None else rest_s, took_s, asked)
+        for host, rest_s, took_s, asked in source.log.query(sql, MAX_HOSTS).rows
+    }

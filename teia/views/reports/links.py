@@ -1,0 +1,146 @@
+"""References: found, in scope, to types that are never indexed, and their distribution over URLs (C5, F5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_LINK,
+    BY_REDIRECT,
+    BY_REQUISITE,
+    BY_SEED,
+    BY_SITEMAP,
+    STATE_NAMES,
+)
+from teia.frontier.cell.url_tails import url_from
+from teia.views.reports.source import Source, share_of
+
+WAYS = {
+    "link": BY_LINK,
+    "sitemap": BY_SITEMAP,
+    "feed": BY_FEED,
+    "seed": BY_SEED,
+    "redirect": BY_REDIRECT,
+    "requisite": BY_REQUISITE,
+}
+IS_LIST = "(media_type IN ('text/xml', 'application/xml') OR media_type LIKE '%+xml') AND media_type NOT LIKE '%xhtml%'"
+"""Sitemaps and feeds: lists of URLs rather than pages."""
+
+LARGEST = 20
+"""URLs with 2**20 references or more share a bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """URLs with so many references to them, `least` to `most`."""
+
+    least: int
+    most: int
+    urls: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class HowFound:
+    """URLs that came by one way, and those that came by no other."""
+
+    way: str
+    urls: int
+    only: int
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A URL with many references to it."""
+
+    url: str
+    in_links: int
+    depth: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """References of all pages that were read, each reading counted."""
+
+    pages_read: int
+    references: int
+    references_in_scope: int
+    references_unindexable: int
+    references_per_page: float
+    named_by_lists: int
+    urls_known: int
+    references_per_url: float
+    found_by: tuple[HowFound, ...]
+    per_url: tuple[Spread, ...]
+    top: tuple[Linked, ...]
+    notes: tuple[str, ...] = (
+        "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not followed."
+        " unindexable: their ending says a type the collection does not keep, so they are not asked for; images and"
+        " styles of a page are not counted unless requisites are fetched. named_by_lists: entries of sitemaps and"
+        " feeds. per_url counts the pages that link to each known URL now, each once, as far as they are followed.",
+    )
+
+
+def links(source: Source, top: int = 20) -> Links:
+    """Count references from the fetch log, and their targets from the frontier."""
+    sums = "count(*), coalesce(sum(links), 0), coalesce(sum(links_in_scope), 0), coalesce(sum(links_unindexable), 0)"
+    of_pages = f"SELECT {sums} FROM fetches WHERE links IS NOT NULL AND kind NOT IN ('robots', 'probe')"  # noqa: S608  # our text
+    read, found, in_scope, unindexable = source.log.query(
+        f"{of_pages} AND status BETWEEN 200 AND 299 AND NOT coalesce({IS_LIST}, false)"
+    ).rows[0]
+    named = source.log.query(f"{of_pages} AND {IS_LIST}").rows[0][1]
+    spread, known, in_links = _spread(source)
+    return Links(
+        int(read),
+        int(found),
+        int(in_scope),
+        int(unindexable),
+        share_of(int(found), int(read)),
+        int(named),
+        known,
+        share_of(in_links, known),
+        _how_found(source),
+        spread,
+        _most_linked(source, top),
+    )
+
+
+def _spread(source: Source) -> tuple[tuple[Spread, ...], int, int]:
+    """Count URLs by references to them in doubling buckets (0, 1, 2 to 3, …); return also all URLs, all references."""
+    urls: Counter[int] = Counter()
+    in_links = 0
+    for references, number in source.rows("SELECT in_links, count(*) FROM urls GROUP BY in_links"):
+        urls[min(references.bit_length(), LARGEST + 1)] += number
+        in_links += references * number
+    known = urls.total()
+    rows = [
+        Spread((1 << bits) >> 1, (1 << bits) - 1, urls[bits], share_of(urls[bits], known))
+        for bits in range(max(urls, default=-1) + 1)
+    ]
+    return tuple(rows), known, in_links
+
+
+def _how_found(source: Source) -> tuple[HowFound, ...]:
+    masks: Counter[int] = Counter()
+    for mask, number in source.rows("SELECT found_by, count(*) FROM urls GROUP BY found_by"):
+        masks[mask] += number
+    return tuple(
+        HowFound(way, sum(number for mask, number in masks.items() if mask & bit), masks[bit])
+        for way, bit in WAYS.items()
+    )
+
+
+def _most_linked(source: Source, top: int) -> tuple[Linked, ...]:
+    sql = """
+        SELECT h.name, tail, in_links, depth, state FROM
+            (SELECT host_id, tail, in_links, depth, state FROM urls WHERE in_links > 0 ORDER BY in_links DESC LIMIT ?)
+        JOIN hosts AS h USING (host_id)
+    """
+    rows = [
+        Linked(url_from(host, tail), number, depth, STATE_NAMES[state])
+        for host, tail, number, depth, state in source.rows(sql, top)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.in_links, row.url))[:top])

@@ -1,0 +1,93 @@
+"""Outcomes of all URLs: Tarântula's table of statuses (T8), our names beside its codes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from teia.records import Outcome
+from teia.views.reports.source import Source, share_of
+
+MEANINGS = {
+    Outcome.ROBOTS: "excluded by robots.txt",
+    Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be had, so nothing was asked for",
+    Outcome.OUT_OF_SCOPE: "not of this collection after all",
+    Outcome.FORBIDDEN_TYPE: "forbidden type",
+    Outcome.TOO_LARGE: "larger than the limit",
+    Outcome.TIMEOUT: "took too long",
+    Outcome.DNS: "its name has no address",
+    Outcome.CONNECT: "no connection, or it was cut",
+    Outcome.TLS: "no secure connection",
+    Outcome.BAD_ANSWER: "the answer is not HTTP",
+    Outcome.BLOCKED_ADDRESS: "an address that must not be asked",
+    Outcome.REDIRECT_LOOP: "redirects that do not end",
+    Outcome.TRAP: "looks like a trap",
+    Outcome.BUDGET: "its host or site had its share",
+    Outcome.ALIAS: "its host is another name of a site, under which it counts",
+    Outcome.SOFT_404: "says 200 and shows what the host shows for pages that cannot exist",
+    Outcome.PARSE_FAILED: "stored, but could not be read",
+    Outcome.GONE: "no longer there",
+    Outcome.DROPPED: "taken out of the queue by a person",
+    Outcome.SYSTEM: "trouble of our own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """One outcome. `code` is T8's number for it: the HTTP status, or its own negative code; None where it has none."""
+
+    outcome: str
+    code: int | None
+    meaning: str
+    count: int
+    share: float
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The last outcome of every URL that has one, and of all requests for pages."""
+
+    count: int
+    requests: int
+    rows: tuple[OutcomeRow, ...]
+    notes: tuple[str, ...] = (
+        "count: URLs by what their last visit came to. requests: all that were sent, repeats included; a URL that was"
+        " refused without one (robots, dns) has none.",
+    )
+
+
+def outcomes(source: Source, top: int = 0) -> Outcomes:  # noqa: ARG001  # every outcome is shown
+    """Count the URLs of a collection by outcome, the most frequent first."""
+    by_url: Counter[str] = Counter()
+    for outcome, number in source.rows("SELECT outcome, count(*) FROM urls WHERE outcome <> '' GROUP BY outcome"):
+        by_url[outcome] += number
+    sql = "SELECT outcome, count(*) FROM fetches WHERE kind NOT IN ('robots', 'probe') GROUP BY outcome"
+    by_request = {outcome: int(number) for outcome, number in source.log.query(sql).rows}
+    names = sorted({*by_url, *by_request}, key=lambda name: (-by_url[name], -by_request.get(name, 0), name))
+    total = by_url.total()
+    rows = [
+        OutcomeRow(
+            each, code_of(each), meaning_of(each), by_url[each], share_of(by_url[each], total), by_request.get(each, 0)
+        )
+        for each in names
+    ]
+    return Outcomes(total, sum(by_request.values()), tuple(rows))
+
+
+def code_of(outcome: str) -> int | None:
+    """Return T8's number for an outcome."""
+    if outcome.isdigit():
+        return int(outcome)
+    return Outcome(outcome).tarantula_code if outcome in set(Outcome) else None
+
+
+def meaning_of(outcome: str) -> str:
+    """Return an outcome in words: the phrase of an HTTP status, or ours."""
+    if not outcome.isdigit():
+        return MEANINGS.get(Outcome(outcome), "") if outcome in set(Outcome) else ""
+    try:
+        return f"HTTP: {HTTPStatus(int(outcome)).phrase}"
+    except ValueError:
+        return "HTTP: not a registered status"

@@ -1,0 +1,95 @@
+"""Source of every report: the fetch log and the cells of one collection, at one instant.
+
+Each cell is held in one read transaction from the first read on. So the report does not see what a running crawler
+commits meanwhile, and the cell's log and tables agree with each other. A reader cannot hold the crawler up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.crawler.fetch_rows import log_part
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import sqlite_errors
+from teia.store.root import CellFolder, Root
+from teia.store.sql import FetchLog
+
+DOCUMENT = "status BETWEEN 200 AND 299 AND file <> ''"
+"""Condition on `pages`: there is a good capture."""
+
+ANSWERED = "kind NOT IN ('robots', 'probe') AND status BETWEEN 200 AND 299 AND decoded_bytes > 0"
+"""Condition on the fetch log: an answer that brought a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCell:
+    """A cell open for reading."""
+
+    folder: CellFolder
+    frontier: FrontierCell
+
+    @property
+    def number(self) -> int:
+        return self.folder.number
+
+    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        with sqlite_errors(self.frontier.path):
+            yield from self.frontier.db.execute(sql, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One collection, open for reading. `agent` is our name in its robots.txt files, `ranks` its rank file."""
+
+    log: FetchLog
+    cells: tuple[OpenCell, ...]
+    config: Config
+    ranks: Path
+
+    @property
+    def agent(self) -> str:
+        return self.config.courtesy.user_agent
+
+    def rows(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield every cell's rows, one cell after the other; the same key may come from several."""
+        for cell in self.cells:
+            yield from cell.rows(sql, *values)
+
+
+@contextmanager
+def snapshot(root: Root, collection: str) -> Iterator[tuple[OpenCell, ...]]:
+    """Open every cell of a collection for reading, each as a snapshot of now."""
+    with ExitStack() as stack:
+        cells = []
+        for folder in root.collection(collection).cells():
+            frontier = FrontierCell(folder.frontier, read_only=True)
+            stack.callback(frontier.close)
+            with sqlite_errors(frontier.path):
+                frontier.db.execute("BEGIN")
+                frontier.db.execute("SELECT count(*) FROM meta").fetchone()  # the first look fixes the instant
+            cells.append(OpenCell(folder, frontier))
+        yield tuple(cells)
+
+
+@contextmanager
+def looking(root: Root, collection: str) -> Iterator[Source]:
+    """Open a collection for reports."""
+    config = saved(root, collection).config
+    with snapshot(root, collection) as cells, FetchLog(log_parts(cells)) as log:
+        yield Source(log, cells, config, root.collection(collection).ranks)
+
+
+def log_parts(cells: Sequence[OpenCell]) -> list[Any]:
+    """Return the fetch log of each cell, as its own frontier describes it."""
+    return [log_part(cell.frontier, cell.folder.log) for cell in cells]
+
+
+def share_of(part: float, whole: float) -> float:
+    """Return a part of a whole, 0 where there is nothing."""
+    return part / whole if whole else 0.0

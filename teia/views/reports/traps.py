@@ -1,0 +1,88 @@
+"""Suspected traps: the URL patterns that wait or are parked, and the links that no rule let in (T9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teia.frontier.cell.schema import LANE_LATER
+from teia.frontier.traps.pattern_table import HostPatterns
+from teia.frontier.traps.suspicion import SHAPE, Pattern, Standing
+from teia.views.reports.source import OpenCell, Source
+
+STANDINGS = {Standing.OPEN: "open", Standing.WAITING: "comes last", Standing.PARKED: "parked"}
+
+
+@dataclass(frozen=True, slots=True)
+class TrapRow:
+    """One pattern of one host. `rule` is why, `pages` were read of it, `refused` are links that were not kept."""
+
+    host: str
+    pattern: str
+    rule: str
+    standing: str
+    pages: int
+    waiting: int
+    given_up: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traps:
+    """Numbers of URLs given up and waiting, and of links refused; the largest patterns one by one."""
+
+    given_up: int
+    waiting: int
+    refused: int
+    hosts: int
+    rows: tuple[TrapRow, ...]
+    notes: tuple[str, ...] = (
+        "given_up: URLs with the outcome `trap`. waiting: they come last, and some are read to find out. refused: links"
+        " that were not even kept. A pattern stands for URLs that differ in numbers (0), words (w) or tokens (*) only.",
+    )
+
+
+def traps(source: Source, top: int = 25) -> Traps:
+    """Show the patterns that are not trusted, and the rules of shape that refused something."""
+    found = [row for cell in source.cells for row in _rows(cell)]
+    found.sort(key=lambda row: (-row.given_up - row.waiting - row.refused, row.host, row.pattern))
+    return Traps(
+        sum(row.given_up for row in found),
+        sum(row.waiting for row in found),
+        sum(row.refused for row in found),
+        len({row.host for row in found}),
+        tuple(found[:top]),
+    )
+
+
+def _rows(cell: OpenCell) -> Iterator[TrapRow]:
+    sql = """
+        SELECT u.host_id, abs(u.pattern), count(*) FROM queue AS q
+        JOIN urls AS u ON u.slot = q.slot AND u.host_id = q.host_id AND u.key = q.key
+        WHERE q.lane = ? GROUP BY 1, 2
+    """
+    waiting = {(host_id, number): count for host_id, number, count in cell.rows(sql, LANE_LATER)}
+    sql = """
+        SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
+        WHERE p.standing <> ? OR p.refused > 0
+    """
+    for host, host_id, slot in list(cell.rows(sql, int(Standing.OPEN))):
+        known = HostPatterns(host, host_id, slot)
+        known.load(cell.frontier.db)
+        for pattern in known.by_number.values():
+            if pattern.standing is not Standing.OPEN or pattern.refused:
+                yield _row(host, pattern, waiting.get((host_id, pattern.number), 0))
+
+
+def _row(host: str, pattern: Pattern, waiting: int) -> TrapRow:
+    is_shape = pattern.text.startswith(SHAPE)
+    return TrapRow(
+        host,
+        "" if is_shape else pattern.text,
+        pattern.text.removeprefix(SHAPE) if is_shape else str(pattern.doubt),
+        "refused" if is_shape else STANDINGS[pattern.standing],
+        int(pattern.all.read),
+        waiting,
+        pattern.given_up,
+        pattern.refused,
+    )

@@ -1,0 +1,53 @@
+"""Media types x quantity x bytes (F9's first table)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from teia.views.reports.source import ANSWERED, DOCUMENT, Source, share_of
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """One media type: documents held now, and the answers that brought such, repeats included."""
+
+    media_type: str
+    documents: int
+    share: float
+    answers: int
+    wire_bytes: int
+    decoded_bytes: int
+    mean_decoded_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """All types, the most frequent first."""
+
+    documents: int
+    wire_bytes: int
+    decoded_bytes: int
+    rows: tuple[TypeRow, ...]
+    notes: tuple[str, ...] = (
+        "The type is what the bytes are, where they and the server disagree. wire_bytes include heads, and are what was"
+        " received; decoded_bytes are bodies after decompression.",
+    )
+
+
+def types(source: Source, top: int = 0) -> Types:
+    """Count documents and bytes by media type; all types if `top` is 0."""
+    held: Counter[str] = Counter()
+    # S608: our own text, here and below
+    for name, number in source.rows(f"SELECT media_type, count(*) FROM pages WHERE {DOCUMENT} GROUP BY 1"):  # noqa: S608
+        held[name] += number
+    sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(decoded_bytes), 0)"
+    sql = f"SELECT coalesce(media_type, ''), {sums} FROM fetches WHERE {ANSWERED} GROUP BY 1"  # noqa: S608
+    received = {row[0]: tuple(map(int, row[1:])) for row in source.log.query(sql).rows}
+    rows = []
+    for name in sorted({*held, *received}, key=lambda each: (-held[each], each)):
+        answers, wire, decoded = received.get(name, (0, 0, 0))
+        share = share_of(held[name], held.total())
+        rows.append(TypeRow(name or "unknown", held[name], share, answers, wire, decoded, share_of(decoded, answers)))
+    wire, decoded = sum(each.wire_bytes for each in rows), sum(each.decoded_bytes for each in rows)
+    return Types(held.total(), wire, decoded, tuple(rows[: top or len(rows)]))

@@ -1,0 +1,240 @@
+"""SQL queries of users, run in a child process that is killed when it exceeds its limits (`teia sql`, the web).
+
+DuckDB has limits of its own (store/sql.py), but a query can pass them: the result of a function is not counted until it
+is complete, and nothing interrupts it meanwhile. `SELECT repeat('x', 2000000000)` took gigabytes and half a minute. So
+the child has a memory limit (RLIMIT_DATA) and a time limit: the parent kills it, and its own alarm does if the parent
+is gone.
+
+The child reads the query from its standard input, and answers with lines of JSON: first a header, then rows. It makes
+the rows, as plain values, because a little Arrow may hold a lot of them (a dictionary of one long text, a bit for each
+truth value). Their size is counted in the child, where memory is bounded, and the parent reads no more than that. Only
+the child imports what it needs, and neither imports numpy: pyarrow works without it, and starts in half the time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from teia.clock import WallClock
+from teia.errors import QueryError, TeiaError
+from teia.store.fetchlog import Rows, plain
+from teia.store.root import Root, open_root
+
+START_S = 20.0
+"""Limit in seconds for a child to start on a busy machine; the query is timed from then on."""
+GRACE_S = 2.0
+"""Seconds after which a query that ignores an interrupt is killed."""
+OF_DUCKDB = 0.6
+"""Share of the memory for what DuckDB counts; the rest is for what it does not count, and for the answer."""
+SLICE_ROWS = 64
+"""Number of rows made at a time; an answer that is too long is refused between two such slices."""
+NESTED_BYTES = 64
+"""Size in bytes of a list or a struct beyond its JSON, which may be two characters."""
+NESTED_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of one query."""
+
+    seconds: float
+    memory_bytes: int
+    rows: int
+    answer_bytes: int
+
+
+OF_A_TERMINAL = Bounds(120.0, 2 << 30, 10_000, 256 << 20)
+"""Limits for a user of a terminal, who has the machine alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer in plain values (`plain`), and the files of the log that could not be read for it."""
+
+    rows: Rows
+    damaged: tuple[str, ...]
+
+
+def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
+    """Answer one SELECT over a collection; QueryError explains a failure in a line."""
+    command = [sys.executable, "-m", __name__, str(root.path), collection]
+    asked = json.dumps({"sql": sql, "bounds": asdict(bounds)}).encode() + b"\n"
+    with TemporaryDirectory(prefix="teia-sql-") as folder:  # ours, for a child that is killed removes nothing
+        child = subprocess.Popen(  # noqa: S603  # our own module; the question is data
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        try:
+            said = _said(child, asked, bounds)
+        finally:
+            child.kill()
+            child.communicate()
+    if not said:
+        raise QueryError(_ended(child.returncode, bounds))
+    return _read(said)
+
+
+def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: Bounds) -> bytes:
+    """Return the child's output, or nothing if it was killed."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with suppress(BrokenPipeError):
+        child.stdin.write(asked)
+        child.stdin.close()
+    child.stdin = None
+    try:
+        out, _ = child.communicate(timeout=START_S + bounds.seconds + GRACE_S)
+    except subprocess.TimeoutExpired:
+        return b""
+    return out if child.returncode == 0 else b""
+
+
+def _ended(status: int, bounds: Bounds) -> str:
+    if status in {-signal.SIGALRM, -signal.SIGKILL}:
+        return f"the query took longer than {bounds.seconds:g} s; narrow it, e.g. with WHERE host = …"
+    return f"the query needs more than {bounds.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
+
+
+def _read(said: bytes) -> Answered:
+    head, *lines = said.splitlines()
+    told = json.loads(head)
+    if "error" in told:
+        raise QueryError(told["error"])
+    rows = [row for line in lines for row in _SLICE.decode(line)]
+    return Answered(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
+
+
+_SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
+
+
+# ---- the child ------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer the query on standard input."""
+    asked = json.loads(sys.stdin.buffer.readline())
+    sys.modules["numpy"] = None  # type: ignore[assignment]  # as if it were not there
+    from teia.views import sql_tables  # noqa: F401  # before memory is bounded
+
+    bounds = Bounds(**asked["bounds"])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, bounds.seconds + GRACE_S)
+    _bound_memory(bounds.memory_bytes)
+    try:
+        told = _answer(Path(sys.argv[1]), sys.argv[2], asked["sql"], bounds)
+    except TeiaError as error:
+        told = json.dumps({"error": str(error)}).encode() + b"\n"
+    except MemoryError:  # of Arrow, too
+        os._exit(1)
+    sys.stdout.buffer.write(told)
+    sys.stdout.buffer.flush()
+    os._exit(0)  # nothing is left to clean up
+
+
+def _bound_memory(most: int) -> None:
+    """Limit memory to so much beyond what the modules took."""
+    status = Path("/proc/self/status").read_text("ascii", "replace")
+    taken = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 1 << 30)
+    resource.setrlimit(resource.RLIMIT_DATA, (taken + most, taken + most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
+    from teia.views.sql_tables import sql_views
+
+    clock = WallClock()
+    until = clock.ticks_s() + bounds.seconds
+
+    def go_on() -> None:
+        if clock.ticks_s() > until:
+            raise QueryError(
+                f"stopped after {bounds.seconds:g} s: there are too many URLs; ask `fetches`, or use teia sql"
+            )
+
+    memory_mb = math.floor(bounds.memory_bytes * OF_DUCKDB / 1e6)
+    with sql_views(open_root(path), collection, sql, go_on, memory_mb) as log:
+        try:
+            table, cut = log.table(sql, bounds.rows, bounds.seconds, bounds.answer_bytes)
+        except QueryError as error:
+            raise _plainer(error, bounds) from error
+        head = {"columns": table.column_names, "cut": cut, "damaged": [str(each) for each in log.damaged]}
+        return b"\n".join([json.dumps(head).encode(), *_lines(table, bounds)])
+
+
+def _lines(table: Any, bounds: Bounds) -> list[bytes]:
+    """Return the rows of a table as JSON, some in each line."""
+    from teia.store.sql import too_long
+
+    if any(_depth(kind) > NESTED_DEPTH for kind in table.schema.types):
+        raise QueryError(f"the answer has lists or structs more than {NESTED_DEPTH} deep; unnest them")
+    is_nested = [kind.num_fields > 0 for kind in table.schema.types]
+    lines, size = [], 0
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        columns = [_values(column) for column in table.slice(start, SLICE_ROWS).columns]
+        line = msgspec.json.encode(list(zip(*columns, strict=True)))
+        nested = sum(_nested(column) for column, is_one in zip(columns, is_nested, strict=True) if is_one)
+        size += len(line) + NESTED_BYTES * nested
+        if size > bounds.answer_bytes:
+            raise QueryError(too_long(bounds.answer_bytes))
+        lines.append(line)
+    return lines
+
+
+def _values(column: Any) -> list[Any]:
+    try:
+        return [plain(value) for value in column.to_pylist()]
+    except (ValueError, OverflowError) as error:
+        said = str(error).partition("\n")[0]
+        raise QueryError(f"a value cannot be shown; write it as text, with CAST(… AS VARCHAR): {said}") from error
+
+
+def _depth(kind: Any) -> int:
+    """Count how deep a type is nested; 1 for one that is not."""
+    depth, level = 0, [kind]
+    while level:
+        depth += 1
+        level = [each.field(number).type for each in level for number in range(each.num_fields)]
+    return depth
+
+
+def _nested(column: list[Any]) -> int:
+    """Count the lists and structs of a column."""
+    count, left = 0, list(column)
+    while left:
+        value = left.pop()
+        if isinstance(value, list | dict):
+            count += 1
+            left.extend(value.values() if isinstance(value, dict) else value)
+    return count
+
+
+def _plainer(error: QueryError, bounds: Bounds) -> QueryError:
+    """Rewrite DuckDB's memory error as a message about our limit."""
+    from teia.store.sql import too_long
+
+    message = str(error)
+    if "maximum total string size" in message:
+        return QueryError(too_long(bounds.answer_bytes))
+    if "Out of Memory" in message or "bad_alloc" in message or "bad allocation" in message:
+        return QueryError(_ended(1, bounds))
+    return error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""The frontier as tables for SQL: `pages` and `hosts` beside the fetch log's `fetches` (`teia sql`).
+
+    pages   one row for every known URL, fetched or not: its state, its origin, the results of the last visits
+    hosts   one row for every server
+
+DuckDB cannot open our SQLite files without an extension that it would have to download. So the tables that a query
+names are copied, a batch of rows at a time, to Parquet files in a temporary folder, and read from there as often as the
+query likes: memory stays bounded however many URLs there are, and a query that names neither does not pay for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from teia.durable import disk_errors
+from teia.frontier.cell.alias_evidence import ALIAS
+from teia.frontier.cell.schema import (
+    BY_FEED,
+    BY_LINK,
+    BY_REDIRECT,
+    BY_REQUISITE,
+    BY_SEED,
+    BY_SITEMAP,
+    STATE_EXCLUDED,
+    STATE_FAILED,
+    STATE_NAMES,
+    STATE_QUEUED,
+)
+from teia.frontier.cell.url_tails import url_from
+from teia.store.root import Root
+from teia.store.sql import FetchLog
+from teia.urls import site_of
+from teia.views.reports.source import OpenCell, log_parts, snapshot
+
+BATCH_ROWS = 20_000
+_TIME = pa.timestamp("us", "UTC")
+_BITS = {
+    "by_link": BY_LINK,
+    "by_sitemap": BY_SITEMAP,
+    "by_feed": BY_FEED,
+    "by_seed": BY_SEED,
+    "by_redirect": BY_REDIRECT,
+    "by_requisite": BY_REQUISITE,
+}
+
+PAGES = pa.schema(
+    [
+        ("url", pa.string()), ("host", pa.string()), ("site", pa.string()), ("cell", pa.int16()),
+        ("state", pa.string()), ("outcome", pa.string()), ("depth", pa.int32()), ("in_links", pa.int64()),
+        ("found", _TIME), *((name, pa.bool_()) for name in _BITS), ("failures", pa.int32()),
+        ("visits", pa.int64()), ("changes", pa.int64()), ("last_visit", _TIME), ("last_change", _TIME),
+        ("status", pa.int16()), ("media_type", pa.string()), ("language", pa.string()), ("title", pa.string()),
+        ("digest", pa.string()), ("text_digest", pa.string()), ("redirect_to", pa.string()),
+        ("canonical", pa.string()), ("noindex", pa.bool_()),
+        ("warc_file", pa.string()), ("warc_offset", pa.int64()), ("warc_length", pa.int64()),
+    ]
+)  # fmt: skip
+HOSTS = pa.schema(
+    [
+        ("host", pa.string()), ("site", pa.string()), ("cell", pa.int16()), ("found", _TIME),
+        ("urls", pa.int64()), ("queued", pa.int64()), ("failed", pa.int64()), ("excluded", pa.int64()),
+        ("requests", pa.int64()), ("bytes", pa.int64()), ("response_s", pa.float64()), ("address", pa.string()),
+        ("parked", pa.string()), ("alias_of", pa.string()),
+    ]
+)  # fmt: skip
+
+Rows = Generator[tuple[Any, ...], None, None]
+
+
+def _pages(cell: OpenCell) -> Rows:
+    sql = """
+        SELECT h.name, u.tail, u.state, u.outcome, u.depth, u.in_links, u.found_s, u.found_by, u.failures,
+            p.visits, p.changes, p.last_visit_s, p.last_change_s, p.status, p.media_type, p.language, p.title,
+            p.digest, p.text_digest, p.redirect_to, p.canonical, p.noindex, p.file, p.offset, p.length
+        FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
+        LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key
+    """
+    for host, tail, state, outcome, depth, in_links, found_s, found_by, failures, *page in cell.rows(sql):
+        visits, changes, last_visit_s, last_change_s, status, media_type, language, title, *rest = page
+        digest, text_digest, redirect_to, canonical, noindex, file, offset, length = rest
+        yield (
+            *(url_from(host, tail), host, site_of(host), cell.number, STATE_NAMES[state], outcome or None),
+            *(depth, in_links, _time(found_s), *(bool(found_by & bit) for bit in _BITS.values()), failures),
+            *(visits or 0, changes or 0, _time(last_visit_s), _time(last_change_s), status),
+            *(media_type or None, language or None, title or None),
+            *(digest.hex() if digest else None, text_digest.hex() if text_digest else None),
+            *(redirect_to or None, canonical or None, None if noindex is None else bool(noindex)),
+            *((file, offset, length) if file else (None, None, None)),
+        )
+
+
+def _hosts(cell: OpenCell) -> Rows:
+    sql = f"""
+        SELECT h.name, h.found_s, n.urls, n.queued, n.failed, n.excluded, h.requests, h.bytes, h.response_s, h.address,
+            h.parked, a.other
+        FROM hosts AS h
+        LEFT JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id AND a.state = {ALIAS}
+        LEFT JOIN
+            (SELECT host_id, count(*) AS urls, sum(state = {STATE_QUEUED}) AS queued,
+                    sum(state = {STATE_FAILED}) AS failed, sum(state = {STATE_EXCLUDED}) AS excluded
+             FROM urls GROUP BY host_id) AS n USING (host_id)
+    """  # noqa: S608  # our own text
+    for host, found_s, urls, queued, failed, excluded, requests, received, response_s, *rest in cell.rows(sql):
+        address, parked, alias_of = rest
+        yield (
+            *(host, site_of(host), cell.number, _time(found_s), urls or 0, queued or 0, failed or 0, excluded or 0),
+            *(requests, received, response_s, address or None, parked or None, alias_of),
+        )
+
+
+def _time(unix_s: float | None) -> int | None:
+    return None if unix_s is None else round(unix_s * 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table of the frontier: its columns, and how a cell's rows of it are read."""
+
+    schema: Any
+    rows: Callable[[OpenCell], Rows]
+
+
+VIEWS = {"pages": View(PAGES, _pages), "hosts": View(HOSTS, _hosts)}
+
+
+def copied(view: View, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
+    """Copy a table to a Parquet file and return it as a dataset that DuckDB reads in place."""
+    import pyarrow.dataset as ds  # takes a while, and many queries name neither table
+
+    with disk_errors(path, "written"), pq.ParquetWriter(path, view.schema, compression="lz4") as writer:
+        for cell in cells:
+            with closing(view.rows(cell)) as rows:
+                while batch := list(islice(rows, BATCH_ROWS)):
+                    go_on()
+                    columns = zip(*batch, strict=True)
+                    arrays = [pa.array(values, each.type) for values, each in zip(columns, view.schema, strict=True)]
+                    writer.write_batch(pa.record_batch(arrays, schema=view.schema))
+    return ds.dataset(path, schema=view.schema)
+
+
+@contextmanager
+def sql_views(
+    root: Root, collection: str, sql: str, go_on: Callable[[], None] = lambda: None, memory_mb: int = 512
+) -> Iterator[FetchLog]:
+    """Open the views of a collection that a query may use: `fetches`, and of the others those it names.
+
+    `go_on` is called now and then while tables are copied; it may raise. Queries of users go through sql_child.py.
+    """
+    wanted = [name for name in VIEWS if name in sql.lower()]
+    with snapshot(root, collection) as cells, TemporaryDirectory(prefix="teia-sql-") as folder:
+        tables = {name: copied(VIEWS[name], cells, Path(folder) / f"{name}.parquet", go_on) for name in wanted}
+        with FetchLog(log_parts(cells), tables, memory_mb) as log:
+            yield log

@@ -1,0 +1,152 @@
+"""One sentence that explains why a URL has not been fetched, or will not be."""
+
+from __future__ import annotations
+
+import sqlite3
+from urllib.parse import quote
+
+from teia.clock import iso_utc
+from teia.collections.compiled import ASKED_FOR
+from teia.collections.edits import implied_scope
+from teia.collections.stored import saved
+from teia.config import Config
+from teia.errors import ConfigError
+from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
+from teia.frontier.queue.host_rules import PAUSED, paused_hosts
+from teia.frontier.queue.retry import RETRY_RULES
+from teia.frontier.rules.scope import why_out_of_scope
+from teia.frontier.traps.shapes import trap_of
+from teia.records import Outcome
+from teia.urls import site_of, slot_of
+from teia.views.lookup import Lookup, UrlEntry
+from teia.views.site_names import why_alias
+
+COUNTED_AHEAD = 100_000
+
+_EXCLUDED = {
+    Outcome.ROBOTS: "robots.txt forbids it",
+    Outcome.TRAP: "it looks like a trap",
+    Outcome.BUDGET: "its host or site has used up its requests or bytes",
+    Outcome.ALIAS: "its host was taken for another name of a site; it is queued again",
+    Outcome.BLOCKED_ADDRESS: "its host is at an address that may not be asked (--allow-net)",
+    Outcome.FORBIDDEN_TYPE: "it is of a type that the collection does not keep",
+    Outcome.DROPPED: "somebody took it out of the queue",
+}
+
+
+def why_waiting(lookup: Lookup, entry: UrlEntry, now_s: float) -> str | None:
+    """Explain why a URL is not fetched yet, or never; None for one that is."""
+    if entry.state == "done":
+        return None
+    if entry.state == "excluded":
+        if entry.outcome == Outcome.ALIAS and (of_main := why_alias(lookup, entry.url)) is not None:
+            return of_main
+        if entry.outcome == Outcome.OUT_OF_SCOPE:
+            return _left_out(lookup, entry) or "it was out of scope; the next crawl looks at it again"
+        if entry.outcome == Outcome.TRAP and (of_pattern := _doubt(lookup, entry)):
+            return f"it looks like a trap: {of_pattern}"
+        return _EXCLUDED.get(Outcome(entry.outcome), entry.outcome)
+    if entry.state == "failed":
+        tries = RETRY_RULES[entry.outcome].tries if entry.outcome in RETRY_RULES else 1
+        return f"failed ({entry.outcome}), {_times(tries)}; not tried again"
+    left_out = _left_out(lookup, entry)
+    if left_out:
+        return f"{left_out}; it will not be fetched"
+    reasons = [
+        _retry(entry, now_s),
+        _parked(lookup, entry),
+        _rest(lookup, entry, now_s),
+        _behind(lookup, entry),
+        _behind_all(lookup, entry),
+    ]
+    return "; ".join(reason for reason in reasons if reason) or "next in line; waits for a crawl to run"
+
+
+def why_unknown(url: str, config: Config) -> str:
+    """Explain why a collection does not know a URL: scope, trap rules, or no link to it."""
+    scope = config.scope
+    include = scope.include or implied_scope(config.collection.seeds)
+    why = why_out_of_scope(url, include, scope.exclude, scope.queries)
+    if why:
+        return f"it is out of scope: {why}"
+    trap = trap_of(url, config.limits)
+    return f"it would be taken for a trap ({trap})" if trap else "no page that was read links to it"
+
+
+def _left_out(lookup: Lookup, entry: UrlEntry) -> str:
+    """Explain why the collection's settings leave a URL out; empty if they do not."""
+    config = saved(lookup.root, lookup.name).config
+    scope, is_asked_for = config.scope, entry.found_by & ASKED_FOR
+    include = () if is_asked_for else scope.include or implied_scope(config.collection.seeds)
+    try:
+        why = why_out_of_scope(entry.url, include, scope.exclude, scope.queries or bool(is_asked_for))
+    except ConfigError as error:
+        return f"whether it is in scope cannot be told: {error}"
+    if why:
+        return f"it is out of scope: {why}"
+    if not is_asked_for and entry.depth > scope.max_depth:
+        return f"it is out of scope: {entry.depth} hops from a seed are more than scope.max_depth = {scope.max_depth}"
+    language = entry.page.language if entry.page is not None and entry.outcome == Outcome.OUT_OF_SCOPE else ""
+    return f"it is out of scope: its language is {language}" if language else ""
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _retry(entry: UrlEntry, now_s: float) -> str:
+    if entry.lane != LANE_DUE or not entry.failures:
+        return ""
+    due_s = entry.rank / 1000
+    when = f"tried again at {iso_utc(due_s)}" if due_s > now_s else "due to be tried again"
+    return f"failed {_times(entry.failures)} ({entry.outcome}), {when}"
+
+
+def _parked(lookup: Lookup, entry: UrlEntry) -> str:
+    if entry.host in paused_hosts(saved(lookup.root, lookup.name).config.courtesy.paused):
+        return "its host is paused by an operator"
+    sql = "SELECT parked FROM hosts WHERE host_id = ?"
+    row = lookup.cells[entry.cell].db.execute(sql, (entry.host_id,)).fetchone()
+    return f"its host is parked: {row[0]}" if row and row[0] and row[0] != PAUSED else ""
+
+
+def _rest(lookup: Lookup, entry: UrlEntry, now_s: float) -> str:
+    """Tell until when the host's politeness delay lasts, by the ledger, which all collections of a root share."""
+    path = lookup.root.path / "ledger.sqlite"
+    if not path.exists():
+        return ""
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    try:
+        sql = "SELECT ready_at_s FROM places WHERE kind = 'server' AND name = ?"
+        row = db.execute(sql, (entry.host,)).fetchone()
+    except sqlite3.Error:
+        return ""  # the sentence is shorter, the answer no less true
+    finally:
+        db.close()
+    return f"its host rests until {iso_utc(row[0])}" if row and row[0] > now_s else ""
+
+
+def _behind_all(lookup: Lookup, entry: UrlEntry) -> str:
+    """Explain why a URL waits behind everything else of its host; empty if it does not."""
+    return f"it may be a trap and comes last: {_doubt(lookup, entry)}" if entry.lane == LANE_LATER else ""
+
+
+def _doubt(lookup: Lookup, entry: UrlEntry) -> str:
+    """Return the suspicion against URLs like this one: the reason, and their pattern (frontier/traps/suspicion.py)."""
+    sql = "SELECT doubt, text FROM patterns WHERE slot = ? AND host_id = ? AND number = ?"
+    place = (slot_of(site_of(entry.host)), entry.host_id, abs(entry.pattern))
+    row = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    return "" if row is None or not row[0] else f"{row[0]} ({row[1]})"
+
+
+def _behind(lookup: Lookup, entry: UrlEntry) -> str:
+    if entry.lane != LANE_NEW:
+        return ""
+    sql = """
+        SELECT count(*) FROM (SELECT 1 FROM queue WHERE slot = ? AND host_id = ?
+            AND (lane = ? OR (lane = ? AND (rank, key) < (?, ?))) LIMIT ?)
+    """
+    place = (slot_of(site_of(entry.host)), entry.host_id, LANE_DUE, LANE_NEW, entry.rank, entry.key, COUNTED_AHEAD)
+    (ahead,) = lookup.cells[entry.cell].db.execute(sql, place).fetchone()
+    more = " or more" if ahead == COUNTED_AHEAD else ""
+    return f"behind {ahead:,}{more} {'other' if ahead == 1 else 'others'} of its host" if ahead else ""

@@ -1,0 +1,372 @@
+"""Users, their sessions and tokens, and the log of their changes, in `web.sqlite` of a root.
+
+Only the owner of the file may read it. Passwords are stored as argon2id hashes. Sessions and tokens are random, and the
+database holds only their SHA-256, so a reader of the file cannot sign in with it. There is no built-in password: the
+server prints an invitation for the first user when it starts. An invitation works once, for ten minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import argon2
+
+from teia.clock import Clock
+from teia.durable import disk_errors
+from teia.errors import StoreError, UsageError
+from teia.frontier.cell.database import LIMIT_LOG
+from teia.web import limits
+from teia.web.access.change_log import ChangeLine, packed
+from teia.web.access.roles import Role
+from teia.web.access.scopes import ALL, Scope
+
+VERSION = 3
+SCHEMA = """
+    CREATE TABLE users (
+        name TEXT PRIMARY KEY, password TEXT, role INT, made_s REAL, seen_s REAL, choices TEXT NOT NULL DEFAULT '{}'
+    ) WITHOUT ROWID;
+    CREATE TABLE sessions (hash BLOB PRIMARY KEY, user TEXT, csrf TEXT, made_s REAL, seen_s REAL) WITHOUT ROWID;
+    CREATE TABLE tokens (
+        hash BLOB PRIMARY KEY, name TEXT, user TEXT, role INT, made_s REAL, seen_s REAL, scopes TEXT NOT NULL DEFAULT ''
+    ) WITHOUT ROWID;
+    CREATE TABLE invitations (hash BLOB PRIMARY KEY, role INT, until_s REAL) WITHOUT ROWID;
+    CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+    CREATE TABLE audit (seq INTEGER PRIMARY KEY, time_s REAL, who TEXT, what TEXT, detail TEXT);
+"""
+_FROM_2 = "ALTER TABLE users ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'"
+_FROM_1 = f"ALTER TABLE tokens ADD COLUMN scopes TEXT NOT NULL DEFAULT ''; {_FROM_2}"
+"""Migrations from older versions.
+
+Version 1 had no scopes; an empty `scopes` column means all of them. Until version 2, preferences were in cookies only.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Session of a signed-in user.
+
+    `csrf` is the token that the user's forms must send; `choices` are the user's preferences.
+    """
+
+    user: str
+    role: Role
+    csrf: str
+    choices: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """User as the list of users shows it."""
+
+    name: str
+    role: str
+    made_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """API token as the list of tokens shows it; the secret itself is shown once and never stored."""
+
+    name: str
+    user: str
+    role: str
+    made_s: float
+    seen_s: float
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One entry of the audit log: a change that a user made."""
+
+    time_s: float
+    who: str
+    what: str
+    detail: Mapping[str, Any]
+
+
+class Accounts:
+    """Accounts of one root; safe to share between threads."""
+
+    def __init__(self, path: Path, clock: Clock, hasher: argon2.PasswordHasher | None = None) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._hasher = hasher or argon2.PasswordHasher()
+        # Unknown user names are compared with this hash, so that they take as long to refuse as wrong passwords.
+        self._nobodys = self._hasher.hash(secrets.token_urlsafe(18))
+        with disk_errors(path, "opened"):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(LIMIT_LOG)
+        if self._version != VERSION:
+            self._migrate(path)
+
+    @property
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _migrate(self, path: Path) -> None:
+        with self._writing() as db:
+            version = self._version  # read inside the transaction: another server of this root may have migrated first
+            if version not in (0, 1, 2, VERSION):
+                raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+            for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {VERSION}")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            # IMMEDIATE takes the write lock now: no other server can change what the transaction reads.
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                # SQLite rolls back by itself after some errors, such as a full disk.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _note_seen(self, sql: str, *values: Any) -> None:
+        """Store the time of the last request; ignore a full disk, so that users can still sign in."""
+        with suppress(sqlite3.OperationalError), self._writing() as db:
+            db.execute(sql, values)
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    # ---- people -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows("SELECT 1 FROM users LIMIT 1")
+
+    def invite(self, role: Role) -> str:
+        """Return a code with which one person can create an account of this role, once, within ten minutes."""
+        code = secrets.token_urlsafe(18)
+        with self._writing() as db:
+            db.execute("DELETE FROM invitations WHERE until_s < ?", (self._clock.now_s(),))
+            until_s = self._clock.now_s() + limits.INVITATION_S
+            db.execute("INSERT INTO invitations VALUES (?, ?, ?)", (_hash(code), int(role), until_s))
+        return code
+
+    def accept(self, code: str, name: str, password: str) -> None:
+        """Create the account that an invitation is for.
+
+        Raise UsageError if the code, the name or the password is not acceptable; the invitation then stays valid.
+        """
+        check_name(name)
+        check_password(password)
+        made = self._hasher.hash(password)
+        with self._writing() as db:
+            found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
+            if found is None or found[1] < self._clock.now_s():
+                raise UsageError("this invitation was used already, or is older than ten minutes")
+            if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
+                raise UsageError(f"there is a user {name} already")
+            db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
+            now_s = self._clock.now_s()
+            sql = "INSERT INTO users (name, password, role, made_s, seen_s) VALUES (?, ?, ?, ?, ?)"
+            db.execute(sql, (name, made, found[0], now_s, now_s))
+
+    def users(self) -> list[User]:
+        rows = self._rows("SELECT name, role, made_s, seen_s FROM users ORDER BY name")
+        return [User(name, Role(role).word, made_s, seen_s) for name, role, made_s, seen_s in rows]
+
+    def remove_user(self, name: str) -> None:
+        """Delete a user's account, sessions and tokens; refuse to delete the last admin."""
+        with self._writing() as db:
+            self._check_admin_stays(db, name)
+            for table, column in (("users", "name"), ("sessions", "user"), ("tokens", "user")):
+                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608  # our own names
+
+    def set_role(self, name: str, role: Role) -> None:
+        """Change a user's role, and lower the roles of the user's tokens to it."""
+        with self._writing() as db:
+            if role is not Role.ADMIN:
+                self._check_admin_stays(db, name)
+            db.execute("UPDATE users SET role = ? WHERE name = ?", (int(role), name))
+            db.execute("UPDATE tokens SET role = min(role, ?) WHERE user = ?", (int(role), name))
+
+    def set_password(self, name: str, old: str, new: str) -> None:
+        """Change a password and end all sessions of the user."""
+        check_password(new)
+        rows = self._rows("SELECT password FROM users WHERE name = ?", name)
+        try:
+            self._hasher.verify(rows[0][0] if rows else self._nobodys, old[: limits.PASSWORD_CHARS[1]])
+        except argon2.exceptions.VerificationError:
+            raise UsageError("the old password is not right") from None
+        made = self._hasher.hash(new)
+        with self._writing() as db:
+            db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
+            db.execute("DELETE FROM sessions WHERE user = ?", (name,))
+
+    def choose(self, name: str, choices: Mapping[str, str]) -> None:
+        """Store a user's preferences; those that `choices` does not name keep their values."""
+        with self._writing() as db:
+            # A loop over zero or one row: a user removed in the meantime is ignored.
+            for before in db.execute("SELECT choices FROM users WHERE name = ?", (name,)).fetchall():
+                text = json.dumps(json.loads(before[0]) | dict(choices))
+                db.execute("UPDATE users SET choices = ? WHERE name = ?", (text, name))
+
+    @staticmethod
+    def _check_admin_stays(db: sqlite3.Connection, name: str) -> None:
+        found = db.execute("SELECT role FROM users WHERE name = ?", (name,)).fetchone()
+        if found is None:
+            raise UsageError(f"there is no user {name!r}")
+        others = db.execute("SELECT 1 FROM users WHERE role = ? AND name <> ?", (int(Role.ADMIN), name)).fetchone()
+        if found[0] == Role.ADMIN and others is None:
+            raise UsageError(f"{name} is the only admin; make another one first")
+
+    # ---- sessions ---------------------------------------------------------------------------------------------------
+
+    def sign_in(self, name: str, password: str) -> str | None:
+        """Return the secret of a new session, or None if name or password are wrong.
+
+        Both failures take the same time, so that the response does not reveal which user names exist.
+        """
+        rows = self._rows("SELECT password FROM users WHERE name = ?", name[: limits.NAME_CHARS])
+        try:
+            self._hasher.verify(rows[0][0] if rows else self._nobodys, password[: limits.PASSWORD_CHARS[1]])
+        except argon2.exceptions.VerificationError:
+            return None
+        if not rows:
+            return None
+        secret, now_s = secrets.token_urlsafe(32), self._clock.now_s()
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _too_old(now_s))
+            kept = limits.SESSIONS - 1
+            db.execute(
+                "DELETE FROM sessions WHERE hash NOT IN (SELECT hash FROM sessions ORDER BY seen_s DESC LIMIT ?)",
+                (kept,),
+            )
+            values = (_hash(secret), name, secrets.token_urlsafe(18), now_s, now_s)
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
+            db.execute("UPDATE users SET seen_s = ? WHERE name = ?", (now_s, name))
+        return secret
+
+    def session(self, secret: str) -> Session | None:
+        """Return the session of a secret; None if it has expired or its user was removed."""
+        now_s = self._clock.now_s()
+        sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
+                 FROM sessions AS s JOIN users AS u ON u.name = s.user WHERE s.hash = ?"""
+        for user, role, csrf, choices, made_s, seen_s in self._rows(sql, _hash(secret)):
+            least_seen_s, least_made_s = _too_old(now_s)
+            if seen_s < least_seen_s or made_s < least_made_s:
+                return None
+            if now_s - seen_s > SEEN_EVERY_S:
+                self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
+            return Session(user, Role(role), csrf, json.loads(choices))
+        return None
+
+    def sign_out(self, secret: str) -> None:
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
+
+    # ---- tokens -----------------------------------------------------------------------------------------------------
+
+    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[Scope] = ALL) -> str:
+        """Create a token and return its secret; only the hash is stored."""
+        check_name(name)
+        if not scopes:  # an empty column would mean all scopes
+            raise UsageError("a token is for at least one scope")
+        secret = f"teia_{secrets.token_urlsafe(32)}"
+        with self._writing() as db:
+            if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
+                raise UsageError(f"there are {limits.TOKENS} tokens already; remove some first")
+            if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
+                raise UsageError(f"{user} has a token {name!r} already")
+            now_s = self._clock.now_s()
+            values = (_hash(secret), name, user, int(role), now_s, 0.0, " ".join(sorted(scopes)))
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        return secret
+
+    def token(self, secret: str) -> tuple[str, Role, frozenset[Scope]] | None:
+        """Return the user, role and scopes of a token; None if it is unknown."""
+        rows = self._rows("SELECT user, role, seen_s, scopes FROM tokens WHERE hash = ?", _hash(secret))
+        for user, role, seen_s, scopes in rows:
+            if self._clock.now_s() - seen_s > SEEN_EVERY_S:
+                self._note_seen("UPDATE tokens SET seen_s = ? WHERE hash = ?", self._clock.now_s(), _hash(secret))
+            return user, Role(role), _scopes(scopes)
+        return None
+
+    def remove_token(self, name: str, user: str) -> None:
+        with self._writing() as db:
+            if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
+                raise UsageError(f"{user} has no token {name!r}")
+
+    def tokens(self) -> list[Token]:
+        rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
+        return [
+            Token(name, user, Role(role).word, made_s, seen_s, tuple(each for each in Scope if each in _scopes(text)))
+            for name, user, role, made_s, seen_s, text in rows
+        ]
+
+    # ---- audit log, and signing keys ---------------------------------------------------------------------------------
+
+    def note(self, who: str, what: str, changes: Iterable[ChangeLine] = (), /, **detail: Any) -> None:
+        """Add an action of a user, and the settings it changed, to the audit log."""
+        text = json.dumps({**detail, **packed(changes)}, default=str)
+        with self._writing() as db:
+            values = (self._clock.now_s(), who, what, text)
+            db.execute("INSERT INTO audit (time_s, who, what, detail) VALUES (?, ?, ?, ?)", values)
+            db.execute("DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?", (limits.AUDIT_ROWS,))
+
+    def noted(self, n: int, before: int | None = None) -> list[tuple[int, AuditLine]]:
+        """Return the last `n` entries of the audit log, newest first, each with its number."""
+        sql = "SELECT seq, time_s, who, what, detail FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
+        rows = self._rows(sql, before if before is not None else 1 << 62, n)
+        return [(seq, AuditLine(time_s, who, what, json.loads(detail))) for seq, time_s, who, what, detail in rows]
+
+    def secret(self, name: str) -> bytes:
+        """Return a signing key of this root; create it at the first call."""
+        with self._writing() as db:
+            db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, secrets.token_bytes(32)))
+            return bytes(db.execute("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0])
+
+
+SEEN_EVERY_S = 60.0
+"""Resolution of `seen_s`: the last visit of a user is written at most this often."""
+
+
+def check_name(name: str) -> None:
+    allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
+    if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
+        raise UsageError(f"a name has 1 to {limits.NAME_CHARS} letters, digits, - and _")
+
+
+def check_password(password: str) -> None:
+    least, most = limits.PASSWORD_CHARS
+    if not least <= len(password) <= most:
+        raise UsageError(f"a password has {least} to {most:,} characters")
+
+
+def _scopes(text: str) -> frozenset[Scope]:
+    """Return the scopes stored for a token; unknown words are ignored, an empty text means all scopes."""
+    return frozenset(scope for scope in Scope if scope in text.split()) if text else ALL
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _too_old(now_s: float) -> tuple[float, float]:
+    return now_s - limits.SESSION_IDLE_S, now_s - limits.SESSION_S

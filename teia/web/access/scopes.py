@@ -1,0 +1,46 @@
+"""Scopes of API tokens. A role limits a user's rights; a scope limits a token to a part of them.
+
+    search    search, pages and captures
+    read      everything else that can be read: monitors, hosts, reports, SQL
+    metrics   /metrics alone
+    crawl     commands and changes: collections, hosts, URLs, audits
+    lab       runs of the lab
+    settings  people, tokens, the log of changes
+
+Users who signed in have all scopes. So do tokens that were made before scopes existed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from teia.web.access.roles import Role
+
+
+class Scope(StrEnum):
+    """Part of the API that a token may use; the module's docstring lists them."""
+
+    SEARCH = "search"
+    READ = "read"
+    METRICS = "metrics"
+    CRAWL = "crawl"
+    LAB = "lab"
+    SETTINGS = "settings"
+
+
+ALL = frozenset(Scope)
+_NOBODYS = ("/health", "/help/", "/api")
+"""Paths that reveal nothing about the stored data, so that every token may request them."""
+
+
+def scope_of(method: str, path: str, role: Role) -> Scope | None:
+    """Return the scope of a route, by its path without the API prefix; None if every token may use it."""
+    if path.startswith(_NOBODYS):
+        return None
+    if path == "/metrics":
+        return Scope.METRICS
+    if path.startswith("/settings/") and path != "/settings/data":
+        return Scope.SETTINGS
+    if method != "GET" and role is not Role.PUBLIC:
+        return Scope.LAB if path.startswith("/lab") else Scope.CRAWL
+    return Scope.SEARCH if role is Role.PUBLIC and path != "/events" else Scope.READ

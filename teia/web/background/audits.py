@@ -1,0 +1,154 @@
+"""Audits requested in the browser: one at a time, each a child process of low priority.
+
+The child is `teia audit`, which stores its own result (transfer/audits.py). It only reads, so it may be killed at any
+time: after a timeout, or when the server ends for any reason (cli/supervised.py).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any
+
+from teia.clock import Clock, iso_utc
+from teia.errors import TeiaError, UsageError
+from teia.store.root import Root
+from teia.transfer.audits import Audited, Kind, last_audit
+from teia.web import limits
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = (sys.executable, "-m", "teia")
+NICE = 15
+GRACE_S = 5.0
+SAID_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """Audit under way, and its start time."""
+
+    collection: str
+    kind: str
+    since: str
+
+
+class Auditor:
+    """Runner of the audits of one server."""
+
+    def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
+        self._root, self._clock, self._program = root, clock, tuple(program)
+        self._lock = Lock()
+        self._going: Going | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: Thread | None = None
+        self._is_closed = False
+        self._failed: dict[tuple[str, str], str] = {}
+
+    @property
+    def going(self) -> Going | None:
+        with self._lock:
+            return self._going
+
+    def failure(self, collection: str, kind: Kind) -> str:
+        """Return the reason why the last audit of a kind started here failed; empty if it succeeded."""
+        with self._lock:
+            return self._failed.get((collection, kind), "")
+
+    def begin(self, collection: str, kind: Kind) -> None:
+        """Start an audit; raise UsageError while another one is under way."""
+        with self._lock:
+            if self._going is not None or self._is_closed:
+                raise UsageError("an audit is being made already; the next one can begin when it has ended")
+            before = last_audit(self._root.collection(collection), kind)
+            process = self._started(collection, kind)
+            thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system allows no more threads
+                _end(process)
+                raise TeiaError(f"no audit can be begun: {error}") from error
+            self._process, self._thread = process, thread
+            self._going = Going(collection, kind, iso_utc(self._clock.now_s()))
+            self._failed.pop((collection, kind), None)
+
+    def close(self) -> None:
+        """Stop the audit under way and refuse new ones."""
+        with self._lock:
+            self._is_closed = True
+            process, thread = self._process, self._thread
+        if process is not None and thread is not None:
+            process.terminate()
+            thread.join(GRACE_S)
+            process.kill()
+            thread.join(GRACE_S)
+
+    def _started(self, collection: str, kind: Kind) -> subprocess.Popen[bytes]:
+        where = ("--data", str(self._root.path), "--collection", collection)
+        command, pipe = (*self._program, "audit", kind, *where, "--json", "--supervised"), subprocess.PIPE
+        try:
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  # our own
+        except OSError as error:
+            raise TeiaError(f"no audit can be begun: {error.strerror}") from error
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        return process
+
+    def _wait(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> None:
+        said = "this server failed while it was made"
+        try:
+            said = self._came_to(process, collection, kind, before)
+        finally:
+            _end(process)
+            with self._lock:
+                self._going = self._process = self._thread = None
+                if said:
+                    self._failed[collection, kind] = said
+            if said and not self._is_closed:
+                logger.warning("audit of %s, %s: %s", collection, kind, said)
+
+    def _came_to(self, process: subprocess.Popen[bytes], collection: str, kind: Kind, before: Audited | None) -> str:
+        """Wait for the end of an audit; return the reason of a failure, empty if there is a new result."""
+        held, process.stdin = process.stdin, None  # `communicate` would close it, which ends the child
+        try:
+            printed, told = process.communicate(timeout=limits.AUDIT_S)
+        except subprocess.TimeoutExpired:
+            return f"stopped after {limits.AUDIT_S / 3600:g} h"
+        finally:
+            if held is not None:
+                held.close()
+        found = _result(printed)
+        # The exit status cannot tell a failure: it is 1 for violations found, too.
+        if "checked" not in found or "violations" not in found:
+            lines = told.decode("utf-8", "replace").strip().splitlines()
+            status = f"it ended with status {process.returncode}"
+            return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
+        folder = self._root.collection(collection)
+        if last_audit(folder, kind) in (None, before):
+            counts = f"{found['checked']:,} checked, {found['violations']:,} faults"
+            return f"{counts}; this could not be kept in {folder.audits.name}/{kind}.json"
+        return ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # no effect on a process that has ended
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _result(printed: bytes) -> dict[str, Any]:
+    """Parse the JSON object on the last printed line; return an empty one if there is none."""
+    with suppress(ValueError, IndexError):
+        found = json.loads(printed.decode("utf-8", "replace").strip().splitlines()[-1])
+        if isinstance(found, dict):
+            return found
+    return {}

@@ -1,0 +1,181 @@
+"""Cache of answers that take long to compute.
+
+A walk over a million URLs takes seconds, too long for a page. So a background thread computes the answer once for all
+requests, and every request gets the last answer with its age. An answer is recomputed when a request finds it too old,
+but never so often that it would use more than `SHARE` of a processor. A failure is reported to all requests. It is
+retried when that share allows, after half a minute at the latest.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TooSlow
+from dataclasses import dataclass
+from threading import Lock, Semaphore, Thread
+from typing import Any, Generic, TypeVar
+
+from teia.clock import Clock
+from teia.errors import TeiaError
+
+T = TypeVar("T")
+KEPT = 64
+THREADS = 2
+SHARE = 0.03
+"""Largest share of a processor for one answer that is requested continuously."""
+
+FAILED_S = 30.0
+PATIENCE_S = 2.0
+CLOSE_S = 5.0
+
+
+class NotReady(TeiaError):
+    """Raised while an answer is computed for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """Cached answer; `time_s` is when its computation started."""
+
+    value: T
+    time_s: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    found: Found[Any] | None = None
+    fault: BaseException | None = None
+    running: Future[Any] | None = None
+    again_at: float = 0.0
+    stamp: object = None
+
+
+class Kept:
+    """Cached answers of one server, by key."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._turns = Semaphore(THREADS)
+        self._threads: set[Thread] = set()
+        self._is_closed = False
+        self._most = KEPT
+
+    def make_room(self, more: int) -> None:
+        """Raise the capacity by `more` entries, for answers that exist once per collection or host."""
+        self._most = KEPT + more
+
+    def close(self) -> None:
+        """Start no more computations; wait a moment for those under way, which end with the process at the latest."""
+        with self._lock:
+            self._is_closed = True
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(CLOSE_S)
+
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], T],
+        fresh_s: float,
+        patience_s: float = PATIENCE_S,
+        stamp: object = None,
+    ) -> Found[T]:
+        """Return the last answer, and recompute it in the background if it is older than `fresh_s`.
+
+        The first answer is waited for; after `patience_s` the call raises NotReady. An answer is also recomputed and
+        waited for if `stamp` differs from the last call's, because its input has changed. If the new one is late, the
+        last answer is returned.
+        """
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+            is_other = stamp != entry.stamp
+            if entry.running is None and (is_other or self._clock.ticks_s() >= entry.again_at):
+                entry.stamp = stamp
+                entry.running = self._begin(entry, make, fresh_s)
+            found, running, fault = entry.found, entry.running, entry.fault
+        if running is not None and (found is None or fresh_s == 0 or is_other):
+            try:
+                return running.result(patience_s)  # type: ignore[no-any-return]
+            except TooSlow:
+                if found is None:
+                    raise NotReady("this is being counted for the first time; it is here in a moment") from None
+        if found is None:
+            assert fault is not None
+            raise fault.with_traceback(None)
+        return found
+
+    def peek(
+        self, key: Hashable, make: Callable[[], T], fresh_s: float, patience_s: float, stamp: object = None
+    ) -> Found[T] | None:
+        """Like `get`, but return None if there is no answer."""
+        try:
+            return self.get(key, make, fresh_s, patience_s, stamp)
+        except TeiaError:
+            return None
+
+    def remember(self, key: Hashable, value: object, time_s: float) -> None:
+        """Store an answer that an earlier server computed; it is served until a new one is ready."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            if entry.found is None:
+                entry.found = Found(value, time_s)
+
+    def forget(self, key: Hashable) -> None:
+        """Recompute an answer at its next request; the last one is served until it is ready."""
+        with self._lock:
+            if key in self._entries:
+                # A new object equals no stamp, so the next call recomputes even if its input did not change.
+                self._entries[key].again_at, self._entries[key].stamp = 0.0, object()
+
+    def last(self, key: Hashable) -> Found[Any] | None:
+        """Return the last answer, or None; start no computation."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else entry.found
+
+    def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[Found[T]]:
+        if self._is_closed:
+            raise NotReady("the server is about to end")
+        promised: Future[Found[T]] = Future()
+
+        def run() -> None:
+            try:
+                with self._turns:
+                    promised.set_result(self._make(entry, make, fresh_s))
+            except BaseException as error:  # noqa: BLE001  # passed on to the waiting requests
+                promised.set_exception(error)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        thread = Thread(target=run, name="kept", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+        return promised
+
+    def _make(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Found[T]:
+        began, now_s = self._clock.ticks_s(), self._clock.now_s()
+        try:
+            found = Found(make(), now_s)
+        except BaseException as fault:
+            # With an older answer to serve, the retry also waits for `fresh_s`.
+            rest_s = min(self._rest_s(began), FAILED_S)
+            with self._lock:
+                entry.fault, entry.running = fault, None
+                entry.again_at = self._clock.ticks_s() + (rest_s if entry.found is None else max(fresh_s, rest_s))
+            raise
+        rest_s = self._rest_s(began)
+        with self._lock:
+            entry.found, entry.fault, entry.running = found, None, None
+            entry.again_at = self._clock.ticks_s() + max(fresh_s, rest_s)
+        return found
+
+    def _rest_s(self, began: float) -> float:
+        """Return the pause after a computation begun at `began` that keeps its use of a processor at `SHARE`."""
+        return (self._clock.ticks_s() - began) * (1 / SHARE - 1)

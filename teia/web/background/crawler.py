@@ -1,0 +1,182 @@
+"""Supervisor of the root's crawler: the web server starts it when there is work, and restarts it when it dies.
+
+The crawler is a process of its own (`teia crawl --resident`) in its own process group. It holds the root's lock like
+any crawl; its parse children and the indexer end with it. It reads its commands from the database
+(collections/commands.py), so the crawler and the server share only files. When the server ends, it asks the crawler to
+end and waits for it. When the server is killed, the crawler continues for a while. The next server finds the lock taken
+and leaves that crawler alone, as it does with a crawl that a user started in a terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from teia.clock import Clock
+from teia.collections.crawler_needed import Needed
+from teia.errors import TeiaError
+from teia.store.root import Root
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+GRACE_S = 15.0
+"""Time to end by itself: requests under way may take five seconds, and fetched pages are committed."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+SOUND_S = 60.0
+"""A crawler that lived this long did not fail at its start, so the next one is started without a long wait."""
+LOG_TAIL_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlerState:
+    """State of the root's crawler.
+
+    `state` is `off` (this server has none), `idle` (nothing to do), `running`, `elsewhere` (another process, `pid`,
+    crawls the folder) or `failed`. After a failure, `message` is the last line of its log, and the next start is in
+    `again_in_s`.
+    """
+
+    state: str
+    pid: int | None = None
+    message: str = ""
+    again_in_s: float = 0.0
+
+
+class Supervisor:
+    """Supervisor of the root's crawler, in a thread of its own."""
+
+    def __init__(self, root: Root, clock: Clock, command: Sequence[str] | None = None) -> None:
+        self._root, self._clock = root, clock
+        self._command = command or [sys.executable, "-m", "teia", "crawl", "--resident", "--data", str(root.path)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock, self._ending, self._news = Lock(), Event(), Event()
+        self._state = CrawlerState("idle")
+        self._began = 0.0
+        self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+        self._thread = Thread(target=self._watch, name="supervisor", daemon=True)
+
+    @property
+    def state(self) -> CrawlerState:
+        with self._lock:
+            left_s = max(0.0, self._not_before - self._clock.ticks_s())
+            return replace(self._state, again_in_s=round(left_s, 1) if self._state.state == "failed" else 0.0)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Check for work at once."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """End the crawler, if this server started one, and wait for it."""
+        self._ending.set()
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # -- in the thread -------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        needed = Needed(self._root, self._clock)
+        try:
+            while not self._ending.is_set():
+                try:
+                    self._look(needed)
+                except (TeiaError, OSError) as error:
+                    logger.warning("supervisor: %s", error)
+                self._news.wait(LOOK_S)
+                self._news.clear()
+        finally:
+            self._end()
+            needed.close()
+
+    def _look(self, needed: Needed) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            self._note_death(self._process)
+            self._process = None
+        # While no crawler is needed, the lock is read only to notice the end of a crawl of another process.
+        is_needed, now = needed.is_anything(), self._clock.ticks_s()
+        holder = self._root.holder() if is_needed or self._state.state == "elsewhere" else None
+        if holder == os.getpid():
+            return  # this server itself holds the lock, for a moment
+        if holder is not None:
+            self._say(CrawlerState("elsewhere", holder))
+        elif is_needed and now >= self._not_before:
+            self._begin()
+        elif self._state.state != "failed" or not is_needed:
+            self._say(CrawlerState("idle"))
+
+    def _begin(self) -> None:
+        """Start a crawler. Its stdin closes when this server ends, and so the crawler notices that."""
+        with self.log.open("wb") as said:
+            self._process = subprocess.Popen(  # noqa: S603  # our own command
+                self._command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
+            )
+        self._began = self._clock.ticks_s()
+        self._say(CrawlerState("running", self._process.pid))
+
+    def _note_death(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        now = self._clock.ticks_s()
+        if process.returncode == 0:
+            self._wait_s, self._not_before = FIRST_WAIT_S, 0.0
+            self._say(CrawlerState("idle"))
+            return
+        self._kill_group(process)  # processes that it left behind
+        if now - self._began >= SOUND_S:
+            self._wait_s = FIRST_WAIT_S
+        self._not_before = now + self._wait_s
+        # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
+        self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
+        why = self._last_word() or f"it ended with status {process.returncode}"
+        logger.warning("the crawler died: %s", why)
+        self._say(CrawlerState("failed", None, why))
+
+    def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            logger.warning("the crawler did not end in %g s and is killed; nothing is lost", GRACE_S)
+        self._kill_group(process)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    @staticmethod
+    def _kill_group(process: subprocess.Popen[bytes]) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _say(self, state: CrawlerState) -> None:
+        with self._lock:
+            self._state = state
+
+    @property
+    def log(self) -> Path:
+        """Path of the log of the last crawler."""
+        return self._root.path / "crawler.log"
+
+    def _last_word(self) -> str:
+        with suppress(OSError), self.log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+            return next((line.strip()[:500] for line in reversed(lines) if line.strip()), "")
+        return ""

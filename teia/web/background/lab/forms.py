@@ -1,0 +1,340 @@
+"""Fields of the lab's forms: the typed text, its errors, and the command it stands for.
+
+An empty field means the command's own default. The limits are narrower than the command's where a run would not end
+within its hour.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from teia.web import limits
+from teia.web.language.numbers import whole_number
+
+POLICIES = (
+    "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "edf", "index", "cho", "user-centric",
+    "uniform", "proportional", "rate-update", "round-robin", "sampling",
+)  # fmt: skip
+"""Policies of teia.refresh, the paper's first; a test compares the two lists."""
+
+EXPERIMENTS = {
+    "P6": "PSP beside MP2, M-Wolf and what nobody can beat",
+    "P7": "Wolf's mix of change processes",
+    "A2": "Look-ups over Chord, CAN, Pastry and our circle",
+    "A12": "Isolated, hash, geographic and response-time crawlers",
+    "A16": "Parallel crawlers: firewall, cross-over, exchange",
+    "C5": "CoBWeb's session statistics",
+    "C7": "The cache parasite",
+    "C8": "Collectors and the rate of collection",
+    "T8": "Tarântula's statuses, servers and documents over time",
+    "F2": "Periodic against incremental crawling",
+    "F9": "FURB's tables of types, space and times",
+    "F11": "FURB's search times",
+}
+"""Experiments of `teia lab reproduce`; a test compares the two lists."""
+
+RATE_UNITS = ("day", "hour")
+PROCESSES = ("poisson", "mix")
+MOST_VISITS = 1e9
+"""Most visits of a simulation, over all its policies: about one hour of computing."""
+MOST_PLANNED = 400_000
+"""Most visits of a plan: the file that lists them is bounded like every file of a run."""
+
+MADE = "lab-report"
+"""Folder of a run's files, both inputs and outputs."""
+
+_LAW = re.compile(r"uniform|zipf:(\d{1,2}(\.\d{1,6})?)", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,15}([.,]\d{1,9})?", re.ASCII)
+Text = Annotated[str, Field(max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Error in one field."""
+
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a number field.
+
+    `default` is the form's initial value; empty if the command decides.
+    """
+
+    low: float
+    high: float
+    whole: bool = False
+    default: str = ""
+
+    @property
+    def words(self) -> str:
+        low, high = f"{self.low:,g}", _shown(self.high)
+        return (
+            f"must be a whole number from {low} to {high}" if self.whole else f"must be a number from {low} to {high}"
+        )
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+SEED = Limits(0, (1 << 32) - 1, whole=True, default="1")
+SIMULATE = {
+    "pages": Limits(1, 2_000_000, whole=True, default="20000"),
+    "servers": Limits(1, 200_000, whole=True, default="40"),
+    "theta": Limits(0, 10, default="1"),
+    "budget": Limits(0, 10_000_000_000, whole=True),
+    "days": Limits(0.01, 3_650),
+    "seed": SEED,
+    "crawlers": Limits(1, 100_000, whole=True, default="10"),
+    "pages_per_s": Limits(0.001, 100_000, default="10"),
+    "politeness_s": Limits(0, 604_800, default="15"),
+    "horizon_h": Limits(0.1, 8_760, default="24"),
+}
+WHAT_IF = {
+    "delay_s": Limits(0, 604_800),
+    "budget": Limits(1, 10_000_000_000, whole=True),
+    "nodes": Limits(1, 1_000, whole=True),
+    "days": Limits(0.1, 365, default="14"),
+    "seed": SEED,
+}
+REPRODUCE = {"seed": SEED}
+PLAN = {
+    "horizon_h": Limits(0.1, 8_760, default="24"),
+    "politeness_s": Limits(0, 604_800, default="15"),
+    "budget": Limits(0, MOST_PLANNED, whole=True),
+}
+LIMITS: dict[str, dict[str, Limits]] = {
+    "plan": PLAN,
+    "simulate": SIMULATE,
+    "whatif": WHAT_IF,
+    "reproduce": REPRODUCE,
+}
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class SimulateFields(_Fields):
+    """Parameters of a simulated world and the policies to run in it; numbers may be sent as numbers."""
+
+    pages: Text = SIMULATE["pages"].default
+    servers: Text = SIMULATE["servers"].default
+    theta: Text = SIMULATE["theta"].default
+    rates: Text = "uniform"
+    rate_unit: Text = "day"
+    weights: Text = "uniform"
+    budget: Text = ""
+    days: Text = ""
+    seed: Text = SEED.default
+    policies: Annotated[list[Text], Field(max_length=50)] = Field(default_factory=list)
+    crawlers: Text = SIMULATE["crawlers"].default
+    pages_per_s: Text = SIMULATE["pages_per_s"].default
+    politeness_s: Text = SIMULATE["politeness_s"].default
+    horizon_h: Text = SIMULATE["horizon_h"].default
+    process: Text = "poisson"
+    sampled: Text = ""
+
+
+class WhatIfFields(_Fields):
+    """A collection and the settings to change in a what-if; empty fields keep their values."""
+
+    collection: Text = ""
+    delay_s: Text = ""
+    budget: Text = ""
+    policy: Text = ""
+    nodes: Text = ""
+    days: Text = WHAT_IF["days"].default
+    seed: Text = SEED.default
+
+
+class ReproduceFields(_Fields):
+    """An experiment of the papers to reproduce."""
+
+    id: Text = ""
+    quick: Text = ""
+    seed: Text = SEED.default
+
+
+class PlanFields(_Fields):
+    """Pages to plan visits for, and the parameters of the plan.
+
+    `scenario` is the CSV that `teia lab plan` reads. If it is empty, `pages_of` is `example` or the number of a run
+    whose pages to reuse.
+    """
+
+    pages_of: Text = ""
+    scenario: Annotated[str, Field(max_length=limits.BODY_BYTES)] = ""
+    policy: Text = "psp"
+    horizon_h: Text = PLAN["horizon_h"].default
+    politeness_s: Text = PLAN["politeness_s"].default
+    budget: Text = ""
+
+
+FIELDS: dict[str, type[_Fields]] = {
+    "plan": PlanFields,
+    "simulate": SimulateFields,
+    "whatif": WhatIfFields,
+    "reproduce": ReproduceFields,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A validated run request.
+
+    `like` and `work` are the inputs of the time estimate; `files` are written to the run's folder, by name.
+    """
+
+    kind: str
+    asked: dict[str, Any]
+    words: tuple[str, ...]
+    seed: int
+    like: str
+    work: float
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """Shell command that does the same in a folder with the run's files."""
+        return shlex.join(["teia", *(word.removeprefix(f"{MADE}/") for word in self.words)])
+
+
+@dataclass(slots=True)
+class Reading:
+    """Form being parsed: the command-line words so far, and the errors."""
+
+    asked: Mapping[str, Any]
+    limits: Mapping[str, Limits]
+    words: list[str] = field(default_factory=list)
+    problems: list[Mistake] = field(default_factory=list)
+
+    def number(self, name: str, flag: str) -> float | None:
+        """Parse an optional number and add its option; record an error if it is not valid."""
+        text, limits = str(self.asked[name]).strip() or self.limits[name].default, self.limits[name]
+        if not text:
+            return None
+        value = _number(text, whole=limits.whole)
+        if value is None or not limits.low <= value <= limits.high:
+            self.wrong(name, limits.words)
+            return None
+        self.words += [flag, str(value)]
+        return value
+
+    def choice(self, name: str, flag: str, known: Collection[str], default: str = "") -> str:
+        text = str(self.asked[name]).strip() or default
+        if text and text not in known:
+            self.wrong(name, f"must be one of {', '.join(known)}")
+        elif text:
+            self.words += [flag, text]
+        return text
+
+    def law(self, name: str, flag: str) -> None:
+        text = str(self.asked[name]).strip() or "uniform"
+        if _LAW.fullmatch(text) is None:
+            self.wrong(name, "must be uniform, or zipf:X with a number X from 0 to 99")
+        else:
+            self.words += [flag, text]
+
+    def wrong(self, name: str, message: str) -> None:
+        self.problems.append(Mistake(name, message))
+
+
+def _number(text: str, *, whole: bool) -> float | None:
+    """Parse a number: 1000, 1,000 and 1.000 if it must be whole; 0.5 and 0,5 otherwise."""
+    if whole:
+        return whole_number(text)
+    if _DECIMAL.fullmatch(text) is None:
+        return None
+    value = float(text.replace(",", "."))
+    return int(value) if value.is_integer() else value
+
+
+def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mistake]]:
+    """Validate the form of a simulation; return a run request or the errors."""
+    asked = fields.model_dump()
+    read = Reading(asked, SIMULATE)
+    found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
+    read.law("rates", "--rates")
+    read.law("weights", "--weights")
+    read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
+    read.choice("process", "--process", PROCESSES, "poisson")
+    unknown = [name for name in fields.policies if name not in POLICIES]
+    policies = [name for name in POLICIES if name in fields.policies]
+    if unknown:
+        read.wrong("policies", f"{unknown[0][:40]!r} is not a policy; there are {', '.join(POLICIES)}")
+    elif not policies:
+        read.wrong("policies", "choose at least one")
+    read.words += ["--policy", ",".join(policies)]
+    if fields.sampled:
+        read.words.append("--sampled")
+    work = 0.0
+    if not read.problems:
+        work = _check_size(read, found, len(policies))
+    if read.problems:
+        return None, read.problems
+    words = ("lab", "simulate", *read.words, "--json")
+    return Question("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
+
+
+def _check_size(read: Reading, found: Mapping[str, float | None], policies: int) -> float:
+    """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
+    pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
+    if servers > pages:
+        read.wrong("servers", f"must not be more than the {pages:,.0f} pages")
+    horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
+    length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
+    per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
+    if found["politeness_s"]:
+        per_s = min(per_s, servers / found["politeness_s"])
+    if found["budget"] is not None:
+        per_s = min(per_s, found["budget"] / horizon_s)
+    visits = per_s * length_s * policies
+    if visits > MOST_VISITS:
+        allowed = MOST_VISITS / (per_s * policies) / 86_400.0
+        read.wrong("days", f"{visits:,.0f} visits are more than a run can make: ask for {allowed:.3g} days at most")
+    return visits + pages * policies * max(1.0, length_s / horizon_s)
+
+
+def whatif_question(
+    fields: WhatIfFields, data: Path, collections: Collection[str]
+) -> tuple[Question | None, list[Mistake]]:
+    """Validate the form of a what-if; return a run request or the errors."""
+    asked = fields.model_dump()
+    read = Reading(asked, WHAT_IF)
+    name = read.choice("collection", "--collection", collections)
+    if not name:
+        read.wrong("collection", "choose one")
+    flags = {"delay_s": "--delay", "budget": "--budget", "nodes": "--nodes", "days": "--days", "seed": "--seed"}
+    found = {each: read.number(each, flag) for each, flag in flags.items()}
+    read.choice("policy", "--policy", POLICIES)
+    if read.problems:
+        return None, read.problems
+    words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
+    return Question("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+
+
+def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[Mistake]]:
+    """Validate the form of an experiment; return a run request or the errors."""
+    asked = fields.model_dump()
+    read = Reading(asked, REPRODUCE)
+    chosen = fields.id.strip().upper()
+    if chosen not in EXPERIMENTS:
+        read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")
+    seed = read.number("seed", "--seed")
+    if read.problems:
+        return None, read.problems
+    quick = ["--quick"] if fields.quick else []
+    words = ("lab", "reproduce", chosen, *quick, *read.words, "--json")
+    like = " ".join(["reproduce", chosen, *quick])
+    return Question("reproduce", asked, words, int(seed or 0), like, 1.0), []

@@ -1,0 +1,127 @@
+"""Pages that a plan is made for (`teia lab plan`): given as CSV, reused from an earlier run, or an example.
+
+They are parsed before the run is queued, so that the form can show a broken row at once. The run stores them as a file
+of its own, so that a reader of the report can repeat the plan.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import numpy as np
+
+from teia.errors import TeiaError
+from teia.lib.csvtext import CsvWriter
+from teia.refresh.model import DAY_S
+from teia.refresh.scenario import Scenario, draw_world, scenario_of
+from teia.web.background.lab.forms import (
+    MADE,
+    MOST_PLANNED,
+    PLAN,
+    POLICIES,
+    Mistake,
+    PlanFields,
+    Question,
+    Reading,
+)
+from teia.web.background.lab.runs import KeptRuns, UnknownRun
+
+SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"
+EXAMPLE = "example"
+EXAMPLE_PAGES, EXAMPLE_SERVERS, EXAMPLE_SEED = 240, 6, 7
+OFFERED = 8
+"""Number of earlier runs offered for reuse of their pages."""
+
+
+def offered(kept: KeptRuns) -> list[int]:
+    """Return runs whose pages are still stored, newest first."""
+    return [run.number for run in kept.all() if SCENARIO in run.files][:OFFERED]
+
+
+@cache
+def example() -> str:
+    """Return made-up pages drawn as in P6.
+
+    A few servers have many pages, the others few; rates lie between 0.01 and 1 a day.
+    """
+    chance = np.random.default_rng(EXAMPLE_SEED)
+    world = draw_world(
+        chance,
+        pages=EXAMPLE_PAGES,
+        servers=EXAMPLE_SERVERS,
+        horizon_s=DAY_S,
+        politeness_s=0.0,
+        weights="zipf:1",
+        budget=1,
+    )
+    out = io.StringIO()
+    rows = CsvWriter(out)
+    rows.writerow(("page", "server", "weight", "rate_per_day"))
+    for server in range(world.servers):
+        for row in range(int(world.starts[server]), int(world.starts[server + 1])):
+            weight, rate = EXAMPLE_PAGES * float(world.weight[row]), DAY_S * float(world.rate[row])
+            rows.writerow((int(world.page[row]), f"server-{server + 1}", f"{weight:.4g}", f"{rate:.4g}"))
+    return out.getvalue()
+
+
+def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, list[Mistake]]:
+    """Validate the form of a plan; return a run request or the errors."""
+    asked = fields.model_dump()
+    read = Reading(asked, PLAN)
+    text, scenario = _scenario(fields, kept, read)
+    found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in PLAN}
+    read.choice("policy", "--policy", POLICIES, "psp")
+    visits = 0.0
+    if scenario is not None and not read.problems:
+        visits = _visits(read, len(scenario.servers), found)
+    if read.problems or scenario is None:
+        return None, read.problems
+    files = ("--scenario", f"{MADE}/{SCENARIO}", "--out", f"{MADE}/{TIMETABLE}")
+    words = ("lab", "plan", *files, *read.words, "--json")
+    if fields.scenario.strip():
+        asked["pages_of"] = ""
+    asked["scenario"] = ""  # stored as a file of the run instead
+    work = visits + len(scenario.pages)
+    return Question("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
+
+
+def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, Scenario | None]:
+    """Return the pages as text and parsed; record an error if there are none or one is broken.
+
+    Typed text takes precedence over `pages_of`, which a form always has.
+    """
+    chosen = fields.pages_of.strip()
+    given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
+    if chosen and not given:
+        read.wrong("pages_of", "must be empty, example, or the number of a run of plans that is kept")
+        return "", None
+    text = fields.scenario if fields.scenario.strip() else given
+    if not text:
+        read.wrong("scenario", "choose a file, or write pages here")
+        return "", None
+    try:
+        return text, scenario_of(text, SCENARIO)
+    except TeiaError as error:
+        read.wrong("scenario", str(error).removeprefix(SCENARIO).lstrip(": "))
+        return "", None
+
+
+def _of_run(chosen: str, kept: KeptRuns) -> str:
+    try:
+        return kept.file(int(chosen), SCENARIO).decode("utf-8", "replace") if chosen.isascii() else ""
+    except (UnknownRun, ValueError):
+        return ""
+
+
+def _visits(read: Reading, servers: int, found: dict[str, float | None]) -> float:
+    """Return the most visits that the plan can have; record an error if a file cannot list them."""
+    horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
+    if not rest_s and budget is None:
+        read.wrong("budget", "is needed where servers do not rest")
+        return 0.0
+    most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
+    if most > MOST_PLANNED:
+        allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0
+        read.wrong("horizon_h", f"{most:,.0f} visits are more than a plan can list: {allowed:.3g} hours, or a budget")
+    return most

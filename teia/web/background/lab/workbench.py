@@ -1,0 +1,406 @@
+"""Workbench: the queue of lab runs and the one under way.
+
+A run is a child process of low priority, one at a time per server, so that it hardly slows down the crawler and the
+searches. Its time is limited to an hour and its memory is bounded. Its stdin closes when this server ends for any
+reason, and the child ends with it; such a run is `interrupted`. One server of a root holds the workbench (a file lock);
+other servers can only read the runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any
+
+import teia
+from teia.clock import Clock
+from teia.durable import disk_errors
+from teia.errors import TeiaError, UsageError
+from teia.store.root import Root
+from teia.web import limits
+from teia.web.background.lab.estimates import left_s, wait_s
+from teia.web.background.lab.findings import digest_of, finding_of
+from teia.web.background.lab.forms import MADE, Question
+from teia.web.background.lab.runs import FOLDER, GOING, KeptRuns, LabRun
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = (sys.executable, "-m", "teia")
+LOOK_S = 0.25
+WEIGH_S = 1.0
+"""Interval between memory checks; reading all processes takes milliseconds."""
+
+GRACE_S = 2.0
+NICE = 15
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class FullQueue(TeiaError):
+    """Raised if the queue has reached its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Current state of a run. `share` is the part done (None: unknown); `ahead` runs come first.
+
+    `starts_in_s` and `left_s` are estimated from similar runs; None if no similar run was measured.
+    """
+
+    number: int
+    state: str
+    is_over: bool
+    share: float | None = None
+    doing: str = ""
+    ahead: int = 0
+    starts_in_s: float | None = None
+    left_s: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class _Going:
+    """Run under way: its process and its last reported progress."""
+
+    run: LabRun
+    process: subprocess.Popen[bytes]
+    began: float
+    share: float | None = None
+    doing: str = ""
+    ended_by: str = ""
+    weighed: float = 0.0
+
+
+class Workbench:
+    """Lab of one server; a thread, started with the first run, executes the runs."""
+
+    def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
+        self.kept = KeptRuns(root.path / FOLDER, clock)
+        self._clock, self._program = clock, tuple(program)
+        self._news = Condition()
+        self._queue: list[LabRun] = []
+        self._going: _Going | None = None
+        self._turn: LabRun | None = None
+        self._wish = ""
+        self._thread: Thread | None = None
+        self._lock: int | None = None
+        self._is_closed = False
+
+    # ---- for requests -----------------------------------------------------------------------------------------------
+
+    def runs(self) -> list[LabRun]:
+        """Return all stored runs, newest first."""
+        self._open()
+        return self.kept.all()
+
+    def run(self, number: int) -> LabRun:
+        self._open()
+        return self.kept.get(number)
+
+    def submit(self, question: Question, by: str) -> LabRun:
+        """Add a run to the queue."""
+        with disk_errors(self.kept.path, "created"):
+            self.kept.path.mkdir(exist_ok=True)
+        self._open()
+        with self._news:
+            if self._lock is None or self._is_closed:
+                raise UsageError("another server of this folder has the lab; ask that one")
+            if len(self._queue) >= limits.LAB_QUEUE:
+                raise FullQueue(f"{len(self._queue)} runs wait already; cancel one, or come back later")
+            self.kept.prune()
+            run = self.kept.add(
+                kind=question.kind,
+                asked=question.asked,
+                words=list(question.words),
+                command=question.command,
+                seed=question.seed,
+                by=by,
+                like=question.like,
+                work=question.work,
+            )
+            try:
+                self.kept.give(run.number, question.files)
+            except BaseException:
+                self.kept.drop(run.number)
+                raise
+            self._queue.append(run)
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="lab", daemon=True)
+                self._thread.start()
+            self._news.notify_all()
+        return run
+
+    def cancel(self, number: int) -> LabRun:
+        """Stop a run under way, or remove a waiting one from the queue; leave an ended one as it is."""
+        with self._news:
+            waiting = next((run for run in self._queue if run.number == number), None)
+            if waiting is not None:
+                self._queue.remove(waiting)
+                return self._end(waiting, "cancelled", files=self._files(waiting))
+            if self._is_turn_of(number):
+                self._wish = "cancelled"
+                self._news.notify_all()
+                # Give the thread time to end the process, so that the caller sees the final state.
+                self._news.wait_for(lambda: not self._is_turn_of(number), 2 * GRACE_S)
+        return self.run(number)
+
+    def moment(self, number: int) -> Moment:
+        """Return the current state of a run."""
+        run, known = self.run(number), self.kept.all()
+        with self._news:
+            turn, going, queue = self._turn, self._going, list(self._queue)
+        if run.is_over:
+            return Moment(number, run.state, is_over=True, seconds=run.seconds)
+        left = self._left_s(turn, going, known)
+        if turn is not None and turn.number == number:
+            if going is None:
+                return Moment(number, "running", False, left_s=left)
+            so_far_s = self._clock.ticks_s() - going.began
+            return Moment(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
+        ahead = [each for each in queue if each.number < number]
+        count = len(ahead) + (turn is not None)
+        return Moment(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
+
+    def wait_for_new(self) -> tuple[int, float | None]:
+        """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""
+        with self._news:
+            turn, going, queue = self._turn, self._going, list(self._queue)
+        known = self.kept.all() if turn is not None or queue else []
+        return len(queue) + (turn is not None), wait_s(self._left_s(turn, going, known), queue, known)
+
+    def _left_s(self, turn: LabRun | None, going: _Going | None, known: Sequence[LabRun]) -> float | None:
+        """Estimate the remaining seconds of the current run."""
+        if turn is None:
+            return 0.0
+        if going is None:
+            return left_s(turn, None, 0.0, known)
+        return left_s(turn, going.share, self._clock.ticks_s() - going.began, known)
+
+    def _is_turn_of(self, number: int) -> bool:
+        return self._turn is not None and self._turn.number == number
+
+    def close(self) -> None:
+        """Stop the current run and cancel the waiting ones."""
+        with self._news:
+            self._is_closed = True
+            self._news.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        with self._news:
+            for run in self._queue:
+                self._end(run, "interrupted", "the server ended before its turn", files=self._files(run))
+            self._queue.clear()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def _open(self) -> None:
+        """Take the workbench's lock if it is free, and mark runs of an ended server as interrupted."""
+        with self._news:
+            if self._lock is not None or self._is_closed or not self.kept.path.is_dir():
+                return
+            try:
+                held = os.open(self.kept.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError:
+                return  # the folder is read-only
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(held)
+                return
+            self._lock = held
+            for run in self.kept.all():
+                if run.state in GOING:
+                    self._end(run, "interrupted", "the server ended before it did", files=self._files(run))
+            self.kept.prune()
+
+    def _files(self, run: LabRun) -> list[str]:
+        """Move the files of an ended run, inputs and outputs, to its folder; return their names."""
+        return self.kept.tidy(run.number, self.kept.folder(run.number) / MADE)
+
+    def _end(self, run: LabRun, state: str, message: str = "", **more: Any) -> LabRun:
+        return self.kept.save(replace(run, state=state, message=message, ended_s=self._clock.now_s(), **more))
+
+    # ---- in the thread ----------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (run := self._next()) is not None:
+            try:
+                self._carry_out(run)
+            except (TeiaError, OSError) as error:
+                logger.warning("run %d of the lab: %s", run.number, error)
+                with suppress(TeiaError, OSError):
+                    self._end(run, "failed", str(error))
+            with self._news:
+                self._turn, self._wish = None, ""
+                self._news.notify_all()
+
+    def _next(self) -> LabRun | None:
+        """Wait for the next run; return None when the workbench closes."""
+        with self._news:
+            while not self._queue and not self._is_closed:
+                self._news.wait()
+            if self._is_closed:
+                return None
+            self._turn = self._queue.pop(0)
+            return self._turn
+
+    def _carry_out(self, run: LabRun) -> None:
+        folder = self.kept.folder(run.number)
+        run = self.kept.save(replace(run, state="running", began_s=self._clock.now_s()))
+        printed = folder / "printed"
+        with printed.open("wb") as out, (folder / "log").open("wb") as log, self._started(run, out, log) as going:
+            while going.process.poll() is None and not going.ended_by:
+                with self._news:
+                    self._news.wait(LOOK_S)
+                self._look(going)
+        result = _result(printed)
+        printed.unlink(missing_ok=True)
+        files = self._files(run)
+        state, message = _verdict(going, result, self.kept.tail(run.number))
+        if state != "done" or result is None:
+            self._end(run, state, message, files=files)
+            return
+        self.kept.keep_report(run.number, result)
+        more: dict[str, Any] = {
+            "digest": digest_of(run.kind, result),
+            "finding": finding_of(run.kind, result),
+            "files": files,
+        }
+        self._end(run, "done", "", **more)
+
+    @contextmanager
+    def _started(self, run: LabRun, out: Any, log: Any) -> Iterator[_Going]:
+        """Start the process of a run; kill its whole process group at the end."""
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            [*self._program, *run.words, "--supervised"],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=log,
+            cwd=self.kept.folder(run.number),
+            env=_environment(),
+            start_new_session=True,
+        )
+        going = _Going(run, process, self._clock.ticks_s())
+        try:
+            # The process may have ended already. The limit is set after its start: `preexec_fn` is unsafe with threads.
+            with suppress(ProcessLookupError, PermissionError, ValueError):
+                os.setpriority(os.PRIO_PGRP, process.pid, NICE)
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (limits.LAB_MEMORY_BYTES,) * 2)
+            with self._news:
+                self._going = going
+            yield going
+        finally:
+            _end_process(process)
+            with self._news:
+                self._going = None
+
+    def _look(self, going: _Going) -> None:
+        """Read a run's progress; end it if it was cancelled, or exceeds its time, memory or output limit."""
+        now = self._clock.ticks_s()
+        if self._is_closed or self._wish:
+            going.ended_by = self._wish or "interrupted"
+        elif now - going.began > limits.LAB_S:
+            going.ended_by = f"stopped after {limits.LAB_S / 60:g} minutes"
+        elif now - going.weighed > WEIGH_S:
+            going.weighed = now
+            going.ended_by = _too_much_memory() if _memory_bytes(going.process.pid) > limits.LAB_MEMORY_BYTES else ""
+        elif _written_bytes(self.kept.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
+            going.ended_by = "it wrote more than a report can hold"
+        said = _last_progress(self.kept.tail(going.run.number))
+        if said is not None:
+            going.share, going.doing = said
+
+
+def _environment() -> dict[str, str]:
+    """Return this process's environment, with this installation of teia first and one thread for arithmetic."""
+    ours = str(Path(teia.__file__).parents[1])
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, **ONE_THREAD, "PYTHONPATH": f"{ours}{os.pathsep}{before}" if before else ours}
+
+
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # processes that it left behind
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _last_progress(tail: str) -> tuple[float | None, str] | None:
+    """Return the last progress line of a log: the share done, and a description."""
+    for line in reversed(tail.split("\n")[:-1]):
+        if line.startswith('{"share"'):
+            with suppress(ValueError):
+                said = json.loads(line)
+                share = said.get("share")
+                return (share if isinstance(share, float) else None), str(said.get("doing", ""))[:300]
+    return None
+
+
+def _result(printed: Path) -> dict[str, Any] | None:
+    """Parse the JSON object on the last printed line; return None if there is none."""
+    with suppress(OSError, ValueError):
+        if printed.stat().st_size <= limits.LAB_REPORT_BYTES:
+            # The result is the last line; the command may print others before it.
+            lines = printed.read_bytes().rstrip(b"\n").rsplit(b"\n", 1)
+            found = json.loads(lines[-1])
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
+    """Return the final state of a run, and its message."""
+    if going.ended_by in {"cancelled", "interrupted"}:
+        return going.ended_by, "" if going.ended_by == "cancelled" else "the server ended before it did"
+    if going.ended_by:
+        return "failed", going.ended_by
+    if going.process.returncode == 0 and result is not None and "error" not in result:
+        return "done", ""
+    said = str((result or {}).get("message", "")) or _last_word(tail)
+    if "MemoryError" in said:
+        said = _too_much_memory()
+    return "failed", (said or f"it ended with status {going.process.returncode} and said nothing")[:1_000]
+
+
+def _last_word(tail: str) -> str:
+    lines = [line.strip() for line in tail.split("\n")]
+    return next((line for line in reversed(lines) if line and not line.startswith('{"share"')), "")
+
+
+def _too_much_memory() -> str:
+    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB a run may have; ask for less"
+
+
+def _memory_bytes(session: int) -> int:
+    """Return the resident memory of all processes of a session."""
+    pages = 0
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                stat = (process / "stat").read_bytes().rpartition(b")")[2].split()
+                if int(stat[3]) == session:
+                    pages += int(stat[21])
+    return pages * PAGE_BYTES
+
+
+def _written_bytes(folder: Path) -> int:
+    with suppress(OSError):
+        return sum((folder / name).stat().st_size for name in ("printed", "log"))
+    return 0

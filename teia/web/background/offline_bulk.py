@@ -1,0 +1,78 @@
+"""Bulk actions on URLs while no crawler is running: the server executes them in a thread (collections/bulk.py).
+
+The thread holds the folder's lock for a fifth of a second at a time, so that a crawl can start in between. While
+another process holds the lock, that process executes the actions, or the server retries. Actions left over when a
+server ends are continued by the next server or by a crawl.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from threading import Event, Lock, Thread
+
+from teia.clock import Clock
+from teia.collections import bulk
+from teia.collections.inbox import Control
+from teia.errors import TeiaError
+from teia.store.root import Root
+
+logger = logging.getLogger(__name__)
+
+REST_S = 1.0
+CLOSE_S = 5.0
+
+
+class Hands:
+    """Executor of bulk actions: at most one thread, which exists while there is work."""
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._lock, self._ending = Lock(), Event()
+        self._thread: Thread | None = None
+
+    def look(self) -> None:
+        """Start the thread if there are requested actions."""
+        with self._lock:
+            if not self._ending.is_set() and self._thread is None and self._collections():
+                self._thread = Thread(target=self._work, name="hands", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Start nothing more, and wait for the action under way."""
+        self._ending.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(CLOSE_S)
+
+    def _collections(self) -> list[str]:
+        """Return the collections with pending actions."""
+        with closing(Control(self._root.path / "control.sqlite")) as control:
+            return [name for name in self._root.collections() if control.deeds(name)]
+
+    def _work(self) -> None:
+        try:
+            while not self._ending.is_set():
+                for name in self._collections():
+                    self._carry_out(name)
+                with self._lock:
+                    # Checked again under the lock: `look` could otherwise rely on a thread that is about to end.
+                    if not self._collections():
+                        self._thread = None
+                        return
+                self._ending.wait(REST_S)
+        except (TeiaError, OSError, sqlite3.Error) as error:  # the next call of `look` starts anew
+            logger.warning("deeds could not be carried out: %s", error)
+            with self._lock:
+                self._thread = None
+
+    def _carry_out(self, name: str) -> None:
+        """Execute a part of the pending actions, unless another process holds the folder."""
+        if self._root.holder() is not None:
+            return
+        try:
+            bulk.try_to_carry_out(self._root, name, self._clock)
+        except TeiaError as error:
+            logger.warning("deeds on %s could not be carried out now: %s", name, error)

@@ -1,0 +1,485 @@
+"""Charts as SVG, drawn by the server: no script, no style attribute, numbers as text.
+
+Each chart is drawn twice, 720 and 360 units wide, and the style sheet shows the one that fits: one drawing scaled to a
+phone would have letters of 5 pixels. Colours and dashes are classes. Every chart states its finding in its `<desc>` and
+has its numbers in a table below. Missing measurements leave a gap in a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from teia.web.charts.scales import Axis, Point, pieces, top_of
+from teia.web.language.numbers import DAY, Locale
+
+LABEL = 24
+"""Half the width of a time label below an axis."""
+
+NAME_STEP = 15.0
+NAME_CHARS = 12
+"""Longest name that fits beside the end of a line; longer names are listed below the plot."""
+
+TABLE_ROWS = 100
+"""Most rows of a table; longer ones are thinned. The CSV and the JSON have all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Layout of one of the two drawings: its size, its plot area, and the number of ticks that fit."""
+
+    name: str
+    width: int
+    height: int
+    left: int
+    right: int
+    bottom: int
+    ticks: int
+    top: int = 14
+
+    @property
+    def x1(self) -> int:
+        return self.width - self.right
+
+    @property
+    def y1(self) -> int:
+        return self.height - self.bottom
+
+
+FRAMES = (Frame("wide", 720, 220, 56, 96, 30, 6), Frame("narrow", 360, 220, 48, 84, 32, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series; `look` is the class that gives it colour and dash. A value of None is a gap.
+
+    `squares` draws hollow points without a line, for numbers that other authors published.
+    """
+
+    name: str
+    points: Sequence[Point]
+    look: str = "s1"
+    marked: bool = False
+    squares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of a stacked bar."""
+
+    name: str
+    value: float
+    look: str = "s1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of several bars: a value, its interval, and a reference mark."""
+
+    name: str
+    value: float
+    look: str = "s1"
+    low: float | None = None
+    high: float | None = None
+    mark: float | None = None
+
+
+class Charts:
+    """Chart drawing in one language; templates use it as `charts`."""
+
+    def __init__(self, locale: Locale, gettext: Callable[[str], str]) -> None:
+        self._locale = locale
+        self.gettext = gettext
+
+    # ---- kinds of charts --------------------------------------------------------------------------------------------
+
+    def lines(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        series: Sequence[Line],
+        unit: str = "",
+        *,
+        y: tuple[float, float] | None = None,
+        digits: int | None = None,
+        share: bool = False,
+    ) -> Markup:
+        """Draw series over time, each named at its end, from 0 unless `y` is given. `share`: values are parts of 1."""
+        times = [x for line in series for x, _ in line.points] or [0.0]
+        low, high = y or (0.0, top_of(value for line in series for _, value in line.points))
+        across, up = Axis(min(times), max(times), kind="time"), Axis(low, high, unit)
+        show = self._shower(up, digits, share=share)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            parts = [self._grid(frame, across, up, show)]
+            parts += [_polyline(line, place, frame) for line in series]
+            return Markup("").join([*parts, *_names(frame, series, place)])
+
+        rows = [[each, *values] for each, *values in _by_time(series)]
+        table = self._table([self.gettext("time"), *(line.name for line in series)], rows, show)
+        return self._figure(name, title, finding, draw, table)
+
+    def curves(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        series: Sequence[Line],
+        unit: str = "",
+        across: str = "",
+        *,
+        log: tuple[bool, bool] = (False, False),
+    ) -> Markup:
+        """Draw series over a number; `log` tells which of the axes, across and up, are logarithmic."""
+        xs = [x for line in series for x, _ in line.points] or [0.0]
+        ys = [y for line in series for _, y in line.points if y is not None] or [1.0]
+        along = Axis(*_span(xs, log=log[0]), kind="log") if log[0] else Axis(min(xs), max(xs))
+        up = Axis(*_span(ys, log=True), unit, "log") if log[1] else Axis(min(0.0, *ys), top_of(ys), unit)
+        show = self._short if log[1] else self._shower(up, None)
+        is_long = max((len(line.name) for line in series), default=0) > NAME_CHARS
+        height = FRAMES[0].height + 18 + (18 * len(series) if is_long else 0)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, along, up)
+            parts = [self._grid(frame, along, up, show)]
+            parts += [_squares(line, place) if line.squares else _polyline(line, place, frame) for line in series]
+            parts += _key(frame, series) if is_long else _names(frame, series, place)
+            return Markup("").join([*parts, _text(frame.x1, frame.height + 10, across, "end")])
+
+        rows = [[self._short(each or 0.0), *values] for each, *values in _by_time(series)]
+        table = self._table([across or "x", *(line.name for line in series)], rows, self._short)
+        return self._figure(name, title, finding, draw, table, height)
+
+    def bars(
+        self, name: str, title: str, finding: str, bars: Sequence[Bar], mark: str = "", *, share: bool = False
+    ) -> Markup:
+        """Draw values side by side, from 0, each named above its bar; `mark` names the reference mark."""
+        ends = [each for bar in bars for each in (bar.value, bar.high, bar.mark) if each is not None]
+        across = Axis(0.0, top_of(ends))
+        show = self._shower(across, 1, share=True) if share else self._short
+
+        def draw(frame: Frame) -> Markup:
+            drawn, end = [], frame.width - 2
+            for row, bar in enumerate(bars):
+                y = 14 + 38 * row
+                told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
+                drawn.append(_text(1, y, told, "name"))
+                drawn.append(_rect(1, y + 6, across.place(bar.value, 1, end) - 1, 12, f"fill {bar.look}"))
+                if bar.low is not None and bar.high is not None:
+                    x, x2 = across.place(bar.low, 1, end), across.place(bar.high, 1, end)
+                    drawn.append(_stroke("whisker", x, y + 12, x2, y + 12))
+                if bar.mark is not None:
+                    x = across.place(bar.mark, 1, end)
+                    drawn.append(_stroke("mark", x, y + 3, x, y + 21))
+            return Markup("").join(drawn)
+
+        has_span, has_mark = any(bar.low is not None for bar in bars), any(bar.mark is not None for bar in bars)
+        spans = [self.gettext("at least"), self.gettext("at most")] if has_span else []
+        head = [self.gettext("what"), self.gettext("amount"), *spans, *([mark] if has_mark else [])]
+        rows: list[list[object]] = [
+            [bar.name, bar.value, *([bar.low, bar.high] if has_span else []), *([bar.mark] if has_mark else [])]
+            for bar in bars
+        ]
+        return self._figure(name, title, finding, draw, self._table(head, rows, show), height=8 + 38 * len(bars))
+
+    def parts(
+        self,
+        name: str,
+        title: str,
+        finding: str,
+        parts: Sequence[Part],
+        digits: int | None = None,
+        shown: Callable[[float], str] | None = None,
+    ) -> Markup:
+        """Draw one bar of labelled parts that add up; `shown` formats their amounts."""
+        total = sum(part.value for part in parts) or 1.0
+        are_counts = all(isinstance(part.value, int) for part in parts)
+        show = shown or self._shower(Axis(0, total), 0 if are_counts else digits)
+
+        def draw(frame: Frame) -> Markup:
+            drawn, x, row = [], 1.0, 0
+            for part in parts:
+                width = part.value / total * (frame.width - 2)
+                drawn.append(_rect(x, 8, width, 28, f"fill {part.look}"))
+                y = 62 + 20 * row
+                drawn.append(_rect(1, y - 10, 12, 12, f"fill {part.look}"))
+                drawn.append(_text(20, y, f"{part.name} {show(part.value)}"))
+                x, row = x + width, row + 1
+            return Markup("").join(drawn)
+
+        table = self._table(
+            [self.gettext("what"), self.gettext("amount")], [[part.name, part.value] for part in parts], show
+        )
+        return self._figure(name, title, finding, draw, table, height=56 + 20 * len(parts))
+
+    def columns(
+        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, Sequence[float]]], of: Sequence[Part]
+    ) -> Markup:
+        """Draw stacked columns over time: parts of 1, named at the right. `of` gives names and looks."""
+        times = [at for at, _ in bins] or [0.0]
+        step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 1.0
+        across, up = Axis(times[0], times[-1] + step, kind="time"), Axis(0.0, 1.0)
+        show = self._shower(up, 0, share=True)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            drawn = [self._grid(frame, across, up, show)]
+            for at, shares in bins:
+                (x, _), (x2, _), below = place(at, 0), place(at + step, 0), 0.0
+                for part, value in zip(of, shares, strict=True):
+                    (_, y1), (_, y2) = place(at, below), place(at, below + value)
+                    drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
+                    below += value
+            for row, part in enumerate(of):
+                drawn.append(_text(frame.x1 + 6, frame.top + 10 + 18 * row, part.name, f"name {part.look}"))
+            return Markup("").join(drawn)
+
+        rows = [[at, *shares] for at, shares in bins]
+        table = self._table([self.gettext("time"), *(part.name for part in of)], rows, show)
+        return self._figure(name, title, finding, draw, table)
+
+    def histogram(
+        self, name: str, title: str, finding: str, bins: Sequence[tuple[float, float, float]], unit: str
+    ) -> Markup:
+        """Draw counts between limits (from, to, count) on a logarithmic axis."""
+        across = Axis(bins[0][0], bins[-1][1], unit, "log") if bins else Axis(1, 10, unit, "log")
+        up = Axis(0.0, top_of(count for *_, count in bins))
+        show = self._shower(up, 0)
+
+        def draw(frame: Frame) -> Markup:
+            place = _placer(frame, across, up)
+            drawn = [self._grid(frame, across, up, show)]
+            for low, high, count in bins:
+                (x, y), (x2, y0) = place(low, count), place(high, 0)
+                drawn.append(_rect(x, y, max(0.5, x2 - x - 1), y0 - y, "fill s1"))
+            return Markup("").join(drawn)
+
+        rows = [[f"{self._plain(low)} – {self._plain(high)} {unit}", count] for low, high, count in bins]
+        return self._figure(
+            name, title, finding, draw, self._table([self.gettext("what"), self.gettext("amount")], rows, show)
+        )
+
+    def strip(
+        self, name: str, title: str, finding: str, marks: Sequence[tuple[float, str]], span: tuple[float, float]
+    ) -> Markup:
+        """Draw marks on a time line; the look of a mark tells its kind."""
+        across = Axis(*span, kind="time")
+
+        def draw(frame: Frame) -> Markup:
+            ends = (12, frame.width - 12)
+            drawn = [Markup('<line class="axis" x1="{}" y1="30" x2="{}" y2="30"/>').format(*ends)]
+            for at, look in marks:
+                x = across.place(at, *ends)
+                drawn.append(Markup('<line class="tick {}" x1="{}" y1="12" x2="{}" y2="30"/>').format(look, x, x))
+            places = ((across.place(at, *ends), at) for at in across.ticks(frame.ticks))
+            drawn += [_time_text(x, 48, at, across) for x, at in places if LABEL < x < frame.width - LABEL]
+            return Markup("").join(drawn)
+
+        table = self._table([self.gettext("time"), self.gettext("what")], [[at, look] for at, look in marks], str)
+        return self._figure(name, title, finding, draw, table, height=56)
+
+    def spark(self, points: Sequence[Point], title: str) -> Markup:
+        """Draw a line as high as a word, without axes."""
+        values = [value for _, value in points if value is not None]
+        if len(values) < 2:
+            return Markup("")
+        times = [at for at, _ in points]
+        across, up = Axis(min(times), max(times), kind="time"), Axis(0.0, max(values) or 1.0)
+        runs = [[(across.place(x, 0, 100), up.place(y, 22, 2)) for x, y in piece] for piece in pieces(points)]
+        lines = Markup("").join(
+            Markup('<polyline class="line s1" points="{}"/>').format(_coordinates(run)) for run in runs
+        )
+        frame = '<svg class="spark" viewBox="0 0 100 24" width="100" height="24" role="img"><title>{}</title>{}</svg>'
+        return Markup(frame).format(title, lines)  # noqa: S704  # a constant, defined on the line above
+
+    # ---- common parts -----------------------------------------------------------------------------------------------
+
+    def _figure(
+        self, name: str, title: str, finding: str, draw: Callable[[Frame], Markup], table: Markup, height: int = 0
+    ) -> Markup:
+        drawn = [
+            Markup(
+                '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d">'
+                '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
+            ).format(
+                frame.name, frame.width, height or frame.height, title, finding, draw(frame), n=f"{name}-{frame.name}"
+            )
+            for frame in FRAMES
+        ]
+        details = Markup('<details class="as-table"><summary>{}</summary>{}</details>').format(
+            self.gettext("Show as table"), table
+        )
+        caption = Markup("<figcaption>{}</figcaption>").format(title)
+        return Markup('<figure class="chart" id="{}">{}{}{}</figure>').format(
+            name, caption, Markup("").join(drawn), details
+        )
+
+    def _table(self, head: Sequence[str], rows: Sequence[Sequence[object]], show: Callable[[float], str]) -> Markup:
+        # Every n-th row, so that the table covers the whole range.
+        every = max(1, ceil(len(rows) / TABLE_ROWS))
+        cells = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in head)
+        lines = Markup("").join(
+            Markup("<tr>{}</tr>").format(Markup("").join(self._cell(value, at, show) for at, value in enumerate(row)))
+            for row in rows[::every]
+        )
+        return Markup(
+            '<div class="scroll" tabindex="0"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+        ).format(cells, lines)
+
+    def _cell(self, value: object, column: int, show: Callable[[float], str]) -> Markup:
+        if value is None:
+            return Markup('<td class="n">–</td>')
+        if column and isinstance(value, int | float):
+            return Markup('<td class="n">{}</td>').format(show(value))
+        if isinstance(value, int | float):
+            iso = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
+            return Markup('<th scope="row"><time datetime="{}">{} UTC</time></th>').format(
+                iso, self._locale.moment(value)
+            )
+        return Markup('<th scope="row">{}</th>').format(value)
+
+    def _grid(self, frame: Frame, across: Axis, up: Axis, show: Callable[[float], str]) -> Markup:
+        """Draw the axes with their ticks and the unit; label a plot that does not begin at 0."""
+        parts = []
+        for value in up.ticks(4):
+            y = up.place(value, frame.y1, frame.top)
+            parts.append(
+                Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
+            )
+            parts.append(_text(frame.left - 6, y + 4, show(value), "end"))
+        until = frame.x1 - 8 * len(across.label) - 12 if across.label else frame.x1
+        for value in across.ticks(frame.ticks):
+            x = across.place(value, frame.left, frame.x1)
+            if across.kind == "time":
+                parts.append(_time_text(x, frame.height - 8, value, across))
+            elif x <= until:
+                parts.append(_text(x, frame.height - 8, self._short(value), "middle"))
+        if across.label:
+            parts.append(_text(frame.x1, frame.height - 8, across.label, "end"))
+        unit = up.label
+        if up.low > 0 and up.kind != "log":
+            unit = " · ".join(filter(None, (unit, self.gettext("not from 0"))))
+        if unit:
+            shown = unit if len(unit) <= frame.width // 8 else f"{unit[: frame.width // 8 - 1]}…"
+            parts.append(_text(frame.left, frame.top - 3, shown, "unit"))
+        return Markup("").join(parts)
+
+    def _shower(self, axis: Axis, digits: int | None, *, share: bool = False) -> Callable[[float], str]:
+        """Return a formatter for the values of an axis, with as many digits as its ticks need."""
+        span = (axis.high - axis.low) * (100 if share else 1)
+        wanted = digits if digits is not None else max(0, min(3, 1 - floor(log10(span or 1.0))))
+        return (
+            (lambda value: self._locale.percent(value, wanted))
+            if share
+            else lambda value: self._locale.number(value, wanted)
+        )
+
+    def _short(self, value: float) -> str:
+        """Format a value with at most four significant digits; from 1,000 on as a whole number."""
+        if abs(value) >= 1_000:
+            return self._locale.number(value)
+        return f"{value:.4g}".replace(".", self._locale.decimal)
+
+    def _plain(self, value: float) -> str:
+        return self._locale.number(value, 0 if value >= 1 else min(6, -floor(log10(value or 1.0))))
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+
+
+def _placer(frame: Frame, across: Axis, up: Axis) -> Callable[[float, float], tuple[float, float]]:
+    def place(x: float, y: float) -> tuple[float, float]:
+        return across.place(x, frame.left, frame.x1), up.place(y, frame.y1, frame.top)
+
+    return place
+
+
+def _coordinates(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+
+def _polyline(line: Line, place: Callable[[float, float], tuple[float, float]], frame: Frame) -> Markup:
+    drawn: list[Markup] = []
+    for piece in pieces(line.points):
+        run = [place(x, y) for x, y in piece]
+        if len(run) == 1 or line.marked:
+            dots = (Markup('<circle class="fill {}" cx="{}" cy="{}" r="2.5"/>').format(line.look, *at) for at in run)
+            drawn.extend(dots)
+        if len(run) > 1:
+            drawn.append(Markup('<polyline class="line {}" points="{}"/>').format(line.look, _coordinates(run)))
+    return Markup('<g class="{}">{}</g>').format(frame.name, Markup("").join(drawn))
+
+
+def _key(frame: Frame, series: Sequence[Line]) -> list[Markup]:
+    """Draw the legend below the plot."""
+    drawn = []
+    for row, line in enumerate(series):
+        y = frame.height + 26 + 18 * row
+        if line.squares:
+            drawn.append(_rect(frame.left + 8, y - 8, 7, 7, f"hollow {line.look}"))
+        else:
+            drawn.append(_stroke(f"line {line.look}", frame.left, y - 4, frame.left + 24, y - 4))
+        drawn.append(_text(frame.left + 32, y, line.name, "name"))
+    return drawn
+
+
+def _squares(line: Line, place: Callable[[float, float], tuple[float, float]]) -> Markup:
+    at = (place(x, y) for x, y in line.points if y is not None)
+    return Markup("").join(_rect(x - 3.5, y - 3.5, 7, 7, f"hollow {line.look}") for x, y in at)
+
+
+def _stroke(look: str, x: float, y: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(look, x, y, x2, y2)
+
+
+def _span(values: Sequence[float], *, log: bool) -> tuple[float, float]:
+    """Return the smallest and the largest value; only positive ones for a logarithmic axis."""
+    found = [value for value in values if value > 0] if log else list(values)
+    return (min(found), max(found)) if found else (1.0, 10.0)
+
+
+def _names(frame: Frame, series: Sequence[Line], place: Callable[[float, float], tuple[float, float]]) -> list[Markup]:
+    """Place each name beside the end of its line, moved apart where names would overlap."""
+    ends = [(place(*piece[-1][-1])[1], line) for line in series if (piece := pieces(line.points))]
+    ends.sort(key=lambda each: each[0])
+    ys, below = [], frame.top - 4.0
+    for y, _ in ends:
+        below = max(y + 4, below + NAME_STEP)
+        ys.append(below)
+    above = frame.height + 10.0
+    for at in reversed(range(len(ys))):  # move back up where there is no room below
+        ys[at] = above = min(ys[at], above - NAME_STEP)
+    shown = zip(ys, ends, strict=True)
+    return [_text(frame.x1 + 6, y, line.name, f"name {line.look}") for y, (_, line) in shown]
+
+
+def _by_time(series: Sequence[Line]) -> list[list[float | None]]:
+    times = sorted({x for line in series for x, _ in line.points})
+    found = [dict(line.points) for line in series]
+    return [[at, *(values.get(at) for values in found)] for at in times]
+
+
+def _rect(x: float, y: float, width: float, height: float, look: str) -> Markup:
+    sizes = [f"{round(each, 1):g}" for each in (x, y, max(width, 0.0), max(height, 0.0))]
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(look, *sizes)
+
+
+def _text(x: float, y: float, text: str, look: str = "") -> Markup:
+    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(round(x, 1), round(y, 1), look, text)
+
+
+def _time_text(x: float, y: float, at_s: float, axis: Axis) -> Markup:
+    """Write an instant below an axis, in UTC; charts.js converts it to the reader's time zone."""
+    at = datetime.fromtimestamp(at_s, UTC)
+    days = axis.high - axis.low > 1.5 * DAY
+    shown = f"{at:%d/%m}" if days else f"{at:%H:%M}"
+    iso = at.isoformat(timespec="seconds")
+    return Markup('<text x="{}" y="{}" class="middle" data-time="{}" data-form="{}">{}</text>').format(
+        x, y, iso, "day" if days else "time", shown
+    )

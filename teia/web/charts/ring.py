@@ -1,0 +1,196 @@
+"""Geometry of the ring chart: arcs, points and curves in a square of 360 units; ring.html writes the SVG.
+
+Identifiers begin at the top and grow clockwise. From the outside in: the letters of the nodes at their first points,
+all points as ticks, the cells as arcs in the hue of their owners, and fingers and hops across the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import cos, pi, sin
+
+from teia.cluster.circle.circle import SIZE, Circle, ident
+from teia.cluster.circle.fingers import Fingers
+from teia.cluster.views.host_lookup import Where, at_of
+from teia.cluster.views.view import CellView, letters
+from teia.urls import SLOTS
+
+MIDDLE = 180.0
+INNER, OUTER, TICK, NAME = 122.0, 148.0, 155.0, 167.0
+HUES = 6
+GAP = 0.0016
+"""Gap between two arcs, as a part of the circle."""
+
+ARCS_MOST = 256
+"""With more cells than this, adjacent cells of one owner are drawn as one arc."""
+
+LETTER_LEAST = 0.014
+"""Shortest arc with room for a letter."""
+
+TICKS_MOST = 400
+NAMES_MOST = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Letter and hue of a node; there are fewer hues than nodes, so only the letter is unique."""
+
+    letter: str
+    hue: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One cell, or several adjacent cells of one owner; `letter` is empty if there is no room for it."""
+
+    path: str
+    node: str
+    hue: int
+    letter: str
+    x: float
+    y: float
+    cell: CellView
+    number: int
+    urls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Mark on the circle: a line across it, and the position of its letter."""
+
+    node: str
+    hue: int
+    letter: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Curve across the circle: `kind` is finger, successor or hop; a hop has its number."""
+
+    kind: str
+    path: str
+    number: int = 0
+    x: float = 0.0
+    y: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The whole chart; `key` marks the position of a looked-up host."""
+
+    arcs: list[Arc]
+    ticks: list[Mark]
+    names: list[Mark]
+    ways: list[Way]
+    key: Mark | None
+
+
+def looks_of(nodes: Iterable[str]) -> dict[str, Look]:
+    """Assign letters and hues to nodes, in the given order."""
+    return {name: Look(letters(number), number % HUES + 1) for number, name in enumerate(nodes)}
+
+
+def ring_of(
+    circle: Circle, looks: dict[str, Look], cells: Sequence[CellView], chosen: str = "", where: Where | None = None
+) -> Ring:
+    """Draw cells and nodes, the fingers of a chosen node, and the hops to a looked-up host."""
+    homes = [home for home in where.homes if home.cell in {cell.id for cell in cells}] if where else []
+    hops = [(hop.start_at, hop.end_at) for home in homes[:1] for hop in home.hops]
+    ways = _fingers(circle, chosen) if chosen in circle.nodes else []
+    ways += [_way("hop", start, end, number) for number, (start, end) in enumerate(hops, 1)]
+    return Ring(
+        arcs=[_arc(group, looks) for group in _groups(cells)],
+        ticks=list(_ticks(circle, looks, chosen)),
+        names=_names(circle, looks),
+        ways=ways,
+        key=None if where is None else _mark(where.at, "", Look("", 0), INNER - 6, OUTER + 4),
+    )
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+def _groups(cells: Sequence[CellView]) -> list[list[CellView]]:
+    if len(cells) <= ARCS_MOST:
+        return [[cell] for cell in cells]
+    groups: list[list[CellView]] = []
+    for cell in cells:
+        if groups and (groups[-1][0].keeper, groups[-1][0].to) == (cell.keeper, cell.to):
+            groups[-1].append(cell)
+        else:
+            groups.append([cell])
+    return groups
+
+
+def _arc(group: Sequence[CellView], looks: dict[str, Look]) -> Arc:
+    start, end = group[0].first_slot / SLOTS, group[-1].end_slot / SLOTS
+    look = looks.get(group[0].keeper or "", Look("", 0))
+    is_long = end - start >= LETTER_LEAST
+    x, y = _place((start + end) / 2, (INNER + OUTER) / 2)
+    # Short arcs get a smaller gap; they would vanish otherwise.
+    gap = min(GAP, (end - start) / 4)
+    path = _sector(start + gap / 2, end - gap / 2)
+    node, urls = group[0].keeper or "", sum(cell.urls for cell in group)
+    return Arc(path, node, look.hue, look.letter if is_long else "", x, y + 4, group[0], len(group), urls)
+
+
+def _ticks(circle: Circle, looks: dict[str, Look], chosen: str) -> Iterable[Mark]:
+    wanted = circle.points() if len(circle) <= TICKS_MOST else (p for p in circle.points() if p.node == chosen)
+    return (_mark(at_of(point), point.node, looks[point.node], OUTER + 2, TICK) for point in wanted)
+
+
+def _names(circle: Circle, looks: dict[str, Look]) -> list[Mark]:
+    if not 1 < len(circle.nodes) <= NAMES_MOST:
+        return []
+    return [_mark(ident(node) / SIZE, node, looks[node], OUTER + 2, TICK + 3) for node in circle.nodes]
+
+
+def _fingers(circle: Circle, node: str) -> list[Way]:
+    """Return the curves from a node's first point to its successor and to the fingers on other nodes."""
+    point = circle.successor(ident(node))
+    table = Fingers(circle).table(point)
+    ways = [_way("finger", at_of(point), at_of(line.to)) for line in table[1:] if line.to.node != node]
+    return [_way("successor", at_of(point), at_of(table[0].to)), *ways] if table[0].to != point else ways
+
+
+# ---- geometry -------------------------------------------------------------------------------------------------------
+
+
+def _place(at: float, radius: float) -> tuple[float, float]:
+    angle = 2 * pi * at
+    return round(MIDDLE + radius * sin(angle), 2), round(MIDDLE - radius * cos(angle), 2)
+
+
+def _sector(start: float, end: float) -> str:
+    """Return the path of a ring segment. A whole ring is two halves: an SVG arc cannot end where it begins."""
+    if end - start > 0.99:
+        middle = (start + end) / 2
+        return f"{_sector(start, middle)}{_sector(middle, end)}"
+    large = int(end - start > 0.5)
+    (x1, y1), (x2, y2) = _place(start, OUTER), _place(end, OUTER)
+    (x3, y3), (x4, y4) = _place(end, INNER), _place(start, INNER)
+    out = f"M{x1} {y1}A{OUTER:g} {OUTER:g} 0 {large} 1 {x2} {y2}"
+    return f"{out}L{x3} {y3}A{INNER:g} {INNER:g} 0 {large} 0 {x4} {y4}Z"
+
+
+def _mark(at: float, node: str, look: Look, inner: float, outer: float) -> Mark:
+    (x1, y1), (x2, y2), (x, y) = _place(at, inner), _place(at, outer), _place(at, NAME)
+    return Mark(node, look.hue, look.letter, x1, y1, x2, y2, x, y + 4)
+
+
+def _way(kind: str, start: float, end: float, number: int = 0) -> Way:
+    """Return a curve bent towards the middle; short curves bend more, so that they stay visible."""
+    (x1, y1), (x2, y2) = _place(start, INNER - 3), _place(end, INNER - 3)
+    way = min((end - start) % 1.0, (start - end) % 1.0)
+    pull = max(0.2, 0.6 - 2 * way)
+    bend_x = (1 - pull) * (x1 + x2) / 2 + pull * MIDDLE
+    bend_y = (1 - pull) * (y1 + y2) / 2 + pull * MIDDLE
+    x, y = (x1 + 2 * bend_x + x2) / 4, (y1 + 2 * bend_y + y2) / 4
+    return Way(kind, f"M{x1} {y1}Q{bend_x:.2f} {bend_y:.2f} {x2} {y2}", number, round(x, 2), round(y + 4, 2))

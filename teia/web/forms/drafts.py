@@ -1,0 +1,273 @@
+"""Draft of a collection: the form's fields so far, their errors, and the settings they would give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from teia.collections.calendar import schedule_of
+from teia.collections.drafts import (
+    EXCLUDE,
+    INCLUDE,
+    Fault,
+    Freedom,
+    as_command,
+    drafted,
+    edits_between,
+    freedoms,
+)
+from teia.collections.edits import implied_scope
+from teia.collections.overview import Preview, largest_host, preview_of, too_long
+from teia.collections.preview_change import Effect, effect_of, sample_effect
+from teia.collections.preview_url import MOST, Trial, Tried
+from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.errors import ConfigError, StoreError
+from teia.frontier.rules.lint import lint
+from teia.views.lookup import Lookup
+from teia.web import limits
+from teia.web.access.change_log import ChangeLine
+from teia.web.access.roles import Role
+from teia.web.forms.fields import BLANK_ROWS, Fields, Row, field_of, rows_of, settings_of
+from teia.web.server.auth import Visitor
+from teia.web.server.installation import Site
+
+LARGEST_S = 60.0
+CONSENT_CHARS = (3, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """Error in one field; `row` is the number of a rule, from 1."""
+
+    field: str
+    message: str
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """Row of the table of rules.
+
+    `number` is the rule's number for the crawler; `matches` is the approximate number of known URLs that match it.
+    """
+
+    do: str
+    kind: str
+    value: str
+    number: int | None = None
+    problem: str = ""
+    remark: str = ""
+    matches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftView:
+    """A draft and its effects. `collection` is empty for one that does not exist yet.
+
+    `shown` is a digest of the changes; a client sends it back on saving, to confirm that the user has seen them.
+    """
+
+    collection: str
+    fields: dict[str, Any]
+    rules: list[RuleRow]
+    known: int
+    problems: list[FieldProblem]
+    preview: Preview
+    warning: str
+    tried: list[Tried]
+    needs: list[Freedom]
+    changes: list[ChangeLine]
+    effect: Effect | None
+    shown: str
+    toml: str
+    command: str
+    zone: str
+
+    def problem(self, field: str) -> str:
+        return next((each.message for each in self.problems if each.field == field), "")
+
+
+def told(view: DraftView, say: Callable[[str], str]) -> DraftView:
+    """Translate the sentences of a draft into the reader's language."""
+    preview = replace(view.preview, words=say(view.preview.words), shown=tuple(map(say, view.preview.shown)))
+    return replace(
+        view,
+        problems=[replace(each, message=say(each.message)) for each in view.problems],
+        rules=[replace(each, problem=say(each.problem), remark=say(each.remark)) for each in view.rules],
+        preview=preview,
+        warning=say(view.warning),
+        tried=[
+            replace(
+                each,
+                why=say(each.why),
+                steps=tuple(replace(step, detail=say(step.detail or step.name)) for step in each.steps),
+            )
+            for each in view.tried
+        ],
+        needs=[replace(each, what=say(each.what)) for each in view.needs],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TriedView:
+    """Results of testing URLs against the rules, and the numbered rules."""
+
+    rules: list[str]
+    tried: list[Tried]
+
+
+def view_of(
+    site: Site,
+    fields: Fields,
+    collection: str,
+    *,
+    visitor: Visitor | None = None,
+    counts: bool = False,
+    samples: bool = False,
+    with_faults: bool = True,
+) -> DraftView:
+    """Validate a draft and compute its effects.
+
+    `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
+    """
+    before = site.config(collection) if collection else None
+    values, unreadable = settings_of(fields, before)
+    judged = drafted(values, before)
+    faults = [*unreadable, *judged.faults] if with_faults else []
+    config = judged.config if not unreadable else None
+    needs = [] if config is None else freedoms(config, before)
+    problems = _problems(faults, rows_of(fields))
+    if visitor is not None and config is not None:
+        problems += _consent_problems(site, visitor, fields, needs, collection)
+    sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
+    effect = effect_of(site.root, collection, before, config) if counts and before and config and not problems else None
+    schedule, warning = _schedule(site, collection, values, config)
+    changes = [] if before is None or config is None else changes_between(before, config)
+    return DraftView(
+        collection=collection,
+        fields=fields.model_dump(),
+        rules=_rule_rows(fields, config, problems, None if sampled is None else sampled.matches),
+        known=0 if sampled is None else sampled.effect.known,
+        problems=problems,
+        preview=schedule,
+        warning=warning,
+        tried=_tried(site, fields, collection, config),
+        needs=needs,
+        changes=changes,
+        effect=effect,
+        shown=_digest(changes),
+        toml="" if config is None else to_toml(config),
+        command="" if config is None else as_command(config, str(site.root.path)),
+        zone=preview_of(ScheduleSettings(start="2026-01-01"), 0.0).zone,
+    )
+
+
+def _problems(faults: list[Fault], rows: list[Row]) -> list[FieldProblem]:
+    kept = sum(row.do == "keep" for row in rows)
+    problems = []
+    for fault in faults:
+        place = fault.place if fault.key in {INCLUDE, EXCLUDE} else None
+        row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
+        problems.append(FieldProblem(field_of(fault), fault.message, row))
+    return problems
+
+
+def _consent_problems(
+    site: Site, visitor: Visitor, fields: Fields, needs: list[Freedom], collection: str
+) -> list[FieldProblem]:
+    problems = []
+    if needs and not visitor.may(Role.ADMIN):
+        problems.append(FieldProblem("consent", f"an admin has to decide this: {needs[0].what}"))
+    elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
+        problems.append(FieldProblem("consent", "say who consented; it is written down"))
+    if not collection and fields.name.strip() in site.names():
+        problems.append(FieldProblem("name", f"there is a collection {fields.name.strip()} already"))
+    return problems
+
+
+def _rule_rows(
+    fields: Fields, config: Config | None, problems: list[FieldProblem], matches: tuple[int, ...] | None
+) -> list[RuleRow]:
+    """Return the table of rules: the non-empty ones, numbered, and some blank rows."""
+    rows = rows_of(fields)
+    implied = 0
+    remarks: dict[int, str] = {}
+    include = [row.rule for row in rows if row.do == "keep"]
+    exclude = [row.rule for row in rows if row.do == "skip"]
+    if config is not None:
+        included = config.scope.include or implied_scope(config.collection.seeds)
+        # Rules implied by the scope or the seeds come first, and shift the numbers of the typed ones.
+        implied = len(included) - len(include)
+        remarks = {each.place: each.message for each in lint(included, exclude, config.collection.seeds)}
+    found = []
+    for place, row in enumerate(rows):
+        problem = next((each.message for each in problems if each.row == place + 1), "")
+        at = place + implied
+        about = matches[at] if matches is not None and at < len(matches) else None
+        found.append(RuleRow(row.do, row.kind, row.value, at + 1, problem, remarks.get(at, ""), about))
+    blank = BLANK_ROWS + (5 if fields.step == "rows" else 0)
+    return found + [RuleRow("skip" if rows else "keep", "domain", "") for _ in range(blank)]
+
+
+def _schedule(site: Site, collection: str, values: dict[str, Any], config: Config | None) -> tuple[Preview, str]:
+    try:
+        texts = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("schedule.")}
+        settings = ScheduleSettings(**texts)
+        found = preview_of(settings, site.clock.now_s())
+    except (ConfigError, TypeError):
+        return Preview(), ""
+    return found, "" if config is None else warning_of(site, collection, config)
+
+
+def warning_of(site: Site, collection: str, config: Config) -> str:
+    """Return a warning if runs will stop before the end, judged by the largest known host; otherwise empty."""
+    schedule = schedule_of(config.schedule)
+    if schedule is None or not collection:
+        return ""
+
+    def make() -> tuple[str, int]:
+        return largest_host(site.root, collection)
+
+    found = site.kept.peek(("largest host", collection), make, LARGEST_S, 0.5)
+    return "" if found is None else too_long(*found.value, config.courtesy.delay_s, schedule)
+
+
+def _tried(site: Site, fields: Fields, collection: str, config: Config | None) -> list[Tried]:
+    typed = [line.strip() for line in fields.tries.splitlines() if line.strip()][:MOST]
+    if not typed or config is None:
+        return []
+    return tried_by(site, collection, config, typed).tried
+
+
+def changes_between(before: Config, after: Config) -> list[ChangeLine]:
+    found = []
+    for each in edits_between(before, after):
+        section, _, name = each.key.partition(".")
+        old = getattr(getattr(before, section), name)
+        found.append(ChangeLine(each.key, toml_value(old), toml_value(each.value)))
+    return found
+
+
+def _digest(changes: list[ChangeLine]) -> str:
+    """Return the digest of the changes that a user confirms on saving."""
+    text = json.dumps([(each.key, each.after) for each in changes])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def tried_by(site: Site, collection: str, config: Config, urls: list[str]) -> TriedView:
+    until_s = site.clock.ticks_s() + limits.TRY_S
+
+    def view(lookup: Lookup | None) -> TriedView:
+        trial = Trial(config, lookup)
+        return TriedView(list(trial.rules), trial.all(urls, lambda: site.clock.ticks_s() > until_s))
+
+    if not collection:
+        return view(None)
+    try:
+        with Lookup(site.root, collection) as lookup:
+            return view(lookup)
+    except StoreError:  # the collection was never crawled
+        return view(None)

@@ -1,0 +1,102 @@
+"""URLs added to the queue, by a form or by a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Form, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from teia.collections.add_urls import MOST, Judged, WrongUrls, add_urls
+from teia.errors import StoreError
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.server.json_routes import API, OfSite, OfVisitor, Pages
+
+NOTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Error in one typed line; lines are counted from 1."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddView:
+    """Results for the URLs that were sent, if any: `fate` is added, known or refused.
+
+    `widened` are scope rules that new seeds added; `follows_seeds` is true if the scope follows the seeds.
+    `is_running`: a crawl is running and has received the URLs. `typed` and `faults` are set when a form is shown again.
+    """
+
+    most: int
+    follows_seeds: bool
+    urls: list[Judged] = field(default_factory=list)
+    widened: list[str] = field(default_factory=list)
+    is_running: bool = False
+    typed: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+class Wanted(BaseModel):
+    """URLs to crawl, up to 200; a form sends them one per line."""
+
+    urls: Annotated[list[Annotated[str, Field(max_length=limits.BODY_BYTES)]], Field(max_length=10_000)]
+
+    def lines(self) -> list[str]:
+        """Return the typed lines."""
+        return [line.strip() for text in self.urls for line in text.splitlines()]
+
+
+def add_to(pages: Pages) -> None:
+    to = "/c/{collection}/frontier/add"
+    pages.page(to, "adding.html", Role.OPERATOR)(form)
+    pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
+    how = {"summary": (add.__doc__ or ""), "operation_id": "adding_add"}
+    pages.add("POST", API + to, Role.OPERATOR, add, response_model=AddView, **how)
+
+
+def form(site: OfSite, collection: str) -> AddView:
+    """Return the form for adding URLs to the queue."""
+    return AddView(MOST, not site.config(collection).scope.include)
+
+
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> AddView:
+    """Add URLs to the crawl; they are checked like seeds, and become seeds."""
+    config = site.config(collection)
+    with ExitStack() as stack:
+        try:
+            lookup = stack.enter_context(site.lookup(collection))
+        except StoreError:  # the collection was never crawled
+            lookup = None
+        done = add_urls(site.root, collection, [line for line in asked.lines() if line], config, lookup, site.clock)
+    new = [each.url for each in done.urls if each.fate == "added"]
+    if new:
+        more = f" and {len(new) - NOTED:,} more" if len(new) > NOTED else ""
+        site.accounts.note(visitor.name, "add", collection=collection, urls=", ".join(new[:NOTED]) + more)
+    return AddView(MOST, not config.scope.include, list(done.urls), list(done.widened), done.is_running)
+
+
+def _by_form(pages: Pages) -> Callable[..., Response]:
+    """Return the form's handler, which shows the form again with the typed text if there is an error."""
+
+    def by_form(
+        request: Request, site: OfSite, visitor: OfVisitor, collection: str, asked: Annotated[Wanted, Form()]
+    ) -> Response:
+        try:
+            view, status = add(site, visitor, collection, asked), 200
+        except WrongUrls as wrong:
+            numbers = [number for number, line in enumerate(asked.lines(), 1) if line]
+            faults = [Fault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults]
+            follows, typed = not site.config(collection).scope.include, "\n".join(asked.urls)
+            view, status = AddView(MOST, follows, typed=typed, faults=faults), 400
+        return pages.rendered(request, visitor, "adding.html", view, status)
+
+    return by_form

@@ -1,0 +1,170 @@
+"""Bulk actions on all URLs of a filter: drop, put first, retry; always after a count."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import Query
+from pydantic import BaseModel, Field, ValidationError
+
+from teia.clock import iso_utc
+from teia.collections import bulk
+from teia.collections.inbox import Control
+from teia.errors import TeiaError, UsageError
+from teia.frontier.cell.bulk import Chosen, Deed, as_values
+from teia.views.reports.source import snapshot
+from teia.web.access.roles import Role
+from teia.web.background.cache import Found, NotReady
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.templates import link
+
+COUNTED_S, COUNT_PATIENCE_S = 10.0, 0.1
+SHOWN = 5
+DeedName = Literal["drop", "first", "retry"]
+Source = Literal["", "new", "retry", "refresh", "suspect"]
+Host = Annotated[str, Query(max_length=255)]
+Text = Annotated[str, Query(max_length=500)]
+Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
+Word = Annotated[str, Query(max_length=40)]
+
+
+@dataclass(frozen=True, slots=True)
+class DeedRow:
+    """Requested bulk action; `number` is the count of URLs so far, `done` is null until it is complete."""
+
+    deed: str
+    host: str
+    contains: str
+    source: str
+    depth: int | None
+    outcome: str
+    who: str
+    asked: str
+    number: int
+    done: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkView:
+    """Count of the URLs that a bulk action would affect, and examples; `number` is null during the count.
+
+    `query` is the filter as this page's address has it.
+    """
+
+    deed: str
+    host: str
+    contains: str
+    source: str
+    depth: int | None
+    outcome: str
+    counted: str | None
+    number: int | None
+    examples: list[str]
+    is_counting: bool
+    query: str
+
+
+class Wanted(BaseModel):
+    """A bulk action and its filter of URLs; empty fields match every URL."""
+
+    deed: DeedName
+    host: str = Field(default="", max_length=255)
+    contains: str = Field(default="", max_length=500)
+    source: Source = ""
+    depth: str = Field(default="", max_length=4, pattern=r"^[0-9]{0,4}$")
+    outcome: str = Field(default="", max_length=40)
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/frontier/bulk", "bulk.html", Role.OPERATOR)(counted)
+    pages.deed("/c/{collection}/frontier/bulk", Role.OPERATOR)(carry_out)
+
+
+def counted(
+    site: OfSite,
+    collection: str,
+    deed: DeedName = "drop",
+    host: Host = "",
+    contains: Text = "",
+    source: Source = "",
+    depth: Depth = "",
+    outcome: Word = "",
+) -> BulkView:
+    """Count the URLs that a bulk action would affect; change nothing."""
+    site.check(collection)
+    wanted = Wanted(deed=deed, host=host, contains=contains, source=source, depth=depth, outcome=outcome)
+    chosen = _chosen(wanted)
+
+    def make() -> bulk.Counted:
+        with snapshot(site.root, collection) as cells:
+            return bulk.count([cell.frontier for cell in cells], chosen, site.clock.now_s())
+
+    found: Found[bulk.Counted] | None = None
+    with suppress(NotReady):
+        found = site.kept.get(("bulk", collection, chosen), make, COUNTED_S, COUNT_PATIENCE_S)
+    return BulkView(
+        deed=chosen.deed.value,
+        **as_values(chosen),
+        counted=None if found is None else iso_utc(found.time_s),
+        number=None if found is None else found.value.number,
+        examples=[] if found is None else list(found.value.examples),
+        is_counting=found is None,
+        query=urlencode({name: value for name, value in wanted.model_dump().items() if value}),
+    )
+
+
+def moment(site: Site, collection: str, query: str) -> dict[str, Any]:
+    """Return the live part of the page: the state of the count, its result, or its error."""
+    try:
+        wanted = Wanted.model_validate({"deed": "drop", **dict(parse_qsl(query))})
+    except ValidationError as error:
+        raise UsageError(f"{query!r} is no filter of URLs") from error
+    found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
+    if found is not None:  # a live page does not start a new count
+        return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
+    try:
+        view = counted(site, collection, **wanted.model_dump())
+    except TeiaError as error:
+        return {"is_counting": False, "counted": None, "number": None, "failed": str(error)}
+    return {"is_counting": view.is_counting, "counted": view.counted, "number": view.number, "failed": ""}
+
+
+def _chosen(wanted: Wanted) -> Chosen:
+    depth = int(wanted.depth) if wanted.depth else None
+    host = wanted.host.strip().lower()
+    return Chosen(Deed(wanted.deed), host, wanted.contains, wanted.source, depth, wanted.outcome.strip())
+
+
+def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+    """Drop waiting URLs, put them first, or retry them: all that match, in the running crawl or without one."""
+    site.check(collection)
+    chosen = _chosen(asked)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        bulk.ask(control, collection, chosen, visitor.name, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
+    site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    site.hands.look()
+    who = "by the crawl that runs" if is_running else "now"
+    return Done(f"{chosen.deed} is carried out {who}, for every URL that matches", link(f"/c/{collection}/frontier"))
+
+
+def deeds_of(site: Site, collection: str) -> list[DeedRow]:
+    """Return the last bulk actions on a collection, newest first."""
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        found = bulk.latest(control, collection, SHOWN)
+    return [
+        DeedRow(
+            deed=each.chosen.deed.value,
+            **as_values(each.chosen),
+            who=each.who,
+            asked=iso_utc(each.asked_s),
+            number=each.number,
+            done=None if each.done_s is None else iso_utc(each.done_s),
+        )
+        for each in found
+    ]

@@ -1,0 +1,165 @@
+"""Collections page: the state and next run of each; start, pause, stop or remove one (T1, T2, T7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from teia.collections.commands import order
+from teia.collections.inbox import Command
+from teia.collections.overview import Agenda, agenda_of
+from teia.collections.remove import remove_collection
+from teia.errors import StoreError, TeiaError, UsageError
+from teia.views.alerts import Need
+from teia.web.access.roles import Role
+from teia.web.background.crawler import CrawlerState
+from teia.web.pages.collection.monitor import account_of, is_known, last_day, needs_now
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+
+WORDS: dict[str, Command] = {
+    "start": Command.RUN,
+    "pause": Command.PAUSE,
+    "resume": Command.RESUME,
+    "stop": Command.STOP,
+}
+SAID = {
+    "start": "starts now",
+    "pause": "asked to pause: requests under way are finished, no new ones begin",
+    "resume": "asked to go on",
+    "stop": "asked to stop: it finishes its requests, then stops; start it again any time, nothing is lost",
+}
+NO_CRAWLER = CrawlerState("off")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionLine:
+    """One collection in the list.
+
+    `next_run` is the next scheduled start; `words` describe its schedule. `day` is its requests per second over the
+    last 24 hours, `needs` its open alerts.
+    """
+
+    name: str
+    state: str
+    pages: int
+    urls_known: int
+    urls_queued: int
+    pages_per_s: float
+    fresh: float | None
+    bound: float | None
+    paused_why: str
+    next_run: str | None
+    words: str
+    day: list[tuple[float, float | None]]
+    needs: list[Need]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionsView:
+    """All collections of a root, and the state of the crawler that this server supervises."""
+
+    collections: list[CollectionLine]
+    crawler: CrawlerState
+
+
+class Wanted(BaseModel):
+    """Command for a collection."""
+
+    command: Literal["start", "pause", "resume", "stop"]
+
+
+class Removed(BaseModel):
+    """Name of a collection, typed by the user to confirm its removal with all its data."""
+
+    name: Annotated[str, Field(max_length=64)]
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c", "collections.html", Role.VIEWER)(collections)
+    pages.deed("/c/{collection}/command", Role.OPERATOR)(command)
+    pages.deed("/c/{collection}/remove", Role.ADMIN)(remove)
+
+
+def collections(site: OfSite) -> CollectionsView:
+    """List the collections and the state of each."""
+    crawler = NO_CRAWLER if site.supervisor is None else site.supervisor.state
+    return CollectionsView([_line(site, name) for name in site.names()], crawler)
+
+
+def _line(site: Site, name: str) -> CollectionLine:
+    account, _ = account_of(site, name)
+    freshness = account["freshness"] if is_known(account) else {}
+    agenda, problem = _agenda(site, name)
+    return CollectionLine(
+        name=name,
+        state=account["state"],
+        pages=account["pages"],
+        urls_known=account["urls_known"],
+        urls_queued=account["urls_queued"],
+        pages_per_s=account["pages_per_s"],
+        fresh=freshness.get("fresh"),
+        bound=freshness.get("possible"),
+        paused_why=account["paused_why"],
+        next_run=None if agenda is None else agenda.next_run,
+        words="" if agenda is None else agenda.words,
+        day=last_day(site, name),
+        needs=[] if problem else needs_now(site, name, account),
+        problem=problem,
+    )
+
+
+def _agenda(site: Site, name: str) -> tuple[Agenda | None, str]:
+    """Return a collection's schedule, or the error in its settings, which a user may have edited by hand."""
+    try:
+        return agenda_of(site.root, name, site.clock, with_notes=False), ""
+    except TeiaError as error:
+        return None, str(error)
+
+
+def command(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+    """Start, pause, resume or stop the crawl of a collection."""
+    site.check(collection)
+    said = start(site, collection) if asked.command == "start" else _tell(site, collection, asked.command)
+    site.accounts.note(visitor.name, asked.command, collection=collection)
+    return Done(f"{collection}: {said}", f"/c/{collection}")
+
+
+def start(site: Site, collection: str) -> str:
+    """Let a collection be crawled from now on; return a sentence that tells when it starts."""
+    is_running = order(site.root, collection, Command.RUN, site.clock)
+    if site.supervisor is None:
+        if not is_running:
+            # Take the command back: without a crawler it would start a crawl at some later time.
+            order(site.root, collection, Command.STOP, site.clock)
+            raise UsageError("this server starts no crawler (--no-crawler)")
+        return SAID["start"]
+    site.supervisor.wake()
+    holder = site.root.holder()
+    if not is_running and holder is not None and holder != site.supervisor.state.pid:
+        return f"starts as soon as process {holder}, which crawls this folder, has ended or takes it up"
+    return SAID["start"]
+
+
+def _tell(site: Site, collection: str, word: str) -> str:
+    account, run = account_of(site, collection)
+    if run is None and account["state"] not in {"paused", "starting"}:
+        raise StoreError(f"no crawl of {collection} is running")
+    order(site.root, collection, WORDS[word], site.clock)
+    if site.supervisor is not None:
+        site.supervisor.wake()
+    return SAID[word]
+
+
+def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Removed) -> Done:
+    """Remove a collection with all its data; the user types its name to confirm."""
+    site.check(collection)
+    if asked.name.strip() != collection:
+        raise UsageError(f"type the name {collection} to remove it; nothing was removed")
+    remove_collection(site.root, collection, site.clock)
+    site.forget(collection)
+    site.accounts.note(visitor.name, "remove collection", collection=collection)
+    return Done(f"{collection} is removed", "/c")

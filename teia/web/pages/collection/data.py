@@ -1,0 +1,178 @@
+"""Data page: the disk use of a collection, its audits, and its backup."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from teia.clock import iso_utc
+from teia.collections.clustered import is_clustered
+from teia.collections.inbox import Control
+from teia.errors import CorruptFile
+from teia.store.root import CollectionFolder
+from teia.transfer.audits import Audited, Kind, last_audit
+from teia.transfer.disk_use import Backup, Holding, Room, backup_of, holding_of, room_of
+from teia.web.access.roles import Role
+from teia.web.background.audits import Going
+from teia.web.server.auth import Visitor
+from teia.web.server.installation import LITTLE_PATIENCE_S, Site
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.templates import link
+
+WEIGHED_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A kind of audit and its last result; all other fields are null if there was none.
+
+    `failure` is the reason why an audit started here failed.
+    """
+
+    kind: str
+    ended: str | None
+    seconds: float | None
+    checked: int | None
+    violations: int | None
+    details: list[str]
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Bytes on disk by purpose, and their total."""
+
+    archive_bytes: int
+    archive_files: int
+    frontier_bytes: int
+    index_bytes: int
+    log_bytes: int
+    other_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataView:
+    """Data of one collection. `space` is null until it is measured; `going` is an audit under way.
+
+    `running` are all collections being crawled now: they write to the folder that a backup copies. `backup` are
+    commands; for viewers DIR stands for the folder.
+    """
+
+    space: Space | None
+    weighed: str | None
+    room: Room
+    audits: list[AuditRow]
+    going: Going | None
+    running: list[str]
+    is_clustered: bool
+    backup: Backup
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionData:
+    """One collection in the list of all."""
+
+    name: str
+    space: Space | None
+    audits: list[AuditRow]
+
+
+@dataclass(frozen=True, slots=True)
+class AllDataView:
+    """All collections, and the disk they share."""
+
+    room: Room
+    collections: list[CollectionData]
+    going: Going | None
+
+
+class Wanted(BaseModel):
+    """Kind of audit to start."""
+
+    kind: Kind
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/data", "data.html", Role.VIEWER)(data)
+    pages.deed("/c/{collection}/data/audit", Role.OPERATOR)(begin_audit)
+    pages.page("/settings/data", "all_data.html", Role.VIEWER)(all_data)
+
+
+def data(site: OfSite, visitor: OfVisitor, collection: str) -> DataView:
+    """Return the disk use of a collection, its last audits, and the commands for a backup."""
+    folder = site.root.collection(site.check(collection))
+    space, weighed = _space(site, collection, site.patience_s(collection))
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        running = [name for name in site.names() if control.run(name) is not None]
+    return DataView(
+        space=space,
+        weighed=weighed,
+        room=_room(site),
+        audits=_audits(site, collection),
+        going=site.auditor.going,
+        running=running,
+        is_clustered=_is_clustered(folder),
+        backup=backup_of(_folder(site, visitor), collection, running),
+    )
+
+
+def _is_clustered(folder: CollectionFolder) -> bool:
+    try:
+        return is_clustered(folder)
+    except CorruptFile:  # an audit reports this
+        return False
+
+
+def all_data(site: OfSite) -> AllDataView:
+    """Return the disk use of all collections, and their last audits."""
+    until = site.clock.ticks_s() + LITTLE_PATIENCE_S
+    rows = []
+    for name in site.names():
+        space, _ = _space(site, name, max(0.0, until - site.clock.ticks_s()))
+        rows.append(CollectionData(name, space, _audits(site, name)))
+    return AllDataView(_room(site), rows, site.auditor.going)
+
+
+def _folder(site: Site, visitor: Visitor) -> str:
+    """Return the path of the root; hide it from users who may only read."""
+    return str(site.root.path.absolute()) if visitor.may(Role.OPERATOR) else "DIR"
+
+
+def _space(site: Site, collection: str, patience_s: float) -> tuple[Space | None, str | None]:
+    def make() -> Holding:
+        return holding_of(site.root, collection)
+
+    found = site.kept.peek(("space", collection), make, WEIGHED_S, patience_s)
+    if found is None:
+        return None, None
+    each = found.value
+    files = (each.archive_bytes, each.archive_files, each.frontier_bytes, each.index_bytes)
+    return Space(*files, each.log_bytes, each.other_bytes, each.total_bytes), iso_utc(found.time_s)
+
+
+def _room(site: Site) -> Room:
+    return site.kept.get(("room",), lambda: room_of(site.root), WEIGHED_S).value
+
+
+def _audits(site: Site, collection: str) -> list[AuditRow]:
+    folder = site.root.collection(collection)
+    return [_row(kind, last_audit(folder, kind), site.auditor.failure(collection, kind)) for kind in Kind]
+
+
+def _row(kind: Kind, last: Audited | None, failure: str) -> AuditRow:
+    if last is None:
+        return AuditRow(kind.value, None, None, None, None, [], failure)
+    seconds = round(max(0.0, last.ended_s - last.began_s), 3)
+    found = (iso_utc(last.ended_s), seconds, last.checked, last.violations)
+    return AuditRow(kind.value, *found, list(last.details), failure)
+
+
+def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> Done:
+    """Start an audit of a collection: every record of its archive, every request, its index, or its links."""
+    site.check(collection)
+    site.auditor.begin(collection, asked.kind)
+    site.accounts.note(visitor.name, "audit", collection=collection, kind=asked.kind.value)
+    return Done("the audit is being made", link(f"/c/{collection}/data"))

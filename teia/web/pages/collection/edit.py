@@ -1,0 +1,332 @@
+"""Make, change or clone a collection, by form and by API, with a preview of the effects (T1, A8, A10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Form, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, Field
+
+from teia.collections.drafts import (
+    Drafted,
+    Fault,
+    Freedom,
+    apply,
+    drafted,
+    edits_between,
+    freedoms,
+    make_collection,
+)
+from teia.collections.edits import holds
+from teia.collections.overview import preview_of
+from teia.collections.preview_change import Effect, effect_of
+from teia.collections.preview_url import MOST
+from teia.config import Config, ScheduleSettings, flatten
+from teia.errors import ConfigError, StoreError, UsageError
+from teia.web.access.change_log import ChangeLine
+from teia.web.access.roles import Role
+from teia.web.forms.drafts import (
+    CONSENT_CHARS,
+    DraftView,
+    TriedView,
+    changes_between,
+    told,
+    tried_by,
+    view_of,
+    warning_of,
+)
+from teia.web.forms.fields import Fields, fields_of, settings_of
+from teia.web.pages.collection.collections import start
+from teia.web.server.auth import Refused, Visitor
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.preferences import language_of
+from teia.web.server.templates import phrases_for
+
+Settings = dict[str, dict[str, Any]]
+
+
+class Made(BaseModel):
+    """Collection to make: settings as in teia.toml, by section."""
+
+    name: Annotated[str, Field(max_length=63)]
+    settings: Settings = Field(default_factory=dict)
+    start: bool = False
+    consent: Annotated[str, Field(max_length=CONSENT_CHARS[1])] = ""
+
+
+class Changes(BaseModel):
+    """Settings to change, by section; others keep their values. `dry_run` only reports the effect."""
+
+    settings: Settings
+    consent: Annotated[str, Field(max_length=CONSENT_CHARS[1])] = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Effect of a change. `now` applies to the running crawl, `later` from its next start."""
+
+    message: str
+    to: str
+    is_done: bool
+    effect: Effect
+    changes: list[ChangeLine]
+    now: list[str]
+    later: list[str]
+
+
+class Asked(BaseModel):
+    """URLs to test, and settings to test them against, if they differ from the saved ones."""
+
+    urls: Annotated[list[str], Field(max_length=MOST)]
+    settings: Settings = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
+    """Preview of a schedule: in words, the next five starts, and a warning."""
+
+    words: str
+    zone: str
+    starts: tuple[str, ...]
+    shown: tuple[str, ...]
+    warning: str
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/new", "draft.html", Role.OPERATOR)(new)
+    pages.page("/c/{collection}/edit", "draft.html", Role.OPERATOR)(edit)
+    pages.page("/c/{collection}/clone", "draft.html", Role.OPERATOR)(clone)
+    hidden: dict[str, Any] = {"include_in_schema": False, "response_class": Response}
+
+    def make_by_form(request: Request, site: OfSite, visitor: OfVisitor, fields: OfFields) -> Response:
+        return _by_form(pages, request, site, visitor, fields, "")
+
+    def edit_by_form(request: Request, site: OfSite, visitor: OfVisitor, collection: str, fields: OfFields) -> Response:
+        return _by_form(pages, request, site, visitor, fields, site.check(collection))
+
+    pages.add("POST", "/c/new", Role.OPERATOR, make_by_form, **hidden)
+    pages.add("POST", "/draft", Role.OPERATOR, look_in_words, include_in_schema=False, response_model=DraftView)
+    pages.add("POST", "/c/{collection}/edit", Role.OPERATOR, edit_by_form, **hidden)
+    api: tuple[tuple[str, Any, Any, str], ...] = (
+        ("/c", make, Done, "make_collection"),
+        ("/c/{collection}/edit", change_settings, Edited, "edit_collection"),
+        ("/c/{collection}/scope/test", try_urls, TriedView, "try_urls"),
+        ("/scope/test", try_draft, TriedView, "try_draft"),
+        ("/draft", look, DraftView, "look_at_draft"),
+    )
+    for path, deed, record, name in api:
+        summary = (deed.__doc__ or "").partition("\n")[0]
+        pages.add("POST", API + path, Role.OPERATOR, deed, response_model=record, summary=summary, operation_id=name)
+    pages.add("GET", f"{API}/schedule/preview", Role.VIEWER, preview, response_model=ScheduleView)
+
+
+def fields_sent(fields: Annotated[Fields, Form()]) -> Fields:
+    return fields
+
+
+OfFields = Annotated[Fields, Depends(fields_sent)]
+Wanted = Annotated[float | Literal[""], Query()]
+
+
+# ---- pages ----------------------------------------------------------------------------------------------------------
+
+
+def new(site: OfSite) -> DraftView:
+    """Return the form of a new collection."""
+    fields = fields_of(Config()).model_copy(update={"name": _free_name(site, "")})
+    return view_of(site, fields, "", with_faults=False)
+
+
+def edit(
+    site: OfSite, collection: str, delay_s: Wanted = "", policy: Annotated[str, Query(max_length=50)] = ""
+) -> DraftView:
+    """Return the form of an existing collection; a delay or a policy may be filled in."""
+    config = site.config(collection)
+    wanted = {"courtesy.delay_s": delay_s, "refresh.policy": policy}
+    values = {key: value for key, value in wanted.items() if value != ""}
+    shown = _good(drafted(values, config)) if values else config
+    return view_of(site, fields_of(shown), collection, samples=True)
+
+
+def clone(site: OfSite, collection: str) -> DraftView:
+    """Return the form of a new collection with the settings of another."""
+    fields = fields_of(site.config(collection))
+    return view_of(site, fields.model_copy(update={"name": _free_name(site, collection)}), "")
+
+
+def _free_name(site: Site, like: str) -> str:
+    names, number = set(site.names()), 2
+    if not like:
+        return "" if names else "main"
+    while f"{like[:58]}-{number}" in names:
+        number += 1
+    return f"{like[:58]}-{number}"
+
+
+def _by_form(pages: Pages, request: Request, site: Site, visitor: Visitor, fields: Fields, collection: str) -> Response:
+    """Handle a form's button: more rows, a test, a preview of the effect, or saving."""
+    view = view_of(site, fields, collection, visitor=visitor)
+    wants_done = fields.step in {"save", "start"} and not view.problems
+    if wants_done and not collection:
+        return RedirectResponse(_make_from(site, visitor, fields), 303)
+    # Changes are saved only if the user has seen the effect of exactly these; otherwise it is shown first.
+    if wants_done and fields.shown == view.shown:
+        return RedirectResponse(_change_from(site, visitor, fields, collection), 303)
+    is_judged = fields.step in {"check", "save", "start"}
+    if is_judged and not view.problems:
+        view = view_of(site, fields, collection, visitor=visitor, counts=True)
+    is_bad = is_judged and bool(view.problems)
+    return pages.rendered(request, visitor, "draft.html", view, 400 if is_bad else 200)
+
+
+def _make_from(site: Site, visitor: Visitor, fields: Fields) -> str:
+    config = _good(drafted(settings_of(fields)[0]))
+    done = _make(site, visitor, config, fields.consent, is_started=fields.step == "start")
+    return done.to
+
+
+def _change_from(site: Site, visitor: Visitor, fields: Fields, collection: str) -> str:
+    before = site.config(collection)
+    after = _good(drafted(settings_of(fields, before)[0], before))
+    _change(site, visitor, collection, before, after, fields.consent, Effect())
+    return f"/c/{collection}"
+
+
+# ---- a draft and its effects ----------------------------------------------------------------------------------------
+
+
+def look(site: OfSite, visitor: OfVisitor, fields: OfFields, c: str = "") -> DraftView:
+    """Validate a form being filled in: errors, dates, effects of the rules; change nothing."""
+    return view_of(site, fields, site.check(c) if c else "", visitor=visitor, samples=True)
+
+
+def look_in_words(request: Request, visitor: OfVisitor, view: Annotated[DraftView, Depends(look)]) -> DraftView:
+    """Like `look`, with sentences in the reader's language, for our own pages."""
+    phrases = phrases_for(language_of(request, visitor).tag)
+    return view if phrases is None else told(view, lambda text: phrases.said(text) or text)
+
+
+# ---- the API --------------------------------------------------------------------------------------------------------
+
+
+def make(site: OfSite, visitor: OfVisitor, asked: Made) -> Done:
+    """Make a collection, and optionally start it."""
+    values = {**flatten(asked.settings), "collection.name": asked.name}
+    return _make(site, visitor, _good(drafted(values)), asked.consent, is_started=asked.start)
+
+
+def _make(site: Site, visitor: Visitor, config: Config, consent: str, *, is_started: bool) -> Done:
+    name = config.collection.name
+    consented = _check_freedoms(visitor, freedoms(config), consent)
+    make_collection(site.root, config, site.clock)
+    site.accounts.note(
+        visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
+    )
+    if not is_started:
+        return Done(f"{name} is made", f"/c/{name}")
+    site.accounts.note(visitor.name, "start", collection=name)
+    return Done(f"{name} is made, and {start(site, name)}", f"/c/{name}")
+
+
+def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: Changes) -> Edited:
+    """Change settings of a collection, even during its crawl; or preview the effect."""
+    before = site.config(collection)
+    after = _good(drafted(flatten(asked.settings), before))
+    if asked.dry_run:
+        effect, changes = effect_of(site.root, collection, before, after), changes_between(before, after)
+        return Edited("nothing was changed", f"/c/{collection}/edit", False, effect, changes, [], [])
+    effect = effect_of(site.root, collection, before, after)
+    return _change(site, visitor, collection, before, after, asked.consent, effect)
+
+
+def _change(
+    site: Site, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: Effect
+) -> Edited:
+    consented = _check_freedoms(visitor, freedoms(after, before), consent)
+    changes = changes_between(before, after)
+    if not changes:
+        return Edited("nothing is different", f"/c/{name}", True, effect, [], [], [])
+    edits = edits_between(before, after)
+
+    def note() -> None:
+        site.accounts.note(visitor.name, "change settings", changes, collection=name, **consented)
+        if site.supervisor is not None:
+            site.supervisor.wake()
+
+    try:
+        changed = apply(site.root, name, edits, site.clock)
+    except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
+        if holds(site.config(name), edits):
+            note()
+        raise
+    note()
+    now, later = list(changed.now), list(changed.later) if changed.running else []
+    return Edited(f"{name} is changed", f"/c/{name}", True, effect, changes, now, later)
+
+
+def _good(judged: Drafted) -> Config:
+    if judged.config is None:
+        fault = judged.faults[0]
+        raise WrongSetting(fault)
+    return judged.config
+
+
+class WrongSetting(ConfigError):
+    """Raised for an invalid setting; `field` is its dotted key."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(f"{fault.key}: {fault.message}" if fault.key else fault.message)
+        self.field = fault.key
+
+
+def _check_freedoms(visitor: Visitor, needs: list[Freedom], consent: str) -> dict[str, str]:
+    """Refuse settings that the user may not decide; return the consent to note in the audit log."""
+    if needs and not visitor.may(Role.ADMIN):
+        raise Refused(403, f"this needs the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
+    if not any(need.needs_consent for need in needs):
+        return {}
+    if len(consent.strip()) < CONSENT_CHARS[0]:
+        raise UsageError(f"{needs[0].what}: say in `consent` who consented; it is written down")
+    return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
+
+
+def try_urls(site: OfSite, collection: str, asked: Asked) -> TriedView:
+    """Test whether URLs would be crawled: every step, and the rule that decides; no request is sent."""
+    before = site.config(collection)
+    config = _good(drafted(flatten(asked.settings), before)) if asked.settings else before
+    return tried_by(site, collection, config, asked.urls)
+
+
+def try_draft(site: OfSite, asked: Asked) -> TriedView:
+    """Test whether URLs would be crawled by a collection that does not exist yet."""
+    values = {"collection.name": "main", **flatten(asked.settings)}
+    return tried_by(site, "", _good(drafted(values)), asked.urls)
+
+
+Text = Annotated[str, Query(max_length=100)]
+
+
+def preview(
+    site: OfSite,
+    start: Text = "",
+    zone: Text = "",
+    every: Text = "once",
+    stop_after: Text = "",
+    until: Text = "",
+    keep_fresh: bool = False,
+    c: Text = "",
+) -> ScheduleView:
+    """Describe a schedule in words, with the dates of its next five runs."""
+    given = {"start": start, "zone": zone, "every": every, "stop_after": stop_after, "until": until}
+    settings = ScheduleSettings(**given, keep_fresh=keep_fresh)
+    found = preview_of(settings, site.clock.now_s())
+    warning = ""
+    if c:
+        base = site.config(c)
+        values = {f"schedule.{name}": value for name, value in {**given, "keep_fresh": keep_fresh}.items()}
+        warning = warning_of(site, c, _good(drafted(values, base)))
+    return ScheduleView(found.words, found.zone, found.starts, found.shown, warning)

@@ -1,0 +1,247 @@
+"""Freshness page: the current freshness of the captures, and the best possible (P3, P9)."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from teia.clock import iso_utc
+from teia.collections.inbox import Control
+from teia.collections.series import COARSE_S, FINE_S, points_of, truth_of
+from teia.collections.series import ENOUGH_AGAIN as ENOUGH
+from teia.durable import write_atomically
+from teia.errors import TeiaError
+from teia.views.reports.source import looking
+from teia.web.access.roles import Role
+from teia.web.charts.scales import Point, around
+from teia.web.pages.collection.monitor import account_of
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import OfSite, Pages
+
+FRESH_S = 30.0
+HOSTS = 1_000
+SHOWN = 50
+MEASURED_POINTS = 60
+LEAST_SPAN = 0.1
+"""Least span of the chart's axis; on a smaller one, small differences would look large."""
+
+Window = Literal["15min", "24h", "7d", "30d"]
+WINDOWS_S: dict[str, float] = {"15min": 900.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class LostPoints:
+    """Causes of lost freshness; with `fresh` they add up to 1."""
+
+    courtesy: float
+    learning: float
+    schedule: float
+    failures: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostFreshness:
+    """One host: its share of the weight, its change and visit rates, and its contribution to lost freshness."""
+
+    host: str
+    pages: int
+    weight: float
+    changes_per_day: float
+    visits_last_day: int
+    visits_per_day: float
+    fresh: float
+    best: float
+    possible: float
+    lost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Refresh policy of a crawl that keeps its pages fresh. Of `visits_per_day` allowed, `used` were made."""
+
+    keep: bool
+    policy: str
+    share: float
+    explore: float
+    weights: str
+    visits_per_day: float
+    visits_last_day: int
+    used: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessView:
+    """Freshness of a collection by the change rates estimated from its visits, as computed at `counted`.
+
+    `possible` is what no polite policy could exceed now, `best` what none could exceed in the long run. Right after a
+    crawl, captures are fresher than they can be kept (`is_settling`). Before `enough` pages were revisited, the
+    estimates are null. `series` is (time, fresh, possible) of crawls that keep pages fresh. `truth` is (time, fresh) as
+    measured, if the sites belong to a lab (`teia demo`).
+    """
+
+    counted: str
+    pages: int
+    visited_again: int
+    enough: int
+    fresh: float | None
+    fresh_error: float | None
+    possible: float | None
+    best: float | None
+    best_error: float | None
+    uniform: float | None
+    is_settling: bool
+    lost: LostPoints | None
+    well_known: int
+    hosts: int
+    rows: list[HostFreshness]
+    notes: list[str]
+    policy: Policy
+    window: str
+    series: list[tuple[float, float | None, float | None]]
+    truth: list[tuple[float, float]]
+
+    def line(self, column: int) -> list[Point]:
+        """Return one column of the series, for a chart."""
+        return [(each[0], each[column]) for each in self.series]
+
+    def alike(self) -> list[Point]:
+        """Return the freshness of a uniform policy as a line."""
+        return [(each[0], self.uniform) for each in (self.series[0], self.series[-1])] if self.series else []
+
+    def limits(self) -> tuple[float, float]:
+        """Return the limits of the chart's axis."""
+        values = [value for _, *both in self.series for value in both]
+        return around([*values, self.uniform, *(true for _, true in self.truth)], LEAST_SPAN)
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/freshness", "freshness.html", Role.VIEWER)(freshness)
+
+
+def report_of(site: Site, collection: str) -> Any:
+    """Return the freshness report of a collection, from the cache."""
+    site.check(collection)
+    key = ("freshness", collection)
+
+    def make() -> Any:
+        from teia.views.reports.freshness import freshness as report  # imported here because it loads the planners
+
+        now_s = site.clock.now_s()
+        with looking(site.root, collection) as source:
+            found = report(source, HOSTS, site.clock)
+        with suppress(TeiaError):
+            write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
+        return found
+
+    if site.kept.last(key) is None:
+        _recall(site, collection)
+    return site.kept.get(key, make, FRESH_S, site.patience_s(collection))
+
+
+def _stored(site: Site, collection: str) -> Path:
+    """Return the path of the last report; it takes long to compute, so a restarted server reads it from disk."""
+    return site.root.collection(collection).path / "freshness.json"
+
+
+def _recall(site: Site, collection: str) -> None:
+    from teia.views.reports.freshness import Freshness
+
+    with suppress(OSError, msgspec.DecodeError):
+        text = _stored(site, collection).read_bytes()
+        time_s, found = msgspec.json.decode(text, type=tuple[float, Freshness])
+        site.kept.remember(("freshness", collection), found, time_s)
+
+
+def by_host(site: Site, collection: str) -> dict[str, tuple[float | None, float | None]]:
+    """Return the freshness and the best possible freshness of each host, if they are cached."""
+    found = site.kept.last(("freshness", collection))
+    if found is None or found.value.visited_again < ENOUGH:
+        return {}
+    return {row.host: (row.fresh, row.possible) for row in found.value.rows}
+
+
+def freshness(site: OfSite, collection: str, window: Window = "24h") -> FreshnessView:
+    """Return the freshness of the captures, the best possible, and the causes of the difference."""
+    found = report_of(site, collection)
+    report, settings = found.value, site.config(collection).refresh
+    is_enough = report.visited_again >= ENOUGH and report.fresh is not None
+    rows = sorted(report.rows, key=lambda row: -row.lost)
+    return FreshnessView(
+        counted=iso_utc(found.time_s),
+        pages=report.pages,
+        visited_again=report.visited_again,
+        enough=ENOUGH,
+        fresh=report.fresh if is_enough else None,
+        fresh_error=report.fresh_error if is_enough else None,
+        possible=report.possible if is_enough else None,
+        best=report.best if is_enough else None,
+        best_error=report.best_error if is_enough else None,
+        uniform=report.uniform if is_enough else None,
+        is_settling=is_enough and report.fresh > report.best,
+        lost=LostPoints(**asdict(report.lost)) if is_enough else None,
+        well_known=report.well_known,
+        hosts=report.hosts,
+        rows=[_row(row) for row in rows[:SHOWN]] if is_enough else [],
+        notes=list(report.notes)[:SHOWN],
+        policy=Policy(
+            keep=settings.keep,
+            policy=settings.policy,
+            share=settings.share,
+            explore=settings.explore,
+            weights=settings.weights,
+            visits_per_day=report.granted_a_day,
+            visits_last_day=report.requests_a_day,
+            used=round(report.requests_a_day / report.granted_a_day, 4) if report.granted_a_day else None,
+        ),
+        window=window,
+        series=series_of(site, collection, window),
+        truth=_truth(site, collection, window),
+    )
+
+
+def _truth(site: Site, collection: str, window: str) -> list[tuple[float, float]]:
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        return truth_of(control, collection, site.clock.now_s() - WINDOWS_S[window], MEASURED_POINTS)
+
+
+def _row(row: Any) -> HostFreshness:
+    return HostFreshness(
+        host=row.host,
+        pages=row.pages,
+        weight=row.weight,
+        changes_per_day=row.changes_per_day,
+        visits_last_day=row.requests_a_day,
+        visits_per_day=round(86_400.0 / row.slot_s, 1) if row.slot_s > 0 else 0.0,
+        fresh=row.fresh,
+        best=row.best,
+        possible=row.possible,
+        lost=row.lost,
+    )
+
+
+def series_of(site: Site, collection: str, window: str) -> list[tuple[float, float | None, float | None]]:
+    """Return the history of fresh and possible, for times at which a crawl kept pages fresh."""
+    step_s = FINE_S if window == "15min" else COARSE_S
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        points = points_of(control, collection, step_s, site.clock.now_s() - WINDOWS_S[window])
+    finally:
+        control.close()
+    series: list[tuple[float, float | None, float | None]] = []
+    for point in points:
+        if series and point.time_s - series[-1][0] > 3 * step_s:
+            # A gap in the line for the time in which no crawl ran.
+            series.append((point.time_s - step_s, None, None))
+        series.append((point.time_s, point.fresh, point.possible))
+    return series if any(fresh is not None for _, fresh, _ in series) else []
+
+
+def pair(site: Site, collection: str) -> dict[str, Any]:
+    """Return the live part of the page: current and best freshness, as the running crawler reports them."""
+    account, _ = account_of(site, collection)
+    said = account.get("freshness") or {}
+    return {name: said.get(name) for name in ("fresh", "possible", "best")}

@@ -1,0 +1,386 @@
+"""Host page: one host, and whether its pages can be crawled in time (C1, C2, A7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import isclose
+from typing import Annotated, Any, Literal
+
+from fastapi import Form, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, Field
+
+from teia.clock import iso_utc
+from teia.collections.change_settings import change
+from teia.collections.drafts import LEAST_DELAY_S
+from teia.collections.edits import Edit, Operator, edited, form_of, holds
+from teia.collections.inbox import Control
+from teia.config import Config, CourtesySettings
+from teia.errors import StoreError, UsageError
+from teia.frontier.queue.host_rules import (
+    LEAST_AGREED_S,
+    MAX_BUDGET,
+    MAX_DELAY_S,
+    WHO_CHARS,
+    Agreed,
+    agreements,
+    budget_of,
+    delay_of,
+    host_budgets,
+    host_delays,
+    paused_hosts,
+    with_agreement,
+    with_budget,
+    with_delay,
+)
+from teia.urls import split
+from teia.views.feasibility import Feasibility, WeekPlan, feasibility_of, week_plan
+from teia.views.host import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at
+from teia.views.hosts import HostLine
+from teia.web.access.change_log import ChangeLine
+from teia.web.access.roles import Role
+from teia.web.language.numbers import whole_number
+from teia.web.pages.collection.hosts import all_hosts
+from teia.web.server.auth import Visitor
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+from teia.web.server.templates import link
+
+STANDING_S, STANDING_PATIENCE_S = 60.0, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Mistyped:
+    """Form to show again: the wrong field, the error, and all typed values."""
+
+    field: str
+    message: str
+    typed: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPage:
+    """One host, and its current and possible freshness: with its settings, and with the requested ones.
+
+    `is_paused`, `is_blocked`, `own_delay_s` and `own_budget` are settings of this host; `rereads` are the origins whose
+    robots.txt is to be fetched again. `usual_delay_s` and `usual_budget` are the collection's; `agreed_by` is the
+    person who agreed to a shorter delay. `plan` is the distribution of a week's visits, if pages are kept fresh.
+    """
+
+    time: str
+    about: HostView
+    now: Feasibility
+    plan: WeekPlan | None
+    is_asked: bool
+    possible: Possible | None
+    possible_asked: Possible | None
+    is_paused: bool
+    is_blocked: bool
+    own_delay_s: float | None
+    agreed_by: str
+    usual_delay_s: float
+    own_budget: int | None
+    usual_budget: int
+    rereads: list[str]
+    mistyped: Mistyped | None = None
+
+    def typed(self, field: str, otherwise: object) -> object:
+        """Return the value of a field: the typed one if the form is shown again."""
+        return otherwise if self.mistyped is None else self.mistyped.typed[field]
+
+    def fault(self, field: str) -> str:
+        return self.mistyped.message if self.mistyped is not None and self.mistyped.field == field else ""
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the request times for a chart, with their looks."""
+        return [(_unix(each.time), "early" if each.is_early else "s1") for each in self.about.rhythm]
+
+    def quarter(self) -> tuple[float, float]:
+        """Return the time span of the chart."""
+        return _unix(self.time) - RHYTHM_S, _unix(self.time)
+
+
+def _unix(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/hosts/{host}", "host.html", Role.VIEWER)(host_page)
+    pages.add("GET", API + "/c/{collection}/hosts/{host}/feasibility", Role.VIEWER, feasibility)
+    to, how = "/c/{collection}/hosts/{host}", {"summary": (treat.__doc__ or ""), "operation_id": "hosts_treat"}
+    pages.add("POST", to, Role.OPERATOR, _by_form(pages), include_in_schema=False)
+    pages.add("POST", API + to, Role.OPERATOR, treat, response_model=Done, **how)
+
+
+# ---- one host -------------------------------------------------------------------------------------------------------
+
+Delay = Annotated[float | None, Query(ge=0, le=86_400)]
+HowMany = Annotated[int | None, Query(ge=1, le=10**9)]
+
+
+def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> HostPage:
+    """Return one host: its settings, its responses, and the time of one pass, at this delay or another."""
+    table = all_hosts(site, collection)
+    line = line_of(table, host)
+    with site.lookup(collection) as lookup:
+        about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
+    is_asked = delay_s is not None or pages is not None
+    asked_slot_s = about.feasibility.delay_s + about.feasibility.response_s
+    return HostPage(
+        time=iso_utc(site.clock.now_s()),
+        about=about,
+        now=feasibility_of(line),
+        plan=week_plan(line, site.config(collection).refresh),
+        is_asked=is_asked,
+        possible=_possible(site, collection, line, line.slot_s),
+        possible_asked=_possible_at(site, collection, line, asked_slot_s) if is_asked else None,
+        **_decided(site, collection, line.host),
+    )
+
+
+def _decided(site: Site, collection: str, host: str) -> dict[str, Any]:
+    """Return the settings that users made for a host."""
+    config = site.config(collection)
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        wanted = [origin for origin, _ in control.rereads(collection)]
+    own_delay_s, agreed_by = _own_rest(config.courtesy, host)
+    return {
+        "is_paused": host in paused_hosts(config.courtesy.paused),
+        "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
+        "own_delay_s": own_delay_s,
+        "agreed_by": agreed_by,
+        "usual_delay_s": config.courtesy.delay_s,
+        "own_budget": host_budgets(config.limits.host_budgets).get(host),
+        "usual_budget": config.limits.pages_per_host,
+        "rereads": [origin for origin in wanted if split(f"{origin}/").host == host],
+    }
+
+
+def _possible(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
+    def make() -> Possible:
+        return standing_at(site.root, collection, line, slot_s, site.clock.now_s())
+
+    key = ("standing", collection, line.host, round(slot_s, 3))
+    found = site.kept.peek(key, make, STANDING_S, STANDING_PATIENCE_S)
+    return None if found is None else found.value
+
+
+def _possible_at(site: Site, collection: str, line: HostLine, slot_s: float) -> Possible | None:
+    """Like `_possible`, for a hypothetical slot.
+
+    The `possible` freshness follows from visits at the actual slot, so it is unknown for another.
+    """
+    found = _possible(site, collection, line, slot_s)
+    return found if found is None or isclose(slot_s, line.slot_s) else replace(found, possible=None)
+
+
+def feasibility(site: OfSite, collection: str, host: str, delay_s: Delay = None, pages: HowMany = None) -> Feasibility:
+    """Compute the time of one pass over a host, at this delay or another, over all its pages or some."""
+    return feasibility_of(line_of(all_hosts(site, collection), host), delay_s, pages)
+
+
+def live_host(site: Site, collection: str, host: str) -> dict[str, Any]:
+    """Return the live part of the page, updated every second."""
+    table = all_hosts(site, collection)
+    with site.lookup(collection) as lookup:
+        about = host_view(lookup, table, line_of(table, host).host, site.config(collection), site.clock.now_s())
+    wanted = ("state", "ready_at", "last_asked", "requests_seen", "waiting", "early", "rest_s", "response_s")
+    return {name: getattr(about, name) for name in wanted}
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+EXCLUDE, PAUSED_KEY, DELAYS = "scope.exclude", "courtesy.paused", "courtesy.host_delays"
+AGREED, BUDGETS = "courtesy.agreed_delays", "limits.host_budgets"
+
+
+class Treatment(BaseModel):
+    """Action on a host.
+
+    `delay_s` is for `delay`: the host's own delay in seconds, empty for the collection's. A shorter one needs
+    `agreed_by`, the owner of the host who agreed to it. `requests` is for `budget`: the most requests in all, empty for
+    the collection's limit.
+    """
+
+    deed: Literal["pause", "resume", "block", "unblock", "delay", "budget", "robots"]
+    delay_s: str = Field(default="", max_length=12)
+    agreed_by: str = Field(default="", max_length=WHO_CHARS[1])
+    requests: str = Field(default="", max_length=12)
+
+
+def rule_of(host: str) -> str:
+    """Return the scope rule that matches this host alone."""
+    return f"host:{host}"
+
+
+def treat(site: OfSite, visitor: OfVisitor, collection: str, host: str, asked: Treatment) -> Done:
+    """Pause, resume, block or unblock a host, set its delay or its budget, or have its robots.txt fetched again."""
+    line, before = line_of(all_hosts(site, collection), host), site.config(collection)
+    to = link(f"/c/{collection}/hosts/{line.host}")
+    if asked.deed == "robots":
+        said, after = _reread(site, collection, line), before
+    else:
+        edits, said = _edits(before, visitor, line.host, asked)
+        after = edited(before, edits)
+        try:
+            changed = change(site.root, collection, edits, site.clock)
+        except StoreError:  # the edits may be saved all the same: a crawl that did not answer in time reads them later
+            if holds(site.config(collection), edits):
+                _note(site, visitor, collection, line.host, asked, before, after)
+            raise
+        said += " at once" if changed.running and changed.now else ""
+    _note(site, visitor, collection, line.host, asked, before, after)
+    return Done(said, to)
+
+
+def _by_form(pages: Pages) -> Callable[..., Response]:
+    """Return the form's handler, which shows the form again with the typed text if there is an error."""
+
+    def by_form(
+        request: Request,
+        site: OfSite,
+        visitor: OfVisitor,
+        collection: str,
+        host: str,
+        asked: Annotated[Treatment, Form()],
+    ) -> Response:
+        try:
+            return RedirectResponse(treat(site, visitor, collection, host, asked).to, 303)
+        except WrongTreatment as wrong:
+            mistyped = Mistyped(wrong.field, wrong.message, asked.model_dump(exclude={"deed"}))
+            view = replace(host_page(site, collection, host), mistyped=mistyped)
+            return pages.rendered(request, visitor, "host.html", view, 400)
+
+    return by_form
+
+
+def _note(
+    site: Site, visitor: Visitor, collection: str, host: str, asked: Treatment, before: Config, after: Config
+) -> None:
+    """Log an action on a host, and have the host table recomputed.
+
+    `after` is the settings with this action only: changes that other users made in the meantime are not logged here.
+    """
+    was, now = _holding(before, host), _holding(after, host)
+    changes = [ChangeLine(key, was[key], now[key]) for key in was if was[key] != now[key]]
+    site.accounts.note(visitor.name, f"treat host: {asked.deed}", changes, collection=collection, host=host)
+    site.kept.forget(("hosts", collection))
+
+
+def _holding(config: Config, host: str) -> dict[str, str]:
+    """Return the settings of a host, empty if it has none of its own, and the values in effect."""
+    own_s, who = _own_rest(config.courtesy, host)
+    longer_s = host_delays(config.courtesy.host_delays).get(host, 0.0)
+    own_budget = host_budgets(config.limits.host_budgets).get(host)
+    return {
+        "own_delay_s": "" if own_s is None else f"{own_s:g}",
+        "delay_s": f"{max(delay_of(config.courtesy, host), longer_s):g}",
+        "agreed_by": who,
+        "own_requests": "" if own_budget is None else f"{own_budget}",
+        "requests": f"{budget_of(config.limits, host)}",
+    }
+
+
+def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]:
+    """Return the host's own delay, if it has one, and the person who agreed to a shorter one."""
+    agreed = agreements(courtesy.agreed_delays).get(host)
+    longer_s = host_delays(courtesy.host_delays).get(host)
+    if agreed is None:
+        return longer_s, ""
+    return max(agreed.delay_s, longer_s or 0.0), agreed.who
+
+
+def _edits(config: Config, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
+    match asked.deed:
+        case "pause":
+            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"{host} is not asked for anything"
+        case "resume":
+            left = [text for text in config.courtesy.paused if text.strip().lower() != host]
+            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"{host} is asked again"
+        case "block":
+            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is left out"
+        case "unblock":
+            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is let in again"
+        case "budget":
+            budget = _budget(asked.requests)
+            before = config.limits.host_budgets
+            often = "as often as all others" if budget is None else f"{budget:,} times"
+            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be asked {often}"
+        case _:
+            return _rest(config.courtesy, visitor, host, asked)
+
+
+def _steps(key: str, before: Sequence[str], after: Sequence[str]) -> list[Edit]:
+    """Return the edits from one list to another, item by item.
+
+    Replacing the whole list would undo edits of other hosts that another user made in the meantime.
+    """
+    gone = [Edit(key, Operator.REMOVE, text) for text in before if text not in after]
+    return gone + [Edit(key, Operator.ADD, text) for text in after if text not in before]
+
+
+class WrongTreatment(UsageError):
+    """Raised for a value that a host cannot be given; `field` is the form's field."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field, self.message = field, message
+
+
+def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: Treatment) -> tuple[list[Edit], str]:
+    """Return the edits for a host's own delay.
+
+    A longer one is always accepted, a shorter one only if its owner agreed; below a second an admin must decide.
+    """
+    delay_s, who = _delay(asked.delay_s), asked.agreed_by.strip()
+    longer_s, agreed = delay_s, None
+    if delay_s is not None and delay_s < courtesy.delay_s:
+        if delay_s < LEAST_DELAY_S and not visitor.may(Role.ADMIN):
+            raise WrongTreatment("delay_s", f"an admin has to decide this: servers rest less than {LEAST_DELAY_S:g} s")
+        if len(who) < WHO_CHARS[0]:
+            usual = f"all hosts rest {courtesy.delay_s:g} s"
+            raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
+        longer_s, agreed = None, Agreed(delay_s, " ".join(who.split()))
+    edits = [
+        *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
+        *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
+    ]
+    return edits, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+
+
+def _delay(text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        delay_s = float(text.strip().replace(",", "."))
+    except ValueError:
+        delay_s = -1.0
+    if not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S:
+        allowed = f"must be a number of seconds from {LEAST_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
+        raise WrongTreatment("delay_s", f"{text!r} {allowed}")
+    return delay_s
+
+
+def _budget(text: str) -> int | None:
+    if not text.strip():
+        return None
+    budget = whole_number(text.strip())
+    if budget is None or not 1 <= budget <= MAX_BUDGET:
+        raise WrongTreatment("requests", f"{text!r} must be a whole number from 1 to {MAX_BUDGET:,}")
+    return budget
+
+
+def _reread(site: Site, collection: str, line: HostLine) -> str:
+    with site.lookup(collection) as lookup:
+        origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
+    if not origins:
+        raise UsageError(f"no robots.txt of {line.host} was read yet; it is read before its first page")
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        for origin in origins:
+            control.ask_reread(collection, origin, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    when = f"at the next free moment of {line.host}" if is_running else "when a crawl of the collection runs"
+    return f"robots.txt is read anew {when}"

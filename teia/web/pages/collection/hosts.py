@@ -1,0 +1,186 @@
+"""Hosts page: all hosts of a collection, and their problems (C1, C2, A7)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from fastapi.responses import PlainTextResponse
+
+from teia.clock import iso_utc
+from teia.crawler.keep_fresh.bound import WEEK_S
+from teia.errors import StoreError
+from teia.lib.csvtext import CsvWriter
+from teia.views.host import state_of
+from teia.views.host_reasons import count_reasons, reasons_of
+from teia.views.hosts import HostLine, HostTable
+from teia.web.access.roles import Role
+from teia.web.pages.collection.freshness import by_host
+from teia.web.pages.collection.monitor import table_of
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, OfSite, Pages
+
+PER_PAGE = 50
+CSV_ROWS = 100_000
+Find = Annotated[str, Query(max_length=255)]
+Sort = Literal["waiting", "urls", "pass", "errors", "host"]
+State = Literal["", "ready", "resting", "idle", "parked", "slow"]
+Reason = Literal["", "paused", "parked", "unanswered", "errors", "left_out", "slow", "retry", "suspect", "resting"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host in the list. `fresh` and `best` are None if they are not known, or not yet.
+
+    `reasons` are its problems, the worst first.
+    """
+
+    host: str
+    urls: int
+    visited: int
+    waiting: int
+    fresh: float | None
+    best: float | None
+    rest_s: float
+    pass_s: float
+    is_slow: bool
+    error_share: float
+    last_asked: str | None
+    state: str
+    ready_at: str | None
+    parked: str
+    reasons: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class HostsView:
+    """Requested hosts, as counted at `counted`; `next` is the offset of the next page.
+
+    `reasons` counts the hosts with each problem, over all hosts.
+    """
+
+    counted: str
+    hosts: int
+    matched: int
+    find: str
+    state: str
+    reason: str
+    reasons: dict[str, int]
+    sort: str
+    offset: int
+    next: int | None
+    rows: list[HostRow]
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)(hosts)
+    pages.add("GET", "/c/{collection}/hosts.csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
+    pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
+
+
+_KEYS: dict[str, Callable[[HostLine], Any]] = {
+    "waiting": lambda line: (-line.waiting, -line.urls, line.host),
+    "urls": lambda line: (-line.urls, line.host),
+    "pass": lambda line: (-line.pass_s, line.host),
+    "errors": lambda line: (-_error_share(line), -line.failed, line.host),
+    "host": lambda line: line.host,
+}
+
+
+def hosts(
+    site: OfSite,
+    collection: str,
+    find: Find = "",
+    state: State = "",
+    reason: Reason = "",
+    sort: Sort = "waiting",
+    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    n: Annotated[int, Query(ge=1, le=1_000)] = PER_PAGE,
+) -> HostsView:
+    """List the hosts of a collection: waiting URLs, time of one pass, state."""
+    table, now_s = all_hosts(site, collection), site.clock.now_s()
+    chosen = sorted(_chosen(table, find, state, reason, now_s), key=_KEYS[sort])
+    shown = chosen[offset : offset + n]
+    after = offset + len(shown)
+    return HostsView(
+        counted=iso_utc(table.time_s),
+        hosts=len(table.hosts),
+        matched=len(chosen),
+        find=find,
+        state=state,
+        reason=reason,
+        reasons=count_reasons(table.hosts.values(), now_s),
+        sort=sort,
+        offset=offset,
+        next=after if after < len(chosen) else None,
+        rows=_rows(site, collection, shown),
+    )
+
+
+def hosts_anywhere(site: OfSite, c: str = "") -> HostsView:
+    """List the hosts of a collection; without a name, of the only one."""
+    names = site.names()
+    if not c and len(names) != 1:
+        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+    return hosts(site, c or names[0])
+
+
+def all_hosts(site: Site, collection: str) -> HostTable:
+    site.check(collection)
+    table = table_of(site, collection)
+    assert table is not None
+    return table
+
+
+def _chosen(table: HostTable, find: str, state: str, reason: str, now_s: float) -> Iterable[HostLine]:
+    wanted = find.strip().lower()
+    for line in table.hosts.values():
+        is_of_state = not state or (line.pass_s > WEEK_S if state == "slow" else state_of(line, now_s) == state)
+        if wanted in line.host and is_of_state and (not reason or reason in reasons_of(line, now_s)):
+            yield line
+
+
+def _rows(site: Site, collection: str, lines: Iterable[HostLine]) -> list[HostRow]:
+    fresh, now_s = by_host(site, collection), site.clock.now_s()
+    return [_row(line, fresh.get(line.host, (None, None)), now_s) for line in lines]
+
+
+def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float) -> HostRow:
+    return HostRow(
+        host=line.host,
+        urls=line.urls,
+        visited=line.visited,
+        waiting=line.waiting,
+        fresh=fresh[0],
+        best=fresh[1],
+        rest_s=round(line.rest_s, 3),
+        pass_s=round(line.pass_s, 1),
+        is_slow=line.pass_s > WEEK_S,
+        error_share=round(_error_share(line), 4),
+        last_asked=None if line.last_asked_s is None else iso_utc(line.last_asked_s),
+        state=state_of(line, now_s),
+        ready_at=None if line.ready_at_s is None else iso_utc(line.ready_at_s),
+        parked=line.parked,
+        reasons=list(reasons_of(line, now_s)),
+    )
+
+
+def _error_share(line: HostLine) -> float:
+    settled = line.visited + line.failed
+    return line.failed / settled if settled else 0.0
+
+
+def as_csv(
+    site: OfSite, collection: str, find: Find = "", state: State = "", reason: Reason = "", sort: Sort = "waiting"
+) -> PlainTextResponse:
+    """Return the requested hosts as CSV."""
+    found = _chosen(all_hosts(site, collection), find, state, reason, site.clock.now_s())
+    lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
+    out = io.StringIO()
+    writer = CsvWriter(out)
+    writer.writerow(HostRow.__slots__)
+    writer.writerows(asdict(row).values() for row in _rows(site, collection, lines))
+    return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})

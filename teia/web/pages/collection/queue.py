@@ -1,0 +1,260 @@
+"""Queue page: the next fetches, and the reasons why URLs wait (A6, C1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from teia.clock import Clock, iso_utc
+from teia.collections.overview import preview_of
+from teia.errors import TeiaError
+from teia.views.hosts import HostTable, Whys, host_table, whys_of
+from teia.views.lookup import Lookup
+from teia.views.queue import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
+from teia.views.waiting_urls import Waiting, waiting_urls
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.pages.collection.bulk import DeedRow, deeds_of
+from teia.web.pages.collection.monitor import table_of
+from teia.web.server.auth import Refused
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import OfSite, Pages
+
+PER_PAGE = 50
+MAX_SHOWN = 1_000
+"""Most rows shown; also the number of first rows, in crawl order, that `sort` reorders."""
+
+Source = Literal["", "new", "retry", "refresh", "suspect"]
+Sort = Literal["", "waiting", "weight", "depth", "host"]
+Why = Literal["", "next", "resting", "behind", "retry", "suspect", "parked", "not_due"]
+Host = Annotated[str, Query(max_length=255)]
+Text = Annotated[str, Query(max_length=500)]
+Depth = Annotated[str, Query(max_length=4, pattern=r"^[0-9]{0,4}$")]
+
+
+@dataclass(frozen=True, slots=True)
+class ComingRow:
+    """A waiting URL.
+
+    `expected` assumes that no new URLs are found; `ahead` counts the URLs of its host that come before. `expected` is
+    null if the host is left alone, `weight` if it is not known yet.
+    """
+
+    expected: str | None
+    host: str
+    url: str
+    source: str
+    why: str
+    ahead: int
+    since: str | None
+    depth: int
+    failures: int
+    weight: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierView:
+    """Counts of waiting URLs by reason at `counted`, and the first URLs in crawl order.
+
+    Only a limited number of hosts, and of URLs of each, is examined; `is_bounded` tells that there may be more. With
+    `sort`, the first `sorted_among` are in another order: longest waiting, heaviest, nearest to the seeds, or by host
+    (`waiting`, `weight`, `depth`, `host`). `weights` is the source of page weights. `deeds` are the last bulk actions.
+    `next_run` is the next scheduled start, if there is one.
+    """
+
+    counted: str
+    order: str
+    weights: str
+    whys: Whys
+    why: str
+    host: str
+    contains: str
+    source: str
+    depth: int | None
+    sort: str
+    sorted_among: int
+    offset: int
+    next: int | None
+    is_bounded: bool
+    hosts_looked_at: int
+    urls_looked_at: int
+    rows: list[ComingRow]
+    deeds: list[DeedRow]
+    next_run: str | None
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/frontier", "frontier.html", Role.VIEWER)(frontier)
+    pages.add("GET", "/c/{collection}/frontier.jsonl", Role.VIEWER, as_lines, response_class=StreamingResponse)
+
+
+def frontier(
+    site: OfSite,
+    collection: str,
+    why: Why = "",
+    host: Host = "",
+    contains: Text = "",
+    source: Source = "",
+    depth: Depth = "",
+    sort: Sort = "",
+    offset: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
+    n: Annotated[int, Query(ge=1, le=200)] = PER_PAGE,
+) -> FrontierView:
+    """List the waiting URLs, the first ones in crawl order."""
+    config = site.config(collection)
+    table = table_of(site, collection)
+    assert table is not None
+    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+    now_s = site.clock.now_s()
+    with site.lookup(collection) as lookup:
+        found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
+        weighed = partial(_weights, site, collection, lookup, table)
+        rows = _sorted(found, sort, weighed) if sort else found
+        shown, has_more = rows[offset : offset + n], len(rows) > offset + n and offset + n < MAX_SHOWN
+        weights = weighed(shown)
+    waiting = sum(line.waits.any for line in table.hosts.values())
+    return FrontierView(
+        counted=iso_utc(table.time_s),
+        order=config.collection.order,
+        weights=config.refresh.weights,
+        whys=whys_of(table),
+        why=why,
+        host=only.host,
+        contains=contains,
+        source=source,
+        depth=only.depth,
+        sort=sort,
+        sorted_among=MAX_SHOWN,
+        offset=offset,
+        next=offset + n if has_more else None,
+        is_bounded=only.is_picky or (waiting > HOSTS_LOOKED_AT and not only.host),
+        hosts_looked_at=HOSTS_LOOKED_AT,
+        urls_looked_at=MATCHED_AMONG,
+        rows=[_row(*each) for each in zip(shown, weights, strict=True)],
+        deeds=deeds_of(site, collection),
+        next_run=next(iter(preview_of(config.schedule, now_s, 1).starts), None),
+    )
+
+
+def _weights(
+    site: Site, collection: str, lookup: Lookup, table: HostTable, rows: Sequence[Coming]
+) -> Sequence[float | None]:
+    lines = [table.hosts[each.host] for each in rows]
+    known = [lookup.links_to(each.url, line.cell, line.host_id) for each, line in zip(rows, lines, strict=True)]
+    return site.weights(collection, known)
+
+
+def _sorted(
+    found: Sequence[Coming], sort: Sort, weighed: Callable[[Sequence[Coming]], Sequence[float | None]]
+) -> Sequence[Coming]:
+    """Sort rows by another key; equal ones stay in crawl order."""
+    if sort == "weight":
+        pairs = zip(weighed(found), found, strict=True)
+        return [each for _, each in sorted(pairs, key=lambda pair: -(pair[0] or 0.0))]
+    return sorted(found, key=_KEYS[sort])
+
+
+_KEYS: dict[str, Callable[[Coming], Any]] = {
+    "waiting": lambda each: each.since_s,
+    "depth": lambda each: each.depth,
+    "host": lambda each: each.host,
+}
+
+
+def _row(each: Coming, weight: float | None) -> ComingRow:
+    return ComingRow(
+        expected=time_or_never(each.expected_s),
+        host=each.host,
+        url=each.url,
+        source=each.source,
+        why=each.why,
+        ahead=each.ahead,
+        since=time_or_never(each.since_s),
+        depth=each.depth,
+        failures=each.failures,
+        weight=None if weight is None else round(weight, 4),
+    )
+
+
+# ---- export -------------------------------------------------------------------------------------------------------
+
+
+def as_lines(
+    site: OfSite,
+    collection: str,
+    why: Why = "",
+    host: Host = "",
+    contains: Text = "",
+    source: Source = "",
+    depth: Depth = "",
+) -> StreamingResponse:
+    """Export all waiting URLs, or those of a filter: one JSON object per line."""
+    only = Filter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
+    with site.lookup(collection):
+        pass  # raises an error if the collection has no data
+    if not site.exports.acquire(blocking=False):
+        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are being made", "try again when one has ended")
+    lines = _lines(site, collection, only)
+    next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
+    head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
+    return Export(lines, head)
+
+
+class Export(StreamingResponse):
+    """Streaming response for a client that may read slowly or not at all: after a timeout it is cut off."""
+
+    def __init__(self, lines: Generator[str, None, None], headers: Mapping[str, str]) -> None:
+        super().__init__(lines, media_type="application/jsonl", headers=headers)
+        self._lines = lines
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.EXPORT_S + limits.EXPORT_GRACE_S):
+                    await super().__call__(scope, receive, send)
+        finally:
+            # ValueError: a thread still runs the generator, which is closed when that thread releases it.
+            with suppress(ValueError):
+                self._lines.close()
+
+
+def _lines(site: Site, collection: str, only: Filter) -> Generator[str, None, None]:
+    """Yield an empty text once everything is loaded, then the lines of an export; release the semaphore at the end."""
+    try:
+        until, now_s = site.clock.ticks_s() + limits.EXPORT_S, site.clock.now_s()
+        table, config = host_table(site.root, collection, now_s), site.config(collection)
+        site.weigher(collection, limits.EXPORT_S)  # wait for it once
+        opened, weigh = partial(site.lookup, collection), partial(site.weights, collection)
+        yield ""
+        yield from _written(waiting_urls(opened, table, config, only, now_s, weigh), site.clock, until)
+    finally:
+        site.exports.release()
+
+
+def _written(found: Iterable[Sequence[Waiting]], clock: Clock, until: float) -> Generator[str, None, None]:
+    """Yield URLs as lines. If the export was cut or failed, the last line tells so."""
+    try:
+        for some in found:
+            yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
+            if clock.ticks_s() > until:
+                said = f"stopped after {limits.EXPORT_S:g} s; there is more"
+                yield json.dumps({"error": "too_long", "message": said, "next": "ask for one host or reason"}) + "\n"
+                return
+    except TeiaError as error:
+        yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"
+
+
+def counts(site: Site, collection: str) -> dict[str, Any]:
+    """Return the live part of the page: counts of waiting URLs by reason."""
+    table = table_of(site, collection)
+    assert table is not None
+    return {"counted": iso_utc(table.time_s), "whys": asdict(whys_of(table))}

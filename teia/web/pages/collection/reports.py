@@ -1,0 +1,149 @@
+"""Reports and SQL: the papers' tables for this collection (C5, C9, T8, F9)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import PlainTextResponse
+
+from teia.clock import iso_utc
+from teia.errors import QueryError
+from teia.lib.csvtext import CsvWriter
+from teia.store.fetchlog import Rows
+from teia.store.sql import MAX_SQL_CHARS
+from teia.views.reports.catalogue import REPORTS, TOP
+from teia.views.reports.source import looking
+from teia.views.sql_child import Bounds, ask
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.server.auth import Refused
+from teia.web.server.installation import Site, UnknownCollection
+from teia.web.server.json_routes import API, Elsewhere, OfSite, Pages
+
+FRESH_S = 20.0
+SHOWN_ROWS = 500
+CELL_CHARS = 300
+SQL_BEHIND = {
+    "outcomes": "SELECT outcome, count(*) AS requests FROM fetches WHERE kind = 'page' GROUP BY ALL ORDER BY 2 DESC",
+    "types": "SELECT media_type, count(*) AS answers, sum(bytes) AS bytes FROM fetches GROUP BY ALL ORDER BY 2 DESC",
+    "servers": "SELECT host, count(*) AS answers FROM fetches WHERE status = 200 GROUP BY ALL ORDER BY 2 DESC LIMIT 50",
+    "errors": "SELECT host, outcome, count(*) FROM fetches WHERE status IS NULL OR status >= 400 GROUP BY ALL"
+    " ORDER BY 3 DESC LIMIT 50",
+    "hosts": "SELECT * FROM hosts ORDER BY urls DESC LIMIT 50",
+    "links": "SELECT url, in_links, depth FROM pages ORDER BY in_links DESC LIMIT 50",
+}
+Top = Annotated[int, Query(ge=1, le=1_000)]
+
+
+class UnknownReport(UnknownCollection):
+    """Raised if an address names a report that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlView:
+    """An SQL query and its result: at most `max_rows` rows, `cut` if there were more; `error` if it failed."""
+
+    query: str
+    columns: list[str]
+    rows: list[list[Any]]
+    cut: bool
+    error: str
+    max_rows: int
+    max_s: float
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/reports", "report.html", Role.VIEWER, twin=False)(first_report)
+    pages.page("/c/{collection}/reports/{name}", "report.html", Role.VIEWER)(report)
+    pages.add("GET", "/c/{collection}/reports/{name}/csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
+    pages.page("/c/{collection}/sql", "sql.html", Role.VIEWER)(sql)
+    pages.add("GET", "/c/{collection}/sql.csv", Role.VIEWER, sql_csv, response_class=PlainTextResponse)
+
+
+def first_report(site: OfSite, collection: str) -> dict[str, Any]:
+    """Redirect to the first report."""
+    site.check(collection)
+    raise Elsewhere(f"/c/{collection}/reports/outcomes")
+
+
+def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
+    """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
+    site.check(collection)
+    if name not in REPORTS:
+        raise UnknownReport(f"there is no report {name[:100]!r}; there is {', '.join(REPORTS)}")
+
+    def make() -> tuple[dict[str, Any], list[str]]:
+        with looking(site.root, collection) as source:
+            found = asdict(REPORTS[name](source, top))
+            return found, [str(path) for path in source.log.damaged]
+
+    found = site.kept.get(("report", collection, name, top), make, FRESH_S, site.patience_s(collection))
+    values, damaged = found.value
+    head = {"report": name, "collection": collection, "counted": iso_utc(found.time_s), "sql": SQL_BEHIND.get(name, "")}
+    return {**head, **values, "damaged_files": damaged}
+
+
+def as_csv(site: OfSite, collection: str, name: str, top: Top = 1_000) -> PlainTextResponse:
+    """Return the longest table of a report as CSV."""
+    found = report(site, collection, name, top)
+    tables = [value for value in found.values() if is_table(value)]
+    rows: list[dict[str, Any]] = max(tables, key=len, default=[])
+    names = list(rows[0]) if rows else []
+    return _csv(names, ([row[each] for each in names] for row in rows))
+
+
+def is_table(value: Any) -> bool:
+    """Tell whether a field of a report is a table: rows with the same fields."""
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)
+
+
+# ---- SQL ------------------------------------------------------------------------------------------------------------
+
+Question = Annotated[str, Query(max_length=MAX_SQL_CHARS)]
+
+
+def sql(request: Request, site: OfSite, collection: str, q: Question = "") -> SqlView:
+    """Run a SELECT over fetches, pages and hosts; read-only, and limited to a few seconds."""
+    site.check(collection)
+    found, error = Rows((), [], False), ""
+    if q.strip():
+        try:
+            found = _answer(site, collection, q)
+        except QueryError as failure:
+            if request.url.path.startswith(API):
+                raise
+            error = str(failure)
+    rows = [list(row) for row in found.rows]
+    if not request.url.path.startswith(API):
+        rows = rows[:SHOWN_ROWS]
+    cut = found.cut or len(rows) < len(found.rows)
+    return SqlView(q, list(found.columns), rows, cut, error, limits.SQL_ROWS, limits.SQL_S)
+
+
+def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
+    """Return the result of an SQL query as CSV."""
+    site.check(collection)
+    found = _answer(site, collection, q)
+    return _csv(found.columns, found.rows)
+
+
+def _answer(site: Site, collection: str, query: str) -> Rows:
+    if not site.sql_turns.acquire(timeout=limits.SQL_S):
+        raise Refused(503, "others are asking in SQL just now", "try again in a moment")
+    try:
+        bounds = Bounds(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
+        return ask(site.root, collection, query, bounds).rows
+    finally:
+        site.sql_turns.release()
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> PlainTextResponse:
+    out = io.StringIO()
+    writer = CsvWriter(out)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})

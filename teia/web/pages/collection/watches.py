@@ -1,0 +1,127 @@
+"""Watched pages and searches: subscriptions, their deliveries, and feeds (docs/signals.md).
+
+A feed's address contains a key that cannot be guessed, because feed readers do not sign in: any program with the
+address may read the feed. A webhook's secret is shown once, when it is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from teia.cluster.search.processes import post_of
+from teia.errors import UsageError
+from teia.notify.subscriptions import (
+    MAX_QUERY_CHARS,
+    MAX_WEBHOOK_CHARS,
+    Watched,
+    notices_for_feed,
+    subscribe,
+    subscriptions_of,
+    try_webhook,
+    unsubscribe,
+)
+from teia.urls import host_of
+from teia.web.access.roles import Role
+from teia.web.pages.finding.page import MAX_URL_CHARS
+from teia.web.server.atom import MEDIA_TYPE, atom
+from teia.web.server.auth import Refused
+from teia.web.server.installation import Site, site_of
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.templates import link
+
+Whole = Annotated[Site, Depends(site_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchesView:
+    """Subscriptions of a collection; `url` and `q` prefill the form.
+
+    `made` is the subscription that was just made, and `secret` that of its webhook, shown only once.
+    """
+
+    collection: str
+    subscriptions: list[Watched]
+    url: str = ""
+    q: str = ""
+    made: str = ""
+    secret: str = ""
+
+
+class Wanted(BaseModel):
+    """A page or a search to watch, and a webhook for its notifications, if wanted."""
+
+    url: str = Field("", max_length=MAX_URL_CHARS)
+    query: str = Field("", max_length=MAX_QUERY_CHARS)
+    webhook: str = Field("", max_length=MAX_WEBHOOK_CHARS)
+
+
+class Named(BaseModel):
+    """Subscription, by its id."""
+
+    id: str = Field(min_length=1, max_length=64)
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/watches", "watches.html", Role.VIEWER)(watches)
+    pages.reveal("/c/{collection}/watches/add", "watches.html", Role.OPERATOR)(add)
+    pages.deed("/c/{collection}/watches/remove", Role.OPERATOR)(remove)
+    pages.deed("/c/{collection}/watches/try", Role.OPERATOR)(try_it)
+    how = {"include_in_schema": False, "response_class": Response}
+    pages.add("GET", "/c/{collection}/feed/{key}", Role.PUBLIC, feed, **how)
+
+
+def watches(
+    site: OfSite,
+    collection: str,
+    url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
+    q: Annotated[str, Query(max_length=MAX_QUERY_CHARS)] = "",
+) -> WatchesView:
+    """List the watched pages and searches, and the state of their deliveries."""
+    folder = site.root.collection(site.check(collection))
+    return WatchesView(collection, subscriptions_of(folder), url, q)
+
+
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Wanted) -> WatchesView:
+    """Watch a page or a search from now on."""
+    site.check(collection)
+    if post_of(site.root, collection) is not None:
+        raise UsageError(f"{collection} is crawled by a cluster, where nothing can be watched yet")
+    given = {"url": asked.url.strip(), "query": asked.query.strip(), "webhook": asked.webhook.strip()}
+    made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
+    to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
+    site.accounts.note(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
+    view = watches(site, collection)
+    return WatchesView(collection, view.subscriptions, made=made.subscription.id, secret=made.secret)
+
+
+def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Stop watching a page or a search."""
+    gone = unsubscribe(site.root, site.check(collection), asked.id)
+    site.accounts.note(visitor.name, "stop watching", collection=collection, watched=gone.what)
+    return Done(f"{gone.what} is not watched any more", link(f"/c/{collection}/watches"))
+
+
+def try_it(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Send a test message to a webhook."""
+    tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
+    site.accounts.note(visitor.name, "try webhook", collection=collection, watched=tried.what)
+    return Done("a message is on its way", link(f"/c/{collection}/watches"))
+
+
+def feed(request: Request, site: Whole, collection: str, key: str) -> Response:
+    """Return the notifications of a subscription as an Atom feed."""
+    # One 404 for both an unknown collection and a wrong key: the public must not learn which collections exist.
+    is_known = collection in site.names()
+    found = notices_for_feed(site.root.collection(collection), key) if is_known else None
+    if found is None:
+        raise Refused(404, "there is no such feed")
+    here = f"{request.url.scheme}://{request.url.netloc}"
+    subscription, notices = found
+    query = {"url": subscription.what} if subscription.kind == "page" else {"q": subscription.what, "c": collection}
+    page = link(f"/c/{collection}/page" if subscription.kind == "page" else "/search", **query)
+    return Response(atom(subscription, notices, here + request.url.path, here + page), media_type=MEDIA_TYPE)

@@ -1,0 +1,168 @@
+"""Page of one URL: age of its capture, next visit, links to it (F5, T10, P9).
+
+A URL that a collection does not know leads to a page that tells whether it would be crawled, and offers to add it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from fastapi import Query, Request
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from teia.collections.change_settings import change
+from teia.collections.edits import Edit, Operator
+from teia.collections.inbox import Control
+from teia.errors import StoreError, UsageError
+from teia.records import Outcome
+from teia.urls import from_user
+from teia.views.lookup import Lookup, UrlEntry
+from teia.views.page import entry_of, suggestions
+from teia.views.page_detail import PageDetail, page_detail
+from teia.views.why_waiting import why_unknown, why_waiting
+from teia.web.access.roles import Role
+from teia.web.server.installation import Site, UnknownPage
+from teia.web.server.json_routes import API, Done, Elsewhere, OfSite, OfVisitor, Pages
+from teia.web.server.templates import link
+
+MAX_URL_CHARS = 8_000
+Url = Annotated[str, Query(max_length=MAX_URL_CHARS)]
+From = Annotated[int, Query(ge=0, le=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownView:
+    """A URL that a collection does not know.
+
+    `would` tells whether it would be crawled if a page linked to it, `why` the reason. `alike` are similar known URLs.
+    """
+
+    url: str
+    collection: str
+    would: bool
+    why: str
+    alike: list[str]
+    added: bool = False
+
+
+class Named(BaseModel):
+    """A page, by its URL."""
+
+    url: str = Field(min_length=1, max_length=MAX_URL_CHARS)
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/c/{collection}/page", "page.html", Role.PUBLIC)(page)
+    pages.page("/c/{collection}/unknown", "unknown.html", Role.PUBLIC)(unknown)
+    for path in ("/page", "/copy"):
+        pages.add("GET", path, Role.PUBLIC, find_page, include_in_schema=False, response_class=RedirectResponse)
+    pages.add("GET", f"{API}/pages", Role.PUBLIC, page_anywhere, response_model=PageDetail)
+    pages.deed("/c/{collection}/check", Role.OPERATOR)(check)
+    pages.deed("/c/{collection}/add", Role.OPERATOR)(add)
+
+
+def page(
+    site: OfSite,
+    collection: str,
+    url: Url,
+    links_from: From = 0,
+    links_to: From = 0,
+    asked: Literal["", "running", "waiting"] = "",
+) -> PageDetail:
+    """Return all data about one page of a collection; its links from the given offsets on."""
+    try:
+        return replace(_detail(site, collection, url, links_from, links_to), asked=asked)
+    except StoreError as error:
+        if from_user(url) is None:
+            raise
+        # Browsers are redirected to a page that offers to add the URL; the API gets 404.
+        raise UnknownPage(str(error), link(f"/c/{collection}/unknown", url=url)) from error
+
+
+def _detail(site: Site, collection: str, url: str, links_from: int = 0, links_to: int = 0) -> PageDetail:
+    config = site.config(collection)
+    with site.lookup(collection) as lookup:
+        return page_detail(lookup, url, config, site.clock, links_from, links_to)
+
+
+def page_anywhere(site: OfSite, url: Url, c: str = "") -> PageDetail:
+    """Return all data about one page, from the first collection that knows it."""
+    return _found(site, url, c)[1]
+
+
+def find_page(request: Request, site: OfSite, url: Url) -> RedirectResponse:
+    """Redirect to a page, or its capture, in the first collection that knows it."""
+    return RedirectResponse(link(f"/c/{_found(site, url, '')[0]}{request.url.path}", url=url), 303)
+
+
+def _found(site: Site, url: str, collection: str) -> tuple[str, PageDetail]:
+    names = [site.check(collection)] if collection else site.names()
+    for name in names:
+        try:
+            return name, _detail(site, name, url)
+        except StoreError:
+            if name == names[-1]:
+                raise
+    raise StoreError("there is no collection yet")
+
+
+# ---- unknown URLs ---------------------------------------------------------------------------------------------------
+
+
+def unknown(site: OfSite, collection: str, url: Url, added: bool = False) -> UnknownView:
+    """Tell whether a URL that no crawled page links to would be crawled."""
+    canonical = _canonical(url)
+    config = site.config(collection)
+    with site.lookup(collection) as lookup:
+        if lookup.find(canonical) is not None:
+            raise Elsewhere(link(f"/c/{collection}/page", url=canonical))
+        alike = suggestions(lookup, canonical)
+    why = why_unknown(canonical, config)
+    return UnknownView(canonical, collection, NOT_NAMED in why, why, alike, added)
+
+
+NOT_NAMED = "no page that was read links to it"
+
+
+def _canonical(url: str) -> str:
+    canonical = from_user(url)
+    if canonical is None:
+        raise UsageError(f"{url[:200]!r} is not an http or https URL; write it like https://example.org/page")
+    return canonical
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+def check(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Request a visit of a known page, at the next free slot of its server."""
+    config = site.config(collection)
+    with site.lookup(collection) as lookup:
+        entry = entry_of(lookup, asked.url, config)
+        _refuse_left_out(lookup, entry, site.clock.now_s())
+    control = Control(site.root.path / "control.sqlite")
+    try:
+        control.wish(collection, entry.url, site.clock.now_s())
+        is_running = control.run(collection) is not None
+    finally:
+        control.close()
+    site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)
+    when = f"at the next free moment of {entry.host}" if is_running else "when a crawl of the collection runs"
+    to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
+    return Done(f"asked {when}; courtesy is not shortened", to)
+
+
+def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
+    if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
+        raise UsageError(f"{entry.url} is not visited: {why_waiting(lookup, entry, now_s)}")
+
+
+def add(site: OfSite, visitor: OfVisitor, collection: str, asked: Named) -> Done:
+    """Add a URL to the seeds of a collection; a running crawl fetches it at once."""
+    site.check(collection)
+    url = _canonical(asked.url)
+    change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
+    site.accounts.note(visitor.name, "add", collection=collection, url=url)
+    return Done(f"{url} is a seed of {collection} now", link(f"/c/{collection}/unknown", url=url, added="yes"))

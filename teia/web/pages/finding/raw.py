@@ -1,0 +1,161 @@
+"""Single records of the archive, loaded into frames: `/raw/{signed}`.
+
+A request is authorised by the signature alone; cookies are ignored. The headers (web/server/headers.py) give every
+response here an origin of its own, on which no script runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from html import escape
+from tempfile import SpooledTemporaryFile
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import Depends
+from fastapi.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from teia.clock import iso_utc
+from teia.config import LimitSettings
+from teia.durable import disk_errors
+from teia.errors import TeiaError
+from teia.parse.decode import decode
+from teia.parse.headers import parse_head
+from teia.parse.html.replay import filled
+from teia.parse.mime import content_type, effective_type
+from teia.urls import split
+from teia.views.captures import Copy, copy_at, member_of, nearest
+from teia.views.lookup import Lookup
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.server.installation import Busy, Site, site_of
+from teia.web.server.json_routes import Pages
+from teia.web.server.signed_urls import Place, Signer
+from teia.web.server.templates import link
+
+MAX_RESOLVED = 600
+"""Most images and style sheets of one page that are looked up in the archive."""
+
+SMALL_BYTES = 64 << 10
+_ATTACHED = "application/octet-stream"
+
+
+def add_to(pages: Pages) -> None:
+    pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
+
+
+def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
+    """Return a record of the archive to any client that has its signed address."""
+    signer = Signer(site)
+    place = signer.place(signed)
+    if place is None:
+        return PlainTextResponse("this address is not good any more; open the copy again\n", 404)
+    try:
+        with site.lookup(place.collection) as lookup, site.copy_turns.taken():
+            found = copy_at(lookup, place.cell, place.file, place.offset)
+            return _answer(site, signer, lookup, place, found)
+    except Busy as error:
+        return PlainTextResponse(f"{error}\n", 503, {"retry-after": str(error.again_s)})
+    except TeiaError as error:
+        return PlainTextResponse(f"{error}\n", 404)
+
+
+def _answer(site: Site, signer: Signer, lookup: Lookup, place: Place, found: Copy) -> Response:
+    if place.kind == "record":
+        return _attached(site, member_of(lookup, found), f"{_name(found.url)}.warc.gz")
+    if place.kind == "file":
+        return _attached(site, payload_of(found), _name(found.url))
+    if place.kind == "picture":
+        payload = payload_of(found)
+        media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
+        if not media_type.startswith("image/"):
+            return PlainTextResponse("this is not a picture\n", 404)
+        return Sent(site, payload, media_type)
+    shown = site.copies.shown(found.url, found.head, found.body, is_style=place.kind == "style")
+    if not shown.is_safe:
+        return PlainTextResponse("This page cannot be shown as it was; its text and its source can.\n")
+    targets = addresses(signer, lookup, found.time_s, shown.references)
+    markup = filled(shown.markup, lambda number: targets[number] if number < len(targets) else "")
+    return Sent(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
+
+
+def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the replacement of each reference in a page.
+
+    Links lead to our captures. Images and style sheets become signed addresses if they are archived, else empty.
+    """
+    filled_in, looked_for = [], 0
+    for url, use in references:
+        if use == "link":
+            to = link(f"/c/{lookup.name}/copy", url=url, time=iso_utc(time_s))
+            filled_in.append(escape(to))
+        elif looked_for < MAX_RESOLVED:
+            looked_for += 1
+            filled_in.append(_address(signer, lookup, time_s, url, use))
+        else:
+            filled_in.append("")
+    return filled_in
+
+
+def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) -> str:
+    entry = lookup.find(url)
+    visit = nearest(lookup.visits(entry), time_s) if entry is not None else None
+    if entry is None or visit is None or not visit.outcome.startswith("2"):
+        return ""
+    return signer.address(Place(use, lookup.name, entry.cell, visit.file, visit.offset))
+
+
+def payload_of(found: Copy) -> bytes:
+    """Return the body of a capture without chunks and compression."""
+    return decode(parse_head(found.head).headers, found.body, LimitSettings()).payload
+
+
+class Sent(Response):
+    """Response sent from a file as fast as the client reads; only small bodies stay in memory for a slow client.
+
+    The file is on the disk of the archive, because the folder for temporary files may itself be in memory.
+    """
+
+    def __init__(self, site: Site, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
+        self.headers["content-length"] = str(len(octets))
+        if not site.copy_streams.acquire(blocking=False):
+            raise Busy("too many copies are being read")
+        self._streams = site.copy_streams
+        self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
+        try:
+            with disk_errors(site.root.path, "written"):
+                self._file.write(octets)
+                self._file.seek(0)
+        except BaseException:
+            self._end()
+            raise
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(limits.COPY_STREAM_S):
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                while piece := self._file.read(SMALL_BYTES):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return  # the client is too slow: its connection is closed with an incomplete body
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._file.close()
+        self._streams.release()
+
+
+def _attached(site: Site, octets: bytes, name: str) -> Response:
+    return Sent(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+
+
+def _name(url: str) -> str:
+    """Return a file name for a URL: the last segment of its path."""
+    parts = split(url)
+    last = parts.path.rstrip("/").rpartition("/")[2]
+    return quote((last or parts.host)[:100], safe="")

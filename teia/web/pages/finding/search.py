@@ -1,0 +1,316 @@
+"""Search pages: results, and the probability that they are still current (F7, F8)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from fastapi import Query, Request
+
+from teia.clock import iso_utc
+from teia.collections.inbox import Control
+from teia.collections.series import ENOUGH_AGAIN
+from teia.search.query.notes import Note
+from teia.search.query.query_language import accepted_languages
+from teia.search.serve.searcher import Options
+from teia.search.show.messages import Message
+from teia.search.show.results import Expansion, Explanation, Hit, Results
+from teia.search.show.spelling import Suggestion
+from teia.views.page import next_due
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.pages.collection.monitor import is_known
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, Elsewhere, OfSite, Pages
+from teia.web.server.templates import link
+
+PER_PAGE = 10
+MAX_PER_PAGE = 100
+DOUBTFUL = 0.5
+"""Results below this probability of being current show their next visit."""
+
+MAX_OFFSET = 10**9
+"""Largest accepted offset.
+
+A larger one is refused with an error about the number. A smaller one that is too deep gets an error about the depth.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HitView:
+    """One result, with the keys of `teia search --json`; `title_html` and `snippet` are text and `<mark>`."""
+
+    rank: int
+    url: str
+    host: str
+    title: str
+    title_html: str
+    snippet: str
+    score: float
+    lang: str | None
+    type: str | None
+    date: str | None
+    last_visit: str | None
+    backlinks: int | None
+    fresh_probability: float | None
+    alike: int
+    next_due: str | None = None
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Number of index shards queried, and of those that answered in time."""
+
+    asked: int
+    answered: int
+
+
+Language = Literal["", "pt", "en", "es", "fr", "de", "it"]
+Type = Literal["", "html", "pdf", "text", "feed", "word", "sheet", "slides"]
+Dated = Literal["", "1d", "7d", "30d", "365d"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Filters chosen beside the query: language, type, greatest age; the query can contain the same."""
+
+    language: str = ""
+    type: str = ""
+    dated: str = ""
+
+    def added_to(self, query: str) -> str:
+        """Prepend the chosen filters to the query; at its end an unclosed quote could swallow them."""
+        words = (("lang", self.language), ("type", self.type), ("after", self.dated))
+        return " ".join([*(f"{name}:{value}" for name, value in words if value), query]).strip()
+
+    def is_any(self) -> bool:
+        return bool(self.language or self.type or self.dated)
+
+    def links(self) -> dict[str, str]:
+        """Return the filters as parameters of an address."""
+        return {"language": self.language, "type": self.type, "dated": self.dated}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchView:
+    """Search results, with the keys of `teia search --json`. `next_offset` is the offset of the next page.
+
+    A `query` of more than 2,000 characters is cut.
+    """
+
+    query: str
+    understood: str
+    collection: str
+    total: int
+    is_partial: bool
+    offset: int
+    n: int
+    next_offset: int | None
+    took_ms: float
+    hits: list[HitView]
+    warnings: list[str]
+    suggestions: list[Suggestion]
+    missing: list[str]
+    expansion: Expansion
+    facets: dict[str, dict[str, int]]
+    languages: dict[str, float]
+    shards: Shards
+    collections: list[str]
+    chosen: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(SearchView):
+    """Search results with notes, which the page translates and JSON has in English."""
+
+    notes: tuple[Note | Message, ...]
+
+    is_cut: bool = False
+
+    @property
+    def short_address(self) -> str:
+        """Address of a page whose query is too long to repeat in its links; empty otherwise."""
+        return link("/search", q=self.query, c=self.collection, **self.chosen.links()) if self.is_cut else ""
+
+    def said(self, language: str) -> list[str]:
+        return [note.text("pt" if language.startswith("pt") else "en") for note in self.notes]
+
+
+@dataclass(frozen=True, slots=True)
+class HomeView:
+    """Searchable pages and collections, and example queries that find something.
+
+    `newest` is the last time a new or changed page was seen, `fresh` the probability that a capture is current.
+    """
+
+    collections: list[str]
+    pages: int
+    examples: list[str]
+    newest: str | None = None
+    fresh: float | None = None
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/", "home.html", Role.PUBLIC)(home)
+    pages.page("/search", "search.html", Role.PUBLIC)(search)
+    pages.page("/help/query", "help_query.html", Role.PUBLIC)(help_query)
+
+
+def home(request: Request, site: OfSite) -> HomeView:
+    """Return the front page; a query redirects to its results."""
+    query = request.query_params.get("q", "")
+    if query.strip() and not request.url.path.startswith(API):
+        raise Elsewhere(link("/search", q=query))
+    names = site.searchable()
+    opened = site.search(None) if names else None
+    if opened is None:
+        return HomeView(names, 0, [])
+    newest_s = max((at_s for name in names if (at_s := _newest_s(site, name)) is not None), default=None)
+    newest = None if newest_s is None else iso_utc(newest_s)
+    return HomeView(names, opened.pages, site.examples(opened), newest, _fresh(site, names))
+
+
+def _newest_s(site: Site, name: str) -> float | None:
+    """Return the last time a collection saw a new or changed page."""
+    with site.lookup(name) as lookup:
+        sql = "SELECT last_change_s FROM pages ORDER BY change DESC LIMIT 1"
+        rows = [cell.db.execute(sql).fetchone() for cell in lookup.cells]
+    return max((row[0] for row in rows if row is not None), default=None)
+
+
+def _fresh(site: Site, names: list[str]) -> float | None:
+    """Return the mean probability that a capture is current, over all collections; None if it is unknown."""
+    known = []
+    with closing(Control(site.root.path / "control.sqlite")) as control:
+        for name in names:
+            run = control.run(name)
+            account = {} if run is None else run.account
+            if is_known(account):
+                known.append((account["freshness"]["fresh"], max(1, account["pages"])))
+            elif (
+                found := site.kept.last(("freshness", name))
+            ) is not None and found.value.visited_again >= ENOUGH_AGAIN:
+                known.append((found.value.fresh, max(1, found.value.pages)))
+    whole = sum(pages for _, pages in known)
+    return sum(fresh * pages for fresh, pages in known) / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class HelpView:
+    """Example queries that run; the page explains them in the reader's language."""
+
+    words: tuple[str, ...] = (
+        "café carro bolo", "+aparelho +auditivo", "+navegador -firefox", '"sistemas de busca"',
+        '"pessoa física" prazo', "orçament*", '="São Paulo"',
+    )  # fmt: skip
+    operators: tuple[str, ...] = (
+        "imposto AND renda", "gato NOT cachorro", "(casa OR apartamento) AND aluguel", "receita -(+bolo +chocolate)",
+    )  # fmt: skip
+    filters: tuple[str, ...] = (
+        "lei site:camara.test", "python lang:pt", "manual type:pdf", "title:orçamento", "link:https://example.org/",
+        "edital after:2026-03", "edital before:2026", "edital after:7d", "-site:example.org lei",
+        "expand:on energia solar",
+    )  # fmt: skip
+
+
+def help_query() -> HelpView:
+    """Return help on queries, with examples that run."""
+    return HelpView()
+
+
+def search(
+    request: Request,
+    site: OfSite,
+    q: str = "",
+    c: str = "",
+    n: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = PER_PAGE,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+    explain: bool = False,
+    facets: bool = True,
+    lang: Annotated[str, Query(max_length=20)] = "",
+    expand: bool | None = None,
+    language: Language = "",
+    type: Type = "",  # noqa: A002  # the name of a field of the form
+    dated: Dated = "",
+) -> SearchView:
+    """Search the pages of one collection, or of all."""
+    reads = accepted_languages(request.headers.get("accept-language", ""))
+    options = Options(explain=explain, facets=facets, language=lang or None, expand=expand, reads=reads)
+    chosen = Chosen(language, type, dated)
+    found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
+    names = site.searchable()
+    hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
+    shown = _shown(q)
+    return replace(_answer(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
+
+
+def _shown(query: str) -> str:
+    """Return the part of a query that a page repeats: whole words from its beginning."""
+    if len(query) <= limits.QUERY_CHARS:
+        return query
+    cut = query[: limits.QUERY_CHARS]
+    return cut.rpartition(" ")[0] or cut
+
+
+def _with_next_visits(site: Site, names: list[str], hits: list[HitView]) -> list[HitView]:
+    """Add the next visit to results that are probably not current."""
+    doubtful = [hit.url for hit in hits if hit.fresh_probability is not None and hit.fresh_probability < DOUBTFUL]
+    due: dict[str, str | None] = {}
+    for name in names if doubtful else ():
+        with site.lookup(name) as lookup:
+            for url in doubtful:
+                entry = lookup.find(url)
+                due[url] = due.get(url) or (next_due(entry) if entry is not None else None)
+    return [replace(hit, next_due=due[hit.url]) if due.get(hit.url) else hit for hit in hits]
+
+
+def _answer(found: Results, hits: list[HitView], collection: str, n: int, collections: list[str]) -> Answer:
+    end = found.offset + len(found.hits)
+    return Answer(
+        query=found.query,
+        understood=found.understood,
+        collection=collection,
+        total=found.total,
+        is_partial=found.is_partial,
+        offset=found.offset,
+        n=n,
+        next_offset=end if found.hits and end < found.total else None,
+        took_ms=round(found.took_ms, 3),
+        hits=hits,
+        warnings=list(found.warnings),
+        suggestions=list(found.suggestions),
+        missing=list(found.missing),
+        expansion=found.expansion,
+        facets={name: dict(counts) for name, counts in found.facets.items()},
+        languages={language: round(share, 4) for language, share in found.languages.items()},
+        shards=Shards(found.shards_asked, found.shards_answered),
+        collections=collections,
+        chosen=Chosen(),
+        notes=found.notes,
+    )
+
+
+def _hit(hit: Hit) -> HitView:
+    return HitView(
+        rank=hit.rank,
+        url=hit.url,
+        host=hit.host,
+        title=hit.title.plain(),
+        title_html=hit.title.html(),
+        snippet=hit.snippet.html(),
+        score=round(hit.score, 6),
+        lang=hit.lang or None,
+        type=hit.type or None,
+        date=_time(hit.date_s),
+        last_visit=_time(hit.last_visit_s),
+        backlinks=hit.backlinks,
+        fresh_probability=hit.fresh_probability,
+        alike=hit.alike,
+        explanation=hit.explanation,
+    )
+
+
+def _time(unix_s: float | None) -> str | None:
+    return iso_utc(unix_s) if unix_s else None

@@ -1,0 +1,5 @@
+"""Routes for programs of other sites.
+
+websub    hubs report changed feeds
+indexnow  sites report changed pages
+"""

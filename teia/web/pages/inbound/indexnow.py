@@ -1,0 +1,91 @@
+"""IndexNow: sites report their changed pages. A public route for programs (docs/signals.md).
+
+A ping is applied only after the site has proved its identity (signals/indexnow.py). This module only receives it, and
+only if a collection accepts pings (`signals.indexnow`) and has such pages in scope.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
+
+from teia.crawler.signals_in.indexnow import count_refused, receive
+from teia.errors import UsageError
+from teia.frontier.cell.schema import BY_SIGNAL
+from teia.signals.indexnow import ASKED, CROWDED, MAX_URLS, VERIFIED, Ping, read_ping
+from teia.web.access.roles import Role
+from teia.web.server.installation import Site, site_of
+from teia.web.server.json_routes import Pages
+
+URL_CHARS = 4_096
+Whole = Annotated[Site, Depends(site_of)]
+"""Installation with its non-public collections: they may accept pings, too."""
+
+ANSWERS = {
+    VERIFIED: (200, "taken\n"),
+    ASKED: (202, "taken; the key is being looked for\n"),
+    CROWDED: (429, "too many keys are being looked for; try again tomorrow\n"),
+}
+"""HTTP responses of the protocol, best first; the best result over all collections is sent."""
+
+
+class Told(BaseModel):
+    """Message of the IndexNow protocol."""
+
+    host: str = Field(max_length=255)
+    key: str = Field(max_length=128)
+    keyLocation: str = Field("", max_length=URL_CHARS)  # noqa: N815  # the protocol's name
+    urlList: list[Annotated[str, Field(max_length=URL_CHARS)]] = Field(max_length=MAX_URLS)  # noqa: N815
+
+
+def add_to(pages: Pages) -> None:
+    how = {"include_in_schema": False, "response_class": PlainTextResponse}
+    pages.add("GET", "/indexnow", Role.PUBLIC, one, **how)
+    pages.add("POST", "/indexnow", Role.PUBLIC, many, **how)
+
+
+def one(
+    site: Whole,
+    url: Annotated[str, Query(max_length=URL_CHARS)] = "",
+    key: Annotated[str, Query(max_length=128)] = "",
+    location: Annotated[str, Query(alias="keyLocation", max_length=URL_CHARS)] = "",
+) -> PlainTextResponse:
+    """Receive a ping for one changed page."""
+    return _take(site, key, [url], location, "")
+
+
+def many(site: Whole, told: Told) -> PlainTextResponse:
+    """Receive a ping for several changed pages of a host."""
+    return _take(site, told.key, told.urlList, told.keyLocation, told.host)
+
+
+def _take(site: Site, key: str, urls: list[str], location: str, host: str) -> PlainTextResponse:
+    wanting = [name for name in site.names() if site.config(name).signals.indexnow]
+    try:
+        ping = read_ping(key, urls, location, host)
+    except UsageError as error:
+        for name in wanting:
+            count_refused(site.root.collection(name).signals, "malformed")
+        return PlainTextResponse(f"{error}\n", 422)
+    states = [state for name in wanting if (state := _taken_by(site, name, ping))]
+    if not states:
+        return PlainTextResponse("nobody here wants to know of these pages\n", 422)
+    best = next((state for state in ANSWERS if state in states), "")
+    status, text = ANSWERS.get(best, (403, "the key was not where it should be\n"))
+    return PlainTextResponse(text, status)
+
+
+def _taken_by(site: Site, name: str, ping: Ping) -> str:
+    """Pass a ping to a collection and return its state; empty if no URL of it is in scope."""
+    folder = site.root.collection(name)
+    meaning = site.meaning(name)
+    told = tuple(url for url in ping.urls if meaning.wants_link(url, 1, BY_SIGNAL))
+    # The key file is fetched from the site, so its address must be in scope as well.
+    if not told or not meaning.wants_link(ping.location, 1, BY_SIGNAL):
+        count_refused(folder.signals, "out_of_scope")
+        return ""
+    left_out = ping.refused + len(ping.urls) - len(told)
+    return receive(folder.signals, ping._replace(urls=told, refused=left_out), site.clock)

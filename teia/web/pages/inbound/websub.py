@@ -1,0 +1,117 @@
+"""WebSub callbacks: hubs report changed feeds. Public routes for programs (docs/signals.md).
+
+The address contains a key that only the hub knows, but the key proves nothing about a message. A hub's verification is
+confirmed only for a subscription that we requested. A push without a signature by the subscription's secret is ignored
+and counted. Every push to a known key gets the same response, so that an attacker learns nothing by trying.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from fastapi.responses import PlainTextResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from teia.crawler.signals_in.websub import announce_push, count_push, opened
+from teia.errors import ParseError
+from teia.frontier.cell.schema import BY_SIGNAL
+from teia.signals.websub import DENIED, MAX_CHALLENGE_CHARS, MAX_PUSH_BYTES, Topic, is_signed
+from teia.urls import host_of
+from teia.urls import site_of as domain_of
+from teia.web.access.roles import Role
+from teia.web.server.installation import Site, site_of
+from teia.web.server.json_routes import Pages
+
+MAX_TOPIC_CHARS = 8_000
+MAX_TYPE_CHARS = 100
+Whole = Annotated[Site, Depends(site_of)]
+UNKNOWN = PlainTextResponse("nothing was asked of you here\n", 404)
+TAKEN = "thank you\n"
+
+
+def add_to(pages: Pages) -> None:
+    how = {"include_in_schema": False, "response_class": PlainTextResponse}
+    pages.add("GET", "/websub/{collection}/{key}", Role.PUBLIC, verify, **how)
+    pages.add("POST", "/websub/{collection}/{key}", Role.PUBLIC, push, **how)
+
+
+def verify(
+    site: Whole,
+    collection: str,
+    key: str,
+    mode: Annotated[str, Query(alias="hub.mode", max_length=20)] = "",
+    topic: Annotated[str, Query(alias="hub.topic", max_length=MAX_TOPIC_CHARS)] = "",
+    challenge: Annotated[str, Query(alias="hub.challenge", max_length=MAX_CHALLENGE_CHARS)] = "",
+    lease_s: Annotated[int, Query(alias="hub.lease_seconds", ge=0, le=10**10)] = 0,
+    reason: Annotated[str, Query(alias="hub.reason", max_length=500)] = "",
+) -> PlainTextResponse:
+    """Answer a hub that verifies a subscription, or that denies it."""
+    known = _topic(site, collection, key)
+    if known is None:
+        return UNKNOWN
+    folder, now_s = site.root.collection(collection), site.clock.now_s()
+    with opened(folder) as hubs:
+        if mode == DENIED:
+            return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
+        if challenge and hubs.confirm(known, mode, topic, lease_s, now_s):
+            return PlainTextResponse(challenge)
+    return UNKNOWN
+
+
+async def push(request: Request, site: Whole, collection: str, key: str) -> PlainTextResponse:
+    """Receive a hub's notification of a changed feed."""
+    known = await run_in_threadpool(_topic, site, collection, key)
+    if known is None:
+        return UNKNOWN
+    try:
+        body = await request.body()
+    except ClientDisconnect:  # the body was too long or too slow; count it as oversized
+        body = bytes(MAX_PUSH_BYTES + 1)
+    signature = request.headers.get("x-hub-signature", "")
+    media_type = request.headers.get("content-type", "")[:MAX_TYPE_CHARS]
+    await run_in_threadpool(_take, site, collection, known, body, signature, media_type)
+    return PlainTextResponse(TAKEN, 202)
+
+
+def _topic(site: Site, collection: str, key: str) -> Topic | None:
+    """Return the subscription with this key; None also for an unknown collection, so that names are not revealed."""
+    if collection not in site.names():
+        return None
+    folder = site.root.collection(collection)
+    if not folder.hubs.exists():
+        return None
+    with opened(folder) as hubs:
+        return hubs.with_key(key)
+
+
+def _take(site: Site, collection: str, known: Topic, body: bytes, signature: str, media_type: str) -> None:
+    folder = site.root.collection(collection)
+    with opened(folder) as hubs:
+        is_heard = hubs.is_heard(known, site.clock.now_s())
+    if len(body) > MAX_PUSH_BYTES:
+        count_push(folder, "oversized")
+    elif not is_signed(known.secret, signature, body):
+        count_push(folder, "forged" if signature else "unsigned")
+    elif not is_heard:
+        count_push(folder, "unasked")
+    else:
+        announce_push(folder, known.feed, _pages(site, collection, known.feed, body, media_type), site.clock)
+
+
+def _pages(site: Site, collection: str, feed: str, body: bytes, media_type: str) -> list[str]:
+    """Return the pages of the feed's own site in a push.
+
+    It is untrusted text, so a child process parses it.
+    """
+    if not body.strip():
+        return []
+    said = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
+    try:
+        text = site.copies.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)
+    except ParseError:
+        count_push(site.root.collection(collection), "malformed")
+        return []
+    meaning, own = site.meaning(collection), domain_of(host_of(feed))
+    return [url for url in text.links if domain_of(host_of(url)) == own and meaning.wants_link(url, 1, BY_SIGNAL)]

@@ -1,0 +1,311 @@
+"""Forms of the lab, with errors beside the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Form, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import UploadFile
+
+from teia.clock import iso_utc
+from teia.errors import UsageError
+from teia.web.access.roles import Role
+from teia.web.background.lab.forms import (
+    EXPERIMENTS,
+    FIELDS,
+    LIMITS,
+    POLICIES,
+    Mistake,
+    PlanFields,
+    Question,
+    ReproduceFields,
+    SimulateFields,
+    WhatIfFields,
+    reproduce_question,
+    simulate_question,
+    whatif_question,
+)
+from teia.web.background.lab.runs import LabRun
+from teia.web.background.lab.scenarios import EXAMPLE, offered, plan_question
+from teia.web.background.lab.workbench import FullQueue
+from teia.web.server.auth import Refused, Visitor
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import API, Done, OfSite, OfVisitor, Pages
+
+LISTED_OF_KIND = 10
+SHOWN_CHARS = 20_000
+"""Most characters of sent pages that a form shown again repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run in a list; `finding` is a summary of its report."""
+
+    number: int
+    kind: str
+    state: str
+    command: str
+    seed: int
+    by: str
+    queued: str
+    seconds: float | None
+    message: str
+    digest: str
+    finding: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """Bounds of a number field."""
+
+    low: float
+    high: float
+    whole: bool
+    default: str
+
+    @property
+    def digits(self) -> int:
+        """Number of decimals in the description of its limits."""
+        return next(digits for digits in range(6) if round(self.low, digits) == self.low or digits == 5)
+
+
+@dataclass(frozen=True, slots=True)
+class FormView:
+    """A form of the lab: its values, errors and choices, and the last runs of its kind.
+
+    `scenarios` are the runs whose pages may be planned for again. A new run would have `ahead` runs before it and start
+    in about `starts_in_s`, if an estimate is known.
+    """
+
+    kind: str
+    fields: dict[str, Any]
+    numbers: dict[str, NumberField]
+    problems: list[Mistake]
+    policies: list[str]
+    collections: list[str]
+    experiments: dict[str, str]
+    scenarios: list[int]
+    runs: list[RunLine]
+    ahead: int
+    starts_in_s: float | None
+
+    def problem(self, field: str) -> str:
+        return next((each.message for each in self.problems if each.field == field), "")
+
+    def pairs(self, names: list[str], nothing: str) -> list[tuple[str, str]]:
+        """Return the options of a list, the first of which is empty."""
+        return [("", nothing), *((name, name) for name in names)]
+
+
+def line_of(each: LabRun) -> RunLine:
+    """Return one run as lists show it."""
+    return RunLine(
+        number=each.number,
+        kind=each.kind,
+        state=each.state,
+        command=each.command,
+        seed=each.seed,
+        by=each.by,
+        queued=iso_utc(each.queued_s),
+        seconds=None if each.seconds is None else round(each.seconds, 2),
+        message=each.message,
+        digest=each.digest,
+        finding=each.finding,
+    )
+
+
+KINDS = ("plan", "simulate", "whatif", "reproduce")
+
+
+def add_to(pages: Pages) -> None:
+    for page in (plan, simulate, whatif, reproduce):
+        pages.page(f"/lab/{page.__name__}", "lab_form.html", Role.VIEWER)(page)
+    deeds: tuple[Callable[..., Done], ...] = (ask_plan, ask_simulate, ask_whatif, ask_reproduce)
+    for kind, deed in zip(KINDS, deeds, strict=True):
+        by_form = _by_form(pages, kind) if kind != "plan" else _plan_by_form(pages)
+        pages.add("POST", f"/lab/{kind}", Role.OPERATOR, by_form, include_in_schema=False)
+        summary = (deed.__doc__ or "").partition("\n")[0]
+        name = f"lab_{kind}_run"
+        pages.add("POST", f"{API}/lab/{kind}", Role.OPERATOR, deed, summary=summary, operation_id=name)
+
+
+# ---- the forms ------------------------------------------------------------------------------------------------------
+
+Again = Annotated[int | None, Query(ge=1, le=999_999)]
+
+
+def plan(site: OfSite, again: Again = None) -> FormView:
+    """Return the form for planning the visits of pages in a file, and the last runs."""
+    before = _fields_of(site, "plan", again)
+    if before and again in offered(site.lab.kept):
+        before = {**before, "pages_of": str(again)}
+    return _form(site, "plan", before or {"pages_of": EXAMPLE})
+
+
+def simulate(site: OfSite, again: Again = None) -> FormView:
+    """Return the form for comparing policies in a simulated world, and the last runs."""
+    begin = {"policies": ["psp", "mp2", "m-wolf", "edf"]}
+    return _form(site, "simulate", _fields_of(site, "simulate", again) or begin)
+
+
+def whatif(site: OfSite, again: Again = None, c: Annotated[str, Query(max_length=100)] = "") -> FormView:
+    """Return the form for a what-if of a collection, from its own history, and the last runs."""
+    return _form(site, "whatif", _fields_of(site, "whatif", again) or {"collection": c})
+
+
+def reproduce(site: OfSite, again: Again = None) -> FormView:
+    """Return the form for reproducing the papers' experiments, and the last runs."""
+    return _form(site, "reproduce", _fields_of(site, "reproduce", again) or {"quick": "yes"})
+
+
+def _fields_of(site: Site, kind: str, again: int | None) -> dict[str, Any]:
+    """Return the fields of a run to repeat."""
+    if again is None:
+        return {}
+    before = site.lab.run(again)
+    return before.asked if before.kind == kind else {}
+
+
+def _form(site: Site, kind: str, fields: dict[str, Any], problems: list[Mistake] | None = None) -> FormView:
+    ahead, starts_in_s = site.lab.wait_for_new()
+    known = FIELDS[kind].model_fields
+    try:
+        filled = FIELDS[kind](**{name: value for name, value in fields.items() if name in known})
+    except ValidationError:  # stored by another version
+        filled = FIELDS[kind]()
+    alike = [each for each in site.lab.runs() if each.kind == kind]
+    return FormView(
+        kind=kind,
+        fields=filled.model_dump(),
+        numbers={
+            name: NumberField(each.low, each.high, each.whole, each.default) for name, each in LIMITS[kind].items()
+        },
+        problems=problems or [],
+        policies=list(POLICIES),
+        collections=site.names(),
+        experiments=dict(EXPERIMENTS),
+        scenarios=offered(site.lab.kept) if kind == "plan" else [],
+        runs=[line_of(each) for each in alike[:LISTED_OF_KIND]],
+        ahead=ahead,
+        starts_in_s=starts_in_s,
+    )
+
+
+# ---- run requests ---------------------------------------------------------------------------------------------------
+
+
+class WrongField(UsageError):
+    """Raised for an invalid value; `field` is its name."""
+
+    def __init__(self, problem: Mistake) -> None:
+        super().__init__(f"{problem.field}: {problem.message}")
+        self.field = problem.field
+
+
+def _asked(site: Site, fields: BaseModel) -> tuple[Question | None, list[Mistake]]:
+    if isinstance(fields, SimulateFields):
+        return simulate_question(fields)
+    if isinstance(fields, WhatIfFields):
+        return whatif_question(fields, site.root.path, site.names())
+    if isinstance(fields, PlanFields):
+        return plan_question(fields, site.lab.kept)
+    assert isinstance(fields, ReproduceFields)
+    return reproduce_question(fields)
+
+
+def _begin(site: Site, visitor: Visitor, question: Question) -> LabRun:
+    try:
+        begun = site.lab.submit(question, visitor.name)
+    except FullQueue as full:
+        raise Refused(429, str(full), "look at /lab") from full
+    site.accounts.note(visitor.name, "start lab run", run=begun.number, command=begun.command)
+    return begun
+
+
+def _by_api(site: Site, visitor: Visitor, fields: BaseModel) -> Done:
+    question, problems = _asked(site, fields)
+    if question is None:
+        raise WrongField(problems[0])
+    begun = _begin(site, visitor, question)
+    return Done(f"run {begun.number} waits for its turn", f"/lab/runs/{begun.number}")
+
+
+def ask_plan(site: OfSite, visitor: OfVisitor, asked: PlanFields) -> Done:
+    """Plan the visits of pages that are sent as CSV; the plan appears at `/lab/runs/NUMBER`."""
+    return _by_api(site, visitor, asked)
+
+
+def ask_simulate(site: OfSite, visitor: OfVisitor, asked: SimulateFields) -> Done:
+    """Start a simulation; it appears at `/lab/runs/NUMBER`."""
+    return _by_api(site, visitor, asked)
+
+
+def ask_whatif(site: OfSite, visitor: OfVisitor, asked: WhatIfFields) -> Done:
+    """Estimate a collection's freshness under other settings; the result appears at `/lab/runs/NUMBER`."""
+    return _by_api(site, visitor, asked)
+
+
+def ask_reproduce(site: OfSite, visitor: OfVisitor, asked: ReproduceFields) -> Done:
+    """Reproduce an experiment of the papers; its report appears at `/lab/runs/NUMBER`."""
+    return _by_api(site, visitor, asked)
+
+
+def _by_form(pages: Pages, kind: str) -> Callable[..., Response]:
+    """Return a form's handler: it redirects to the run, or shows the form again with its errors."""
+
+    def by_form(request: Request, site: OfSite, visitor: OfVisitor, fields: BaseModel) -> Response:
+        question, problems = _asked(site, fields)
+        if question is None:
+            view = _form(site, kind, fields.model_dump(), problems)
+            return pages.rendered(request, visitor, "lab_form.html", view, 400)
+        return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
+
+    by_form.__annotations__ |= {
+        "request": Request,
+        "site": OfSite,
+        "visitor": OfVisitor,
+        "fields": Annotated[FIELDS[kind], Form()],
+        "return": Response,
+    }
+    return by_form
+
+
+async def uploaded(request: Request) -> str | None:
+    """Return the uploaded file of pages, empty if there is none; None if it is not UTF-8 text."""
+    sent = (await request.form()).get("file")
+    if not isinstance(sent, UploadFile):
+        return ""
+    try:
+        return (await sent.read()).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _plan_by_form(pages: Pages) -> Callable[..., Response]:
+    """Like `_by_form` for plans, whose pages may come as a file; a form shown again has them as text."""
+
+    def by_form(
+        request: Request,
+        site: OfSite,
+        visitor: OfVisitor,
+        fields: Annotated[PlanFields, Form()],
+        file: Annotated[str | None, Depends(uploaded)],
+    ) -> Response:
+        if file:
+            fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
+        question, problems = _asked(site, fields)
+        if file is None:
+            question, problems = None, [Mistake("scenario", "the file is not a text in UTF-8")]
+        if question is not None:
+            return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
+        shown = fields.model_dump()
+        if len(fields.scenario) > SHOWN_CHARS:
+            problems.append(Mistake("scenario", "choose the file again: it is too long to be shown here"))
+            shown["scenario"] = ""
+        return pages.rendered(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
+
+    return by_form

@@ -1,0 +1,274 @@
+"""Lab pages: start, watch, read and compare runs that test a change before it is made (P, A12, C8, F11)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.responses import Response
+
+from teia.clock import iso_utc
+from teia.errors import UsageError
+from teia.web.access.roles import Role
+from teia.web.background.lab import findings
+from teia.web.background.lab.findings import Compared, ShownTable, Warned
+from teia.web.background.lab.runs import LabRun, UnknownRun
+from teia.web.charts.scales import Point
+from teia.web.pages.lab.run_forms import RunLine, line_of
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+
+LISTED = 50
+COMPARED_AT_ONCE = 6
+LOG_LINES = 30
+STYLE = (
+    "text{font:12.5px sans-serif;fill:#57606a}text.name{fill:#1c2126}.end{text-anchor:end}.middle{text-anchor:middle}"
+    ".grid,.axis{stroke:#ddd9cf}.line{fill:none;stroke-width:1.5}.bound,.mark{stroke:#1c2126}.mark{stroke-width:2}"
+    ".line.bound{stroke-dasharray:1.5 3}.whisker{stroke:#1c2126}"
+    + "".join(
+        f".line.s{at},.hollow.s{at}{{stroke:{colour};fill:none}}.fill.s{at}{{fill:{colour}}}"
+        for at, colour in enumerate(("#0b5c8a", "#c2570c", "#2e7d4f", "#8e44ad", "#8a6d00", "#5b6770"), 1)
+    )
+)
+"""Style of a chart in a file of its own, which has no style sheet beside it."""
+
+Number = Annotated[int, Path(ge=1, le=999_999)]
+
+
+@dataclass(frozen=True, slots=True)
+class LabView:
+    """The lab: the run under way, the number of waiting ones, and the stored runs."""
+
+    runs: list[RunLine]
+    running: RunLine | None
+    share: float | None
+    waiting: int
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run and its result: `report` is what the command printed."""
+
+    number: int
+    kind: str
+    state: str
+    is_over: bool
+    share: float | None
+    doing: str
+    ahead: int
+    starts_in_s: float | None
+    left_s: float | None
+    seconds: float | None
+    asked: dict[str, Any]
+    command: str
+    seed: int
+    by: str
+    queued: str
+    began: str | None
+    ended: str | None
+    message: str
+    digest: str
+    files: list[str]
+    log: list[str]
+    warnings: list[Warned]
+    report: dict[str, Any] | None
+    finding: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return self.report or {}
+
+    def policies(self) -> list[dict[str, Any]]:
+        return findings.policies(self.said)
+
+    def by_day(self) -> list[tuple[str, list[Point]]]:
+        return findings.by_day(self.said)
+
+    def bound(self) -> tuple[str, float] | None:
+        return findings.best_bound(self.said)
+
+    def side(self, name: str) -> dict[str, Any] | None:
+        return findings.side(self.said, name)
+
+    def applicable(self) -> dict[str, Any]:
+        return findings.applicable(self.said)
+
+    def rate_groups(self) -> list[dict[str, Any]]:
+        return findings.rate_groups(self.said)
+
+    def by_rate(self, key: str) -> list[Point]:
+        """Return a line over the change rates of a plan's pages; rate 0 is left out, a logarithmic axis has none."""
+        groups = [each for each in self.rate_groups() if each["rate_per_day"]]
+        return [(each["rate_per_day"], each[key]) for each in groups]
+
+    def experiments(self) -> list[dict[str, Any]]:
+        return findings.experiments(self.said)
+
+    def tables(self, experiment: dict[str, Any]) -> list[ShownTable]:
+        return findings.tables(experiment)
+
+    def points(self, series: dict[str, Any]) -> list[Point]:
+        """Return one line of a figure, thinned for a chart."""
+        found = [(x, y) for x, y in zip(series["x"], series["y"], strict=False) if x is not None]
+        return findings.thinned(found)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareView:
+    """Runs of one kind side by side: their different parameters and their results."""
+
+    kind: str
+    runs: list[RunLine]
+    asked: list[Compared]
+    rows: list[Compared]
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/lab", "lab.html", Role.VIEWER)(lab)
+    pages.page("/lab/compare", "lab_compare.html", Role.VIEWER)(compare)
+    pages.page("/lab/runs/{number}", "lab_run.html", Role.VIEWER)(run)
+    pages.deed("/lab/runs/{number}/cancel", Role.OPERATOR)(cancel)
+    pages.add("GET", "/lab/runs/{number}/csv", Role.VIEWER, as_csv, response_class=Response)
+    pages.add("GET", "/lab/runs/{number}/files/{file}", Role.VIEWER, as_file, response_class=Response)
+
+    def as_svg(request: Request, visitor: OfVisitor, view: OfRun) -> Response:
+        """Return the chart of a run as an SVG file."""
+        if view.report is None:
+            raise UnknownRun(f"run {view.number} has no report")
+        drawn = pages.rendered(request, visitor, "lab_chart.html", view, 200)
+        return _standalone(bytes(drawn.body).decode(), view.number)
+
+    pages.add("GET", "/lab/runs/{number}/svg", Role.VIEWER, as_svg, response_class=Response)
+
+
+# ---- all runs -------------------------------------------------------------------------------------------------------
+
+
+def lab(site: OfSite) -> LabView:
+    """List the runs, and the progress of the one under way."""
+    runs = site.lab.runs()
+    going = next((each for each in runs if each.state == "running"), None)
+    now = None if going is None else site.lab.moment(going.number)
+    return LabView(
+        runs=[line_of(each) for each in runs[:LISTED]],
+        running=None if going is None else line_of(going),
+        share=None if now is None else now.share,
+        waiting=sum(each.state == "queued" for each in runs),
+        left_s=None if now is None else now.left_s,
+    )
+
+
+def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> Done:
+    """Stop a run under way, or remove a waiting one."""
+    before = site.lab.run(number)
+    if before.is_over:
+        return Done(f"run {number} is over", f"/lab/runs/{number}")
+    site.lab.cancel(number)
+    site.accounts.note(visitor.name, "cancel lab run", run=number)
+    return Done(f"run {number} is cancelled", f"/lab/runs/{number}")
+
+
+# ---- one run --------------------------------------------------------------------------------------------------------
+
+
+def run(site: OfSite, number: Number) -> RunView:
+    """Return a run: its progress, and its result after the end."""
+    found, now = site.lab.run(number), site.lab.moment(number)
+    report = site.lab.kept.report(number) if found.state == "done" else None
+    lines = [line for line in site.lab.kept.tail(number).splitlines() if line and not line.startswith('{"share"')]
+    return RunView(
+        **asdict(now),
+        kind=found.kind,
+        asked=found.asked,
+        command=found.command,
+        seed=found.seed,
+        by=found.by,
+        queued=iso_utc(found.queued_s),
+        began=None if found.began_s is None else iso_utc(found.began_s),
+        ended=None if found.ended_s is None else iso_utc(found.ended_s),
+        message=found.message,
+        digest=found.digest,
+        files=found.files,
+        log=lines[-LOG_LINES:],
+        warnings=_warnings(found, report),
+        report=report,
+        finding=found.finding,
+    )
+
+
+OfRun = Annotated[RunView, Depends(run)]
+
+
+def _warnings(found: LabRun, report: dict[str, Any] | None) -> list[Warned]:
+    if report is None:
+        return []
+    if found.kind == "simulate":
+        return findings.warned_of_simulation(report)
+    if found.kind == "whatif":
+        return findings.warned_of_what_if(report)
+    return [Warned("quick")] if report.get("quick") else []
+
+
+def moment(site: Site, number: str) -> dict[str, Any]:
+    """Return the live part of a run's page; without a number, of the run under way."""
+    if not number:
+        now = lab(site)
+        return {"share": now.share, "left_s": now.left_s, "waiting": now.waiting, "is_over": now.running is None}
+    if not re.fullmatch(r"[1-9]\d{0,5}", number, re.ASCII):
+        raise UnknownRun(f"there is no run {number[:20]!r} of the lab")
+    return asdict(site.lab.moment(int(number)))
+
+
+def as_csv(site: OfSite, number: Number) -> Response:
+    """Return the numbers of a run as CSV."""
+    found = site.lab.run(number)
+    text = findings.csv_of(found.kind, _report(site, number))
+    name = f'attachment; filename="teia-lab-{number}.csv"'
+    return Response(text, media_type="text/csv", headers={"content-disposition": name})
+
+
+def as_file(site: OfSite, number: Number, file: Annotated[str, Path(max_length=120)]) -> Response:
+    """Return a table, a figure or the report of an experiment, as the command wrote it."""
+    content = site.lab.kept.file(number, file)
+    kinds = {"csv": "text/csv", "svg": "image/svg+xml", "md": "text/plain"}
+    headers = {"content-disposition": f'attachment; filename="{file}"'}
+    return Response(content, media_type=kinds[file.rpartition(".")[2]], headers=headers)
+
+
+def _report(site: Site, number: int) -> dict[str, Any]:
+    report = site.lab.kept.report(number)
+    if report is None:
+        raise UnknownRun(f"run {number} has no report")
+    return report
+
+
+def _standalone(page: str, number: int) -> Response:
+    """Return the wide drawing of a rendered chart as an SVG file, with its style."""
+    drawn = re.search(r'<svg class="wide"(.*?)>(.*?)</svg>', page, re.DOTALL)
+    if drawn is None:
+        raise UnknownRun(f"run {number} has no chart")
+    head = f'<svg xmlns="http://www.w3.org/2000/svg"{drawn[1]}><style>{STYLE}</style>'
+    name = f'attachment; filename="teia-lab-{number}.svg"'
+    return Response(f"{head}{drawn[2]}</svg>\n", media_type="image/svg+xml", headers={"content-disposition": name})
+
+
+# ---- several runs ---------------------------------------------------------------------------------------------------
+
+Runs = Annotated[list[int], Query(max_length=20)]
+
+
+def compare(site: OfSite, run: Runs = []) -> CompareView:  # noqa: B006  # FastAPI copies it
+    """Compare runs of one kind side by side."""
+    numbers = list(dict.fromkeys(run))
+    if not 2 <= len(numbers) <= COMPARED_AT_ONCE:
+        raise UsageError(f"choose 2 to {COMPARED_AT_ONCE} runs to compare, not {len(numbers)}")
+    found = [site.lab.run(number) for number in numbers]
+    if len({each.kind for each in found}) > 1:
+        raise UsageError("choose runs of one kind: simulations, what-ifs, plans, or experiments")
+    reports = [_report(site, number) for number in numbers]
+    kind = found[0].kind
+    asked = findings.differing([each.asked for each in found])
+    return CompareView(kind, [line_of(each) for each in found], asked, findings.compared(kind, reports))

@@ -1,0 +1,100 @@
+"""`/metrics`: the status of every collection in the Prometheus format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from teia.web.access.roles import Role
+from teia.web.pages.collection.monitor import account_of
+from teia.web.pages.machine.cluster_metrics import ClusterCounts
+from teia.web.server.json_routes import OfSite, Pages
+
+COUNTERS = {
+    "requests": "requests sent since the run began, robots.txt and redirects included",
+    "pages": "answers with a stored body",
+    "bytes": "bytes of answers, heads included",
+    "links": "links found in pages",
+    "archive_records": "records written to the archive",
+}
+GAUGES = {
+    "urls_known": "URLs known",
+    "urls_queued": "URLs waiting",
+    "hosts": "hosts known to the crawler",
+}
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Accounts(Collector):
+    """Status of all collections, by name."""
+
+    def __init__(self, accounts: dict[str, tuple[dict[str, Any], bool]]) -> None:
+        self._accounts = accounts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        for name, meaning in COUNTERS.items():
+            yield self._family(CounterMetricFamily(f"teia_{name}", meaning, labels=["collection"]), name)
+        for name, meaning in GAUGES.items():
+            yield self._family(GaugeMetricFamily(f"teia_{name}", meaning, labels=["collection"]), name)
+        yield self._running()
+        yield self._outcomes()
+        yield from self._freshness()
+        yield self._early()
+
+    def _family(self, family: Any, key: str) -> Metric:
+        for collection, (account, _) in self._accounts.items():
+            family.add_metric([collection], account[key])
+        return family  # type: ignore[no-any-return]
+
+    def _running(self) -> Metric:
+        family = GaugeMetricFamily("teia_running", "whether a crawler is running", labels=["collection"])
+        for collection, (_, is_running) in self._accounts.items():
+            family.add_metric([collection], float(is_running))
+        return family
+
+    def _outcomes(self) -> Metric:
+        family = CounterMetricFamily("teia_outcomes", "visits by outcome", labels=["collection", "outcome"])
+        for collection, (account, _) in self._accounts.items():
+            for outcome, count in sorted(account["outcomes"].items()):
+                family.add_metric([collection, outcome], count)
+        return family
+
+    def _freshness(self) -> Iterator[Metric]:
+        meanings = {
+            "fresh": "share of copies that are fresh",
+            "best": "what could be kept in the long run",
+            "possible": "what no polite crawler could exceed now",
+        }
+        for key, meaning in meanings.items():
+            family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])
+            for collection, (account, _) in self._accounts.items():
+                if account.get("freshness") and key in account["freshness"]:
+                    family.add_metric([collection], account["freshness"][key])
+            yield family
+
+    def _early(self) -> Metric:
+        meaning = "requests that came before their server had rested"
+        family = CounterMetricFamily("teia_early_requests", meaning, labels=["collection"])
+        for collection, (account, _) in self._accounts.items():
+            if account.get("live"):
+                family.add_metric([collection], account["live"]["early"])
+        return family
+
+
+def add_to(pages: Pages) -> None:
+    pages.add("GET", "/metrics", Role.VIEWER, metrics, response_class=PlainTextResponse, include_in_schema=False)
+
+
+def metrics(site: OfSite) -> PlainTextResponse:
+    """Return all metrics for a Prometheus server."""
+    found = {name: account_of(site, name) for name in site.names()}
+    registry = CollectorRegistry()
+    registry.register(Accounts({name: (account, run is not None) for name, (account, run) in found.items()}))
+    registry.register(ClusterCounts(site.cluster.view()))
+    return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

@@ -1,0 +1,295 @@
+"""Users, tokens and the log of changes, for admins; the password of the signed-in user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from fastapi import Query, Request
+from pydantic import BaseModel, Field
+
+from teia.clock import iso_utc
+from teia.errors import UsageError
+from teia.web import limits
+from teia.web.access.accounts import AuditLine
+from teia.web.access.change_log import ChangeLine, unpacked
+from teia.web.access.roles import Role, role_named
+from teia.web.access.scopes import ALL, Scope
+from teia.web.language.numbers import LOCALES
+from teia.web.server.auth import Refused, Visitor
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import Done, OfSite, OfVisitor, Pages
+from teia.web.server.preferences import choices_of, chosen
+
+LINES = 50
+RoleWord = Literal["viewer", "operator", "admin"]
+Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
+Password = Annotated[str, Field(max_length=limits.PASSWORD_CHARS[1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One user; `seen` is null if the user never came."""
+
+    name: str
+    role: str
+    made: str
+    seen: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One token and its scopes; the secret itself is stored nowhere."""
+
+    name: str
+    user: str
+    role: str
+    made: str
+    seen: str | None
+    scopes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entry of the audit log; `detail` names the object of the action."""
+
+    time: str
+    who: str
+    what: str
+    detail: dict[str, str]
+    changes: list[ChangeLine]
+
+
+@dataclass(frozen=True, slots=True)
+class UsersView:
+    """All users and their roles; `invitation` is the address that was just made, shown only once."""
+
+    users: list[Person]
+    invitation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokensView:
+    """All tokens; `token` is the secret that was just made, shown only once."""
+
+    tokens: list[Key]
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """The newest entries of the audit log; `next` leads to those before."""
+
+    changes: list[Change]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class YouView:
+    """The signed-in user and the user's preferences; an empty language or zone is the browser's."""
+
+    name: str
+    role: str
+    language: str
+    theme: str
+    density: str
+    keys: str
+    zone: str
+    tokens: list[Key] = field(default_factory=list)
+
+
+class Invited(BaseModel):
+    """Role of an invited user."""
+
+    role: RoleWord
+
+
+class Promoted(BaseModel):
+    """A user and a new role."""
+
+    name: Name
+    role: RoleWord
+
+
+class Named(BaseModel):
+    """A user, by name."""
+
+    name: Name
+
+
+class TokenWanted(BaseModel):
+    """Token to make, and its scopes."""
+
+    name: Name
+    role: RoleWord = "viewer"
+    scopes: Annotated[list[Scope], Field(max_length=20)] = Field(default_factory=list)
+
+
+class TokenNamed(BaseModel):
+    """A token, by its name and its user."""
+
+    name: Name
+    user: Name
+
+
+class NewPassword(BaseModel):
+    """A new password and the old one."""
+
+    old: Password
+    new: Password
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/settings/users", "users.html", Role.ADMIN)(users)
+    pages.reveal("/settings/users/invite", "users.html", Role.ADMIN)(invite)
+    pages.deed("/settings/users/role", Role.ADMIN)(change_role)
+    pages.deed("/settings/users/remove", Role.ADMIN)(remove_user)
+    pages.page("/settings/tokens", "tokens.html", Role.ADMIN)(tokens)
+    pages.reveal("/settings/tokens/make", "tokens.html", Role.ADMIN)(make_token)
+    pages.deed("/settings/tokens/remove", Role.ADMIN)(remove_token)
+    pages.page("/settings/audit", "audit.html", Role.ADMIN)(audit)
+    pages.page("/settings/you", "you.html", Role.VIEWER)(you)
+    pages.deed("/settings/you/password", Role.VIEWER)(change_password)
+
+
+# ---- people ---------------------------------------------------------------------------------------------------------
+
+
+def users(site: OfSite) -> UsersView:
+    """List the users and their roles."""
+    found = site.accounts.users()
+    return UsersView([Person(each.name, each.role, iso_utc(each.made_s), _time(each.seen_s)) for each in found])
+
+
+def invite(site: OfSite, visitor: OfVisitor, asked: Invited) -> UsersView:
+    """Make an invitation: an address with which one person can create an account, once, within ten minutes."""
+    _check_has_all(visitor)
+    code = site.accounts.invite(_role(asked.role))
+    site.accounts.note(visitor.name, "invite", role=asked.role)
+    return UsersView(users(site).users, f"/login#{code}")
+
+
+def change_role(site: OfSite, visitor: OfVisitor, asked: Promoted) -> Done:
+    """Change the role of a user."""
+    before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
+    if _role(asked.role) > before:
+        _check_has_all(visitor)
+    site.accounts.set_role(asked.name, _role(asked.role))
+    site.accounts.note(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
+    return Done(f"{asked.name} is {asked.role} now", "/settings/users")
+
+
+def remove_user(site: OfSite, visitor: OfVisitor, asked: Named) -> Done:
+    """Remove a user with all sessions and tokens."""
+    site.accounts.remove_user(asked.name)
+    site.accounts.note(visitor.name, "remove user", user=asked.name)
+    return Done(f"{asked.name} is no user any more", "/settings/users")
+
+
+def _check_has_all(visitor: Visitor) -> None:
+    """Refuse a token without all scopes to invite or promote a user.
+
+    Users have all scopes, so the token's owner could sign in as the new user and gain the missing ones.
+    """
+    if visitor.scopes != ALL:
+        lacks = ", ".join(sorted(ALL - visitor.scopes))
+        raise Refused(403, f"a token cannot give what it does not have: {lacks}", "sign in")
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def tokens(site: OfSite) -> TokensView:
+    """List the tokens."""
+    return TokensView(_keys(site))
+
+
+def make_token(site: OfSite, visitor: OfVisitor, asked: TokenWanted) -> TokensView:
+    """Make a token with at least one scope; its secret is shown once."""
+    scopes = frozenset(asked.scopes)
+    if not scopes:
+        raise WrongScopes(f"say what the token is for, at least one of {', '.join(Scope)}")
+    if not scopes <= visitor.scopes:
+        raise WrongScopes(f"a token cannot give what it does not have: {', '.join(sorted(scopes - visitor.scopes))}")
+    token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
+    site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
+    return TokensView(_keys(site), token)
+
+
+class WrongScopes(UsageError):
+    """Raised for a token without scopes, or with more than its maker has."""
+
+    field = "scopes"
+
+
+def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenNamed) -> Done:
+    """Remove a token."""
+    site.accounts.remove_token(asked.name, asked.user)
+    site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
+    return Done(f"the token {asked.name} is not good any more", "/settings/tokens")
+
+
+def _keys(site: Site) -> list[Key]:
+    found = site.accounts.tokens()
+    return [
+        Key(each.name, each.user, each.role, iso_utc(each.made_s), _time(each.seen_s), list(each.scopes))
+        for each in found
+    ]
+
+
+# ---- audit log ------------------------------------------------------------------------------------------------------
+
+
+def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
+    """List the changes that users made, newest first."""
+    found = site.accounts.noted(LINES + 1, before)
+    shown = found[:LINES]
+    return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
+
+
+def _change(line: AuditLine) -> Change:
+    changes, detail = unpacked(line.detail)
+    return Change(iso_utc(line.time_s), line.who, line.what, detail, changes)
+
+
+# ---- the signed-in user ---------------------------------------------------------------------------------------------
+
+
+def you(request: Request, site: OfSite, visitor: OfVisitor) -> YouView:
+    """Return the signed-in user, with preferences and tokens."""
+    choices, theirs = choices_of(request, visitor), [key for key in _keys(site) if key.user == visitor.name]
+    zone = choices["zone"].key if choices["zone"] is not None else ""
+    return YouView(
+        name=visitor.name,
+        role=visitor.role.word,
+        language=language if (language := chosen(request, visitor, "language")) in LOCALES else "",
+        theme=choices["theme"],
+        density=choices["density"],
+        keys=choices["keys"],
+        zone=zone,
+        tokens=theirs,
+    )
+
+
+def change_password(site: OfSite, visitor: OfVisitor, asked: NewPassword) -> Done:
+    """Change the password of the signed-in user; all sessions end, and the user signs in again."""
+    _check_person(visitor)
+    site.accounts.set_password(visitor.name, asked.old, asked.new)
+    site.accounts.note(visitor.name, "change password")
+    return Done("the password is changed; sign in with the new one", "/login?to=/settings/you")
+
+
+def _check_person(visitor: Visitor) -> None:
+    if not visitor.csrf:
+        raise UsageError("a token has no password; sign in to change one")
+
+
+def _role(word: str) -> Role:
+    role = role_named(word)
+    if role is None:
+        raise UsageError(f"{word!r} is not a role: viewer, operator or admin")
+    return role
+
+
+def _time(unix_s: float) -> str | None:
+    return iso_utc(unix_s) if unix_s else None

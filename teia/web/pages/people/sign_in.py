@@ -1,0 +1,139 @@
+"""Sign in, sign out, first account, and preferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import Depends, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from teia.errors import UsageError
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.server.auth import COOKIE, Buckets, Refused
+from teia.web.server.json_routes import OfSite, OfVisitor, Pages
+from teia.web.server.preferences import AUTO, COOKIES, zone_named
+
+YEAR_S = 365 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class SignInView:
+    """Sign-in form: `to` is the address to return to; `is_first` is true before the first account exists."""
+
+    to: str
+    is_first: bool
+    problem: str = ""
+    name: str = ""
+
+
+def add_to(pages: Pages) -> None:
+    pages.page("/login", "login.html", Role.PUBLIC, twin=False)(sign_in_page)
+    for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
+        pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)
+
+
+def sign_in_page(site: OfSite, to: str = "/", problem: str = "", name: str = "") -> SignInView:
+    """Return the sign-in page."""
+    return SignInView(_ours(to), site.accounts.is_empty, problem[:200], name[: limits.NAME_CHARS])
+
+
+def attempts_of(request: Request) -> Buckets:
+    """Return the token buckets of sign-in attempts: one set for the whole application."""
+    state = request.app.state
+    if not hasattr(state, "attempts"):
+        state.attempts = Buckets(state.site.clock, limits.SIGN_INS_AT_ONCE, limits.SIGN_INS_PER_S)
+    buckets: Buckets = state.attempts
+    return buckets
+
+
+def sign_in(
+    request: Request,
+    site: OfSite,
+    attempts: Annotated[Buckets, Depends(attempts_of)],
+    name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
+    password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
+    to: Annotated[str, Form(max_length=2_000)] = "/",
+) -> Response:
+    """Sign a user in: start a session."""
+    _not_too_often(request, attempts, name)
+    secret = site.accounts.sign_in(name, password)
+    if secret is None:
+        raise Refused(401, "name or password are not right", "try again")
+    return _with_session(RedirectResponse(_ours(to), 303), request, secret)
+
+
+def begin(
+    request: Request,
+    site: OfSite,
+    attempts: Annotated[Buckets, Depends(attempts_of)],
+    code: Annotated[str, Form(max_length=200)],
+    name: Annotated[str, Form(max_length=limits.NAME_CHARS)],
+    password: Annotated[str, Form(max_length=limits.PASSWORD_CHARS[1])],
+) -> Response:
+    """Create the account of an invitation, and start a session."""
+    _not_too_often(request, attempts, name)
+    site.accounts.accept(code, name, password)
+    site.accounts.note(name, "first sign-in")
+    secret = site.accounts.sign_in(name, password)
+    if secret is None:
+        raise UsageError("the account was removed while it was made")
+    return _with_session(RedirectResponse("/c", 303), request, secret)
+
+
+def sign_out(request: Request, site: OfSite, _: OfVisitor) -> Response:
+    """End a session."""
+    site.accounts.sign_out(request.cookies.get(COOKIE, ""))
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(COOKIE)
+    return answer
+
+
+def choose(
+    request: Request,
+    site: OfSite,
+    visitor: OfVisitor,
+    to: Annotated[str, Form(max_length=limits.TARGET_BYTES)] = "/",
+    language: Annotated[Literal["en", "pt-BR", ""], Form()] = "",
+    theme: Annotated[Literal["auto", "light", "dark", ""], Form()] = "",
+    keys: Annotated[Literal["on", "off", ""], Form()] = "",
+    density: Annotated[Literal["normal", "dense", ""], Form()] = "",
+    zone: Annotated[str, Form(max_length=64)] = "",
+) -> Response:
+    """Set the language, the theme, the density of tables, the time zone, or keyboard shortcuts."""
+    if zone not in ("", AUTO) and zone_named(zone) is None:
+        raise UsageError(f"{zone!r} is no time zone that is known here, like America/Sao_Paulo")
+    answer = RedirectResponse(_ours(to), 303)
+    given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
+    choices = {name: value for name, value in given.items() if value}
+    if visitor.csrf:
+        site.accounts.choose(visitor.name, choices)
+        return answer
+    for name, value in choices.items():
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIES[name], value, max_age=YEAR_S, samesite="lax", httponly=True, secure=secure)
+    return answer
+
+
+def _with_session(answer: Response, request: Request, secret: str) -> Response:
+    # Lax: browsers treat a link clicked in an archived capture as cross-site, and it must not sign the user out.
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, secret, max_age=int(limits.SESSION_S), samesite="lax", httponly=True, secure=secure)
+    return answer
+
+
+def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
+    address = request.client.host if request.client else ""
+    # Per address against guessing many names; per name against guessing one from many addresses.
+    for asker in (f"from {address}", f"as {name}"):
+        wait_s = attempts.wait_s(asker)
+        if wait_s:
+            raise Refused(429, f"too many attempts; the next one is taken in {wait_s:.0f} s")
+
+
+def _ours(to: str) -> str:
+    """Return an address if it is on this site; otherwise the front page's."""
+    # Browsers read // and /\ as the start of another host: an open redirect.
+    is_ours = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
+    return to if is_ours else "/"

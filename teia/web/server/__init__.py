@@ -1,0 +1,15 @@
+"""The frame around every request.
+
+installation  one installation, as every route sees it
+auth          authentication and authorisation
+headers       security headers and checks before any route
+connections   time and number limits of connections
+json_routes   a page and its JSON route from one function
+templates     templates in the reader's language
+errors        errors as a page for people and as JSON for programs
+preferences   language, theme, density and time zone of a reader
+signed_urls   signed addresses of archived records
+atom          a subscription's feed
+events        live pages by server-sent events
+headline      the running crawls and open alerts in the page header
+"""

@@ -1,0 +1,121 @@
+"""Errors in one form: a page for people, `{error, message, next, field}` for programs."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from teia.errors import ConfigError, IndexFailure, QueryError, StoreError, TeiaError, UsageError
+from teia.web.background.cache import NotReady
+from teia.web.background.lab.runs import UnknownRun
+from teia.web.server.auth import NOBODY, Refused, Visitor, visitor_of
+from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, site_of
+from teia.web.server.json_routes import API, Elsewhere
+from teia.web.server.templates import Renderer, link
+
+logger = logging.getLogger(__name__)
+
+NOT_READY, AGAIN_S = "not_ready", 2
+"""Reload interval of a page whose data is still being computed."""
+
+STATUS: tuple[tuple[type[TeiaError], int], ...] = (
+    (UnknownCollection, 404),
+    (UnknownRun, 404),
+    (ClosedCopies, 403),
+    (NotReady, 503),
+    (QueryError, 400),
+    (ConfigError, 400),
+    (UsageError, 400),
+    (IndexFailure, 503),
+    (StoreError, 404),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error. `next` is a suggestion; `field` the form field it concerns.
+
+    `again_s` is the number of seconds after which a retry may succeed.
+    """
+
+    error: str
+    message: str
+    next: str = ""
+    field: str = ""
+    status: int = 500
+    again_s: int = 0
+
+
+def install(app: FastAPI, renderer: Renderer) -> None:
+    """Turn every exception of a route into a `Problem` response."""
+
+    async def answer(request: Request, problem: Problem) -> Response:
+        if request.url.path.startswith(API):
+            shown = {"error": problem.error, "message": problem.message, "next": problem.next}
+            again_s = AGAIN_S if problem.error == NOT_READY else problem.again_s
+            again = {"retry-after": str(again_s)} if again_s else None
+            return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
+        if problem.status == 401 and request.method == "GET":
+            return RedirectResponse(link("/login", to=request.url.path), 303)
+        asker = await _asker(request)
+        page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
+        if problem.error == NOT_READY:
+            page.headers["retry-after"] = page.headers["refresh"] = str(AGAIN_S)
+        elif problem.again_s:
+            page.headers["retry-after"] = str(problem.again_s)
+        return page
+
+    @app.exception_handler(TeiaError)
+    async def of_teia(request: Request, error: TeiaError) -> Response:
+        if isinstance(error, Refused):
+            refused = Problem("refused", str(error), error.next_step, status=error.status, again_s=error.again_s)
+            return await answer(request, refused)
+        if isinstance(error, Busy):
+            return await answer(request, Problem("busy", str(error), status=503, again_s=error.again_s))
+        if isinstance(error, UnknownPage) and not request.url.path.startswith(API):
+            return RedirectResponse(error.to, 303)
+        status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+        field = str(getattr(error, "field", ""))
+        return await answer(request, Problem(_word(error), str(error), field=field, status=status))
+
+    @app.exception_handler(Elsewhere)
+    async def elsewhere(request: Request, found: Elsewhere) -> Response:
+        twin = API if request.url.path.startswith(API) else ""
+        return RedirectResponse(twin + found.to, 303)
+
+    @app.exception_handler(RequestValidationError)
+    async def of_values(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field = str(first["loc"][-1]) if first["loc"] else ""
+        return await answer(request, Problem("bad_value", f"{field}: {first['msg']}", field=field, status=400))
+
+    @app.exception_handler(HTTPException)
+    async def of_http(request: Request, error: HTTPException) -> Response:
+        return await answer(request, Problem("http", str(error.detail), status=error.status_code))
+
+    @app.exception_handler(Exception)
+    async def of_ours(request: Request, error: Exception) -> Response:
+        event = secrets.token_hex(4)
+        logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
+        message = f"something went wrong here (event {event}); the crawl is not affected"
+        return await answer(request, Problem("internal", message))
+
+
+async def _asker(request: Request) -> Visitor:
+    try:
+        return await visitor_of(request, site_of(request))
+    except TeiaError:
+        return NOBODY
+
+
+def _word(error: TeiaError) -> str:
+    """Return the error code of an exception: `UnknownCollection` is `unknown_collection`."""
+    name = type(error).__name__
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")

@@ -1,0 +1,240 @@
+"""Live pages: `GET /events?topics=status&c=NAME`, a stream of changes (server-sent events).
+
+A stream begins with the full state. Then it sends at most one event a second, and only if something changed. An event
+holds the JSON of the page, so a page that gets no stream can poll that instead. Browsers open six connections to a
+site, so streams are limited: a session has four, and the oldest is sent `yield`, after which its page polls. A thread
+computes each topic once per interval for all listeners, so a hundred readers cost the disk as much as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from teia.clock import iso_utc
+from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.errors import TeiaError, UsageError
+from teia.views.page import entry_of, next_due
+from teia.views.why_waiting import why_waiting
+from teia.web import limits
+from teia.web.access.roles import Role
+from teia.web.language.phrases import Phrases
+from teia.web.pages.collection import bulk, collections, freshness, monitor, queue
+from teia.web.pages.collection import host as collection_host
+from teia.web.pages.lab import runs
+from teia.web.pages.machine import cluster
+from teia.web.server.auth import COOKIE, Refused, Visitor
+from teia.web.server.installation import Site
+from teia.web.server.json_routes import OfSite, OfVisitor, Pages
+from teia.web.server.preferences import language_of
+from teia.web.server.templates import phrases_for
+
+TOPICS_AT_ONCE = 4
+REPEAT_S = 10.0
+"""A stream without changes repeats its last event after this time, so that its page knows it is alive."""
+
+REMEMBERED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Topic of events: its function of a collection and a name in it, its least interval, and the role it needs."""
+
+    make: Callable[[Site, str, str], Any]
+    every_s: float = limits.EVENT_S
+    role: Role = Role.VIEWER
+
+
+TOPICS: dict[str, Topic] = {
+    "status": Topic(lambda site, c, _: monitor.moment(site, c)),
+    "collections": Topic(lambda site, _, __: collections.collections(site), 2.0),
+    "host": Topic(lambda site, c, host: collection_host.live_host(site, c, host)),
+    "bulk": Topic(lambda site, c, query: bulk.moment(site, c, query), role=Role.OPERATOR),
+    "frontier": Topic(lambda site, c, _: queue.counts(site, c), 5.0),
+    "freshness": Topic(lambda site, c, _: freshness.pair(site, c), 10.0),
+    "cluster": Topic(lambda site, _, c: cluster.moment(site, c)),
+    "lab": Topic(lambda site, _, number: runs.moment(site, number)),
+    "page": Topic(lambda site, c, url: live_page(site, c, url), role=Role.PUBLIC),
+}
+SENTENCES = ("why_waiting", "failed")
+"""Fields of events that hold sentences for people."""
+
+OF_ALL = frozenset({"collections", "cluster", "lab"})
+"""Topics that do not belong to one collection."""
+
+
+def live_page(site: Site, collection: str, url: str) -> dict[str, Any]:
+    """Return the live part of a URL's page: freshness, next visit, and the reason why it waits."""
+    now_s, config = site.clock.now_s(), site.config(collection)
+    with site.lookup(collection) as lookup:
+        entry = entry_of(lookup, url, config)
+        fresh = freshness_of(lookup.cells[entry.cell], entry.host, entry.host_id, entry.key, now_s)
+        return {
+            "state": entry.state,
+            "shown_state": entry.outcome if entry.state == "done" and entry.outcome else entry.state,
+            "outcome": entry.outcome or None,
+            "last_visit": None if entry.page is None else iso_utc(entry.page.last_visit_s),
+            "visits": 0 if entry.page is None else entry.page.visits,
+            "next_due": next_due(entry),
+            "why_waiting": why_waiting(lookup, entry, now_s),
+            "fresh_probability": None if fresh is None else fresh.fresh_probability,
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One open stream; `is_over` is set when it has to yield."""
+
+    session: str
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class _Said:
+    at: float
+    text: str
+
+
+class Hub:
+    """All open streams of a server, and the last state of each topic; used on the event loop only."""
+
+    def __init__(self) -> None:
+        self.streams: OrderedDict[Stream, None] = OrderedDict()
+        self._said: OrderedDict[tuple[str, str, str], asyncio.Task[_Said]] = OrderedDict()
+
+    def enter(self, session: str) -> Stream:
+        """Open a stream; if a session, or the server, has too many, make the oldest yield."""
+        own = [stream for stream in self.streams if stream.session == session]
+        for stream in own[: max(0, len(own) - limits.STREAMS_PER_SESSION + 1)]:
+            self._end(stream)
+        while len(self.streams) >= limits.STREAMS:
+            self._end(next(iter(self.streams)))
+        stream = Stream(session)
+        self.streams[stream] = None
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        self.streams.pop(stream, None)
+
+    def _end(self, stream: Stream) -> None:
+        stream.is_over.set()
+        self.leave(stream)
+
+    async def say(self, site: Site, name: str, collection: str, of: str) -> str:
+        """Return the current state of a topic as JSON; it is computed once per interval for all streams."""
+        key, topic = (name, collection, of), TOPICS[name]
+        task = self._said.get(key)
+        # 0.9: a stream that wakes up slightly early must not get the state of the interval before.
+        if task is None or (task.done() and not _is_good(task, site.clock.ticks_s() - 0.9 * topic.every_s)):
+            task = asyncio.create_task(asyncio.to_thread(_made, site, topic, collection, of))
+            self._said[key] = task
+            self._said.move_to_end(key)
+            while len(self._said) > REMEMBERED:
+                self._said.popitem(last=False)
+        # Shielded: a client that disconnects must not cancel the task that other streams wait for.
+        return (await asyncio.shield(task)).text
+
+
+def _is_good(task: asyncio.Task[_Said], since: float) -> bool:
+    return not task.cancelled() and task.exception() is None and task.result().at >= since
+
+
+def _made(site: Site, topic: Topic, collection: str, of: str) -> _Said:
+    at, made = site.clock.ticks_s(), topic.make(site, collection, of)
+    return _Said(at, json.dumps(asdict(made) if is_dataclass(made) and not isinstance(made, type) else made))
+
+
+def add_to(pages: Pages) -> None:
+    pages.add("GET", "/events", Role.PUBLIC, events, response_class=EventSourceResponse, include_in_schema=False)
+
+
+def wanted(
+    site: OfSite,
+    visitor: OfVisitor,
+    topics: Annotated[str, Query(max_length=100)] = "",
+    c: Annotated[str, Query(max_length=100)] = "",
+) -> list[str]:
+    """Return the requested topics; refuse unknown ones and those above the visitor's role before the stream begins."""
+    names = list(dict.fromkeys(name for name in topics.split(",") if name))
+    unknown = [name for name in names if name not in TOPICS]
+    if unknown or not 0 < len(names) <= TOPICS_AT_ONCE:
+        raise UsageError(f"topics={topics!r}: give 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
+    least = max(TOPICS[name].role for name in names)
+    if not visitor.may(least):
+        raise Refused(403 if visitor.name else 401, f"this needs the role {least.word}", "sign in")
+    if c or not OF_ALL.issuperset(names):
+        site.check(c)
+    return names
+
+
+async def entered(
+    request: Request, visitor: OfVisitor, names: Annotated[list[str], Depends(wanted)]
+) -> AsyncIterator[tuple[Stream, list[str]]]:
+    """Open a stream for the topics; close it however the response ends, even if the client never reads it."""
+    hub: Hub = request.app.state.hub
+    stream = hub.enter(_session(request, visitor))
+    try:
+        yield stream, names
+    finally:
+        hub.leave(stream)
+
+
+async def events(
+    request: Request,
+    site: OfSite,
+    visitor: OfVisitor,
+    opened: Annotated[tuple[Stream, list[str]], Depends(entered)],
+    c: Annotated[str, Query(max_length=100)] = "",
+    of: Annotated[str, Query(max_length=limits.TOPIC_CHARS)] = "",
+) -> AsyncIterator[ServerSentEvent]:
+    """Stream the changes of some topics until the client disconnects."""
+    hub: Hub = request.app.state.hub
+    stream, names = opened
+    phrases = phrases_for(language_of(request, visitor).tag)
+    async for event in _told(hub, stream, site, names, c, of, phrases):
+        yield event
+    yield ServerSentEvent(event="yield", data=None, raw_data="")
+
+
+async def _told(
+    hub: Hub, stream: Stream, site: Site, names: list[str], c: str, of: str, phrases: Phrases | None = None
+) -> AsyncIterator[ServerSentEvent]:
+    said: dict[str, _Said] = {}
+    while not stream.is_over.is_set():
+        for name in names:
+            now = site.clock.ticks_s()
+            before = said.get(name)
+            if before is not None and now - before.at < TOPICS[name].every_s:
+                continue
+            try:
+                text = await hub.say(site, name, c, of)
+            except TeiaError as error:
+                text = json.dumps({"error": str(error)})
+            if before is None or text != before.text or now - before.at >= REPEAT_S:
+                said[name] = _Said(now, text)
+                yield ServerSentEvent(event=name, raw_data=text if phrases is None else _in_words(text, phrases))
+        try:
+            async with asyncio.timeout(limits.EVENT_S):
+                await stream.is_over.wait()
+        except TimeoutError:
+            continue
+
+
+def _in_words(text: str, phrases: Phrases) -> str:
+    """Add translations of a record's sentences under `said`; the record itself stays as in JSON."""
+    record = json.loads(text)
+    told = {key: phrases.said(record[key]) for key in SENTENCES if record.get(key)}
+    return json.dumps(record | {"said": {key: said for key, said in told.items() if said is not None}})
+
+
+def _session(request: Request, visitor: Visitor) -> str:
+    """Return the key by which streams are counted: the session cookie, the token's user, or the address."""
+    asker = request.client.host if request.client is not None else ""
+    return request.cookies.get(COOKIE, "") or visitor.name or asker

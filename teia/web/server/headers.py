@@ -1,0 +1,209 @@
+"""Checks and headers for every request, before any route.
+
+The host names the server answers to, limits of size and rate, and the security headers without which a browser would
+trust our pages too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import math
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from teia.clock import Clock
+from teia.web import limits
+from teia.web.language.numbers import preferred
+from teia.web.server.auth import Buckets
+from teia.web.server.templates import phrases_for
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+SEARCHES = ("/", "/search", "/api/v1/search")
+HEALTH = "/health"
+RAW = "/raw/"
+RAW_HEADERS = {
+    "content-security-policy": (
+        "sandbox allow-top-navigation-by-user-activation; default-src 'none'; img-src 'self'; "
+        "style-src 'self' 'unsafe-inline'; font-src 'self'; frame-ancestors 'self'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+"""Headers of captures of foreign pages, and of all other responses there.
+
+They have an origin of their own, on which no script runs. CORP, which forbids reading by other origins, is left out: to
+the browser the capture itself is another origin, and it loads images from here.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Refusal of a request before any route: the reason, and the seconds until a retry."""
+
+    status: int
+    message: str
+    again_s: int = 0
+
+    def answer(self, headers: Headers) -> PlainTextResponse:
+        """Return the response in the language that the browser accepts."""
+        phrases = phrases_for(preferred("", headers.get("accept-language", "")).tag)
+        said = None if phrases is None else phrases.said(self.message)
+        again = {"retry-after": str(self.again_s)} if self.again_s else None
+        return PlainTextResponse(f"{said or self.message}\n", self.status, again)
+
+
+class Shield:
+    """Middleware around the whole application.
+
+    `names` are the hosts we answer to: a request for a foreign name that resolves to us is an attack through a
+    visitor's browser (DNS rebinding). A name with a port is accepted at that port only, one without a port at any,
+    because a tunnel or a proxy in front of us has a port of its own.
+    """
+
+    def __init__(self, app: ASGIApp, clock: Clock, names: Collection[str]) -> None:
+        self._app = app
+        self._names = frozenset(authority for name in names if (authority := authority_of(_bracketed(name))))
+        self._under_way: Counter[str] = Counter()
+        self._buckets = Buckets(clock, limits.REQUESTS_AT_ONCE, limits.REQUESTS_PER_S)
+        self._raw_buckets = Buckets(clock, limits.RAW_AT_ONCE, limits.RAW_PER_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asker = scope["client"][0] if scope.get("client") else ""
+        refusal = self._foreign(scope) or self._refusal(scope, asker)
+        app = self._app if refusal is None else refusal.answer(Headers(scope=scope))
+        policy = RAW_HEADERS if scope["path"].startswith(RAW) else HEADERS
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in policy.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        self._under_way[asker] += 1
+        try:
+            await app(scope, _bounded(scope, receive), send_with_headers)
+        finally:
+            self._under_way[asker] -= 1
+            if not self._under_way[asker]:
+                del self._under_way[asker]
+
+    def _foreign(self, scope: Scope) -> Refusal | None:
+        """Refuse a request for a foreign host name; rewrite a target in absolute form to a path (RFC 9112, 3.2)."""
+        hosts = Headers(scope=scope).getlist("host")
+        # Two Host headers could be read differently by a proxy and by us.
+        if len(hosts) != 1:
+            return Refusal(400, "a request has one Host header")
+        authority = authority_of(hosts[0])
+        if authority is None or not self._names & {authority, Authority(authority.name)}:
+            return Refusal(421, f"this server does not answer to {hosts[0][:200]!r}")
+        target: bytes = scope.get("raw_path") or scope["path"].encode()
+        if target.startswith(b"/") or target == b"*":
+            return None
+        absolute = _ABSOLUTE.fullmatch(target.decode("latin-1"))
+        if absolute is None or authority_of(absolute["host"]) != authority:
+            return Refusal(421, f"this server does not answer to {target[:200].decode('latin-1')!r}")
+        path = absolute["path"] or "/"
+        scope["path"], scope["raw_path"] = unquote(path), path.encode("latin-1")
+        return None
+
+    def _refusal(self, scope: Scope, asker: str) -> Refusal | None:
+        headers = Headers(scope=scope)
+        most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
+        if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
+            return Refusal(414, "the address is too long")
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > limits.BODY_BYTES:
+            return Refusal(413, f"at most {limits.BODY_BYTES:,} bytes are taken")
+        if self._under_way[asker] >= limits.UNDER_WAY_PER_ADDRESS and scope["path"] != HEALTH:
+            return Refusal(503, "too many requests at the same time", 1)
+        wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
+        if wait_s:
+            return Refusal(429, "too many requests", math.ceil(wait_s))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Host of a request in lower case, an IP address in its shortest form; and its port, if given."""
+
+    name: str
+    port: int | None = None
+
+
+_HOST = re.compile(
+    r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[a-z0-9_.-]{0,252}[a-z0-9_])?\.?)(?::(?P<port>[0-9]{1,5}))?"
+)
+_ABSOLUTE = re.compile(r"(?i:https?)://(?P<host>[^/?#@]*)(?P<path>/[^#]*)?")
+
+
+def authority_of(host: str) -> Authority | None:
+    """Parse a Host header; return None if it is not exactly one host."""
+    match = _HOST.fullmatch(host.lower())
+    if match is None:
+        return None
+    name, port = match["name"].removesuffix("."), match["port"]
+    if name.startswith("["):
+        try:
+            name = f"[{ipaddress.IPv6Address(name[1:-1]).compressed}]"
+        except ValueError:
+            return None
+    if not all(name.split(".")) or int(port or 0) > 65_535:
+        return None
+    return Authority(name, None if port is None else int(port))
+
+
+def _bracketed(name: str) -> str:
+    """Put an IPv6 address in brackets, as a Host header has it."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+
+
+def _bounded(scope: Scope, receive: Receive) -> Receive:
+    """Return a `receive` that cuts off a body that is too long or too slow; GET and HEAD pass through."""
+    if scope["method"] in {"GET", "HEAD"}:
+        return receive
+    received = 0
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limits.BODY_S
+
+    async def bounded() -> Message:
+        nonlocal received
+        if received < 0:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        received += len(message.get("body", b""))
+        if received > limits.BODY_BYTES:
+            return {"type": "http.disconnect"}
+        if message["type"] == "http.request" and not message.get("more_body"):
+            received = -1  # the body is complete; only the disconnect follows
+        return message
+
+    return bounded

@@ -1,0 +1,82 @@
+"""Header of every operator's page: the number of running collections and of open alerts.
+
+It is computed in the background, from the status of running crawls and the cached host tables. Those are recomputed one
+collection after another, all together with a small part of a processor (cache.py). Only the first page of a server
+waits for the header, for a moment, and a failure of it never prevents a page.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+
+from teia.collections.inbox import Control
+from teia.errors import TeiaError
+from teia.web.pages.collection.monitor import needs_now, table_of
+from teia.web.server.installation import Site
+from teia.web.server.templates import link
+
+logger = logging.getLogger(__name__)
+
+FRESH_S, PATIENCE_S = 2.0, 0.05
+COUNTED = ("headline hosts",)
+COUNT_S = 60.0
+"""A collection whose hosts take longer to count is included in a later headline."""
+
+KEPT_OF_EACH = 3
+"""Cached answers about one collection: its hosts, its space, its weights."""
+
+AT_REST = {"state": "", "paused_why": ""}
+"""Status of a collection that is not being crawled, as far as it matters here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Number of running collections and of open alerts, and the address that shows the alerts."""
+
+    running: int
+    needs: int
+    to: str
+
+
+def headline_of(site: Site) -> Headline | None:
+    """Return the headline of a moment ago; None if there is none yet."""
+    try:
+        found = site.kept.peek(("headline",), lambda: _made(site), FRESH_S, PATIENCE_S)
+    except Exception as error:  # noqa: BLE001  # the page matters more than its header
+        logger.warning("no headline: %s: %s", type(error).__name__, error)
+        return None
+    return None if found is None else found.value
+
+
+def _made(site: Site) -> Headline:
+    names = site.names()
+    site.kept.make_room(KEPT_OF_EACH * len(names))
+    running, places, is_disk_said = 0, [], False
+    for name in names:
+        with closing(Control(site.root.path / "control.sqlite")) as control:
+            run = control.run(name)
+        account = AT_REST if run is None else {**AT_REST, **run.account}
+        running += account["state"] == "running"
+        with suppress(TeiaError, OSError):  # the page of a collection with invalid settings shows that
+            for need in needs_now(site, name, account):
+                if need.kind != "disk" or not is_disk_said:  # all collections share one disk: one alert
+                    places.append(name)
+                is_disk_said |= need.kind == "disk"
+    if names:
+        site.kept.peek(COUNTED, lambda: _count_next(site, names), FRESH_S, 0.0)
+    to = link(f"/c/{places[0]}") + "#needs" if len(set(places)) == 1 else "/c"
+    return Headline(running, len(places), to)
+
+
+def _count_next(site: Site, names: Sequence[str]) -> str:
+    """Count the hosts of the collection after the last counted one; return its name."""
+    before = site.kept.last(COUNTED)
+    name = next((each for each in names if before is not None and each > before.value), names[0])
+    try:
+        table_of(site, name, COUNT_S)
+    except Exception as error:  # noqa: BLE001  # one failure must not block the other collections
+        logger.warning("hosts of %s not counted: %s: %s", name, type(error).__name__, error)
+    return name

@@ -1,0 +1,298 @@
+"""One installation (a root and its services), as every route sees it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import dataclass, field
+from threading import BoundedSemaphore, Lock
+from typing import cast
+
+from fastapi import Request
+
+from teia.clock import Clock
+from teia.cluster.search.open import OpenedSearch, open_search
+from teia.cluster.search.processes import post_of
+from teia.cluster.views.node_file import cluster_of
+from teia.cluster.views.view import ClusterSource
+from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.inbox import hold
+from teia.collections.stored import saved
+from teia.config import Config, PublicSettings
+from teia.crawler.keep_fresh.host_plan import Weigh
+from teia.crawler.keep_fresh.weights import weigh_keys, weigher
+from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
+from teia.indexer.examples import examples_of
+from teia.store.root import Root
+from teia.views.capture_reader import CopyReader
+from teia.views.lookup import Lookup
+from teia.web import limits
+from teia.web.access.accounts import Accounts
+from teia.web.background.audits import Auditor
+from teia.web.background.cache import Kept
+from teia.web.background.crawler import Supervisor
+from teia.web.background.lab.workbench import Workbench
+from teia.web.background.offline_bulk import Hands
+from teia.web.background.open_collections import Shelf
+
+WEIGHER_S = 600.0
+"""Time for which a file of weights is cached."""
+
+EXAMPLES_S = 600.0
+"""Time for which the examples of the front page are cached."""
+
+CLUSTER = "\0cluster"
+"""Marks the key of a collection that is searched on all nodes of its cluster."""
+
+MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
+"""Time that a page waits for a count; with many URLs it is shorter, and the page shows a note instead."""
+
+
+@dataclass(slots=True)
+class Site:
+    """A root, its accounts, and the resources kept open between requests.
+
+    An open search follows its index by itself; it is reopened when collections are added or removed.
+    """
+
+    root: Root
+    clock: Clock
+    accounts: Accounts
+    supervisor: Supervisor | None = None
+    hidden: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
+    _lock: Lock = field(default_factory=Lock)
+    _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
+    _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
+    _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
+    _meanings: dict[str, Meaning] = field(default_factory=dict)
+    _meaning_lock: Lock = field(default_factory=Lock)
+    _shelf: Shelf = field(init=False)
+    copies: CopyReader = field(init=False)
+    kept: Kept = field(init=False)
+    cluster: ClusterSource = field(init=False)
+    hands: Hands = field(init=False)
+    lab: Workbench = field(init=False)
+    auditor: Auditor = field(init=False)
+    _held: sqlite3.Connection | None = None
+    sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
+    copy_turns: Turns = field(
+        default_factory=lambda: Turns(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
+    )
+    copy_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.COPY_STREAMS))
+    exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self._shelf = Shelf(self.root, self.clock)
+        self.copies = CopyReader(self.clock)
+        self.kept = Kept(self.clock)
+        self.cluster = cluster_of(self.root, self.clock)
+        self.hands = Hands(self.root, self.clock)
+        self.lab = Workbench(self.root, self.clock)
+        self.auditor = Auditor(self.root, self.clock)
+        with suppress(TeiaError):  # the folder is read-only
+            self._held = hold(self.root.path / "control.sqlite")
+
+    def names(self) -> list[str]:
+        """Return the visible collections, in order."""
+        return sorted(name for name in self.root.collections() if name not in self.hidden)
+
+    def for_the_public(self) -> Site:
+        """Return the installation without the collections and captures that are not public."""
+        public = {name: self._public(name) for name in self.root.collections()}
+        hidden = frozenset(name for name, each in public.items() if not each.search)
+        closed = frozenset(name for name, each in public.items() if not each.copies)
+        if not hidden and not closed:
+            return self
+        seen = copy(self)
+        seen.hidden, seen.closed = hidden, closed
+        return seen
+
+    def _public(self, name: str) -> PublicSettings:
+        """Return the public settings of a collection; nothing is public if its settings are invalid."""
+        try:
+            return self._config(name).public
+        except (OSError, TeiaError):
+            return PublicSettings(search=False, copies=False)
+
+    def _config(self, name: str) -> Config:
+        """Return a collection's settings, and reload them if the file was replaced; it is never edited in place."""
+        path = self.root.path / name / "teia.toml"
+        found = path.stat()
+        stamp = (found.st_mtime_ns, found.st_ino)
+        known = self._configs.get(name)
+        if known is None or known[0] != stamp:
+            known = self._configs[name] = (stamp, saved(self.root, name).config)
+        return known[1]
+
+    def check_copies(self, name: str) -> None:
+        """Refuse captures that the client may not read."""
+        if name in self.closed:
+            raise ClosedCopies(f"copies of {self.check(name)} are for people who signed in")
+
+    def config(self, name: str) -> Config:
+        """Return a collection's settings; raise StoreError if there are none."""
+        self.check(name)
+        try:
+            return self._config(name)
+        except FileNotFoundError:
+            return saved(self.root, name).config  # raises an error with the reason
+
+    def meaning(self, name: str) -> Meaning:
+        """Return a collection's compiled settings, recompiled with its lists of rules if they changed."""
+        config = self.config(name)
+        with self._meaning_lock:
+            known = self._meanings.get(name)
+            if known is None or known.config is not config:
+                known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
+        return known
+
+    def weigher(self, name: str, patience_s: float | None = None) -> Weigh | None:
+        """Return the function that gives pages their weights; None while it is loading, or if it cannot be loaded."""
+        settings, ranks = self.config(name).refresh, self.root.collection(name).ranks
+
+        def make() -> Weigh:
+            return weigher(settings, ranks)
+
+        wait_s = self.patience_s(name) if patience_s is None else patience_s
+        found = self.kept.peek(("weigher", name), make, WEIGHER_S, wait_s, settings)
+        return None if found is None else found.value
+
+    def weights(self, name: str, found: Sequence[tuple[int, int]]) -> Sequence[float | None]:
+        """Return the weights of URLs by (key, links to it); None if they are not known yet."""
+        weigh = self.weigher(name)
+        return [None] * len(found) if weigh is None else weigh_keys(weigh, found)
+
+    def check(self, name: str) -> str:
+        """Check that a collection named in a request exists, and return its name."""
+        if name not in self.names():
+            raise UnknownCollection(f"there is no collection {name!r}")
+        return name
+
+    @contextmanager
+    def lookup(self, name: str) -> Iterator[Lookup]:
+        """Lend a collection's frontier and archive to one request."""
+        with self._shelf.borrowed(self.check(name)) as lookup:
+            yield lookup
+
+    def patience_s(self, name: str) -> float:
+        """Return how long a page may wait for a walk over all URLs of a collection."""
+        try:
+            with self.lookup(name) as lookup:
+                return PATIENCE_S if sum(cell.known for cell in lookup.cells) < MANY_URLS else LITTLE_PATIENCE_S
+        except StoreError:  # the collection was never crawled
+            return PATIENCE_S
+
+    def warm(self) -> None:
+        """Open what the first request would wait for; runs in the background."""
+        with suppress(TeiaError):
+            self.examples(self.search(None))
+
+    def search(self, name: str | None) -> OpenedSearch:
+        """Return an open search of one collection, or of all that have an index."""
+        names = (self.check(name),) if name else tuple(self.searchable())
+        if not names:
+            raise IndexFailure("nothing can be searched yet: no collection has an index")
+        # A collection that joins a cluster gets another key, so its search is opened anew.
+        key = (*names, CLUSTER) if len(names) == 1 and post_of(self.root, names[0]) is not None else names
+        with self._lock:
+            opened = self._searches.get(key)
+            if opened is None:
+                opened = self._searches[key] = open_search(self.root, names, self.clock)
+        return opened
+
+    def examples(self, opened: OpenedSearch) -> list[str]:
+        """Return example queries that find something; they are renewed now and then."""
+        until, known = self._examples.get(opened, (0.0, []))
+        if not known or self.clock.ticks_s() > until:
+            known = examples_of(opened)
+            self._examples[opened] = (self.clock.ticks_s() + EXAMPLES_S, known)
+        return known
+
+    def searchable(self) -> list[str]:
+        """Return the collections that have an index."""
+        return [name for name in self.names() if has_index(self.root, name)]
+
+    def forget(self, name: str) -> None:
+        """Release everything cached for a removed collection."""
+        self._shelf.forget(name)
+        self._configs.pop(name, None)
+        self._meanings.pop(name, None)
+        with self._lock:
+            for names in [names for names in self._searches if name in names]:
+                self._examples.pop(self._searches.pop(names), None)
+
+    def close(self) -> None:
+        if self.supervisor is not None:
+            self.supervisor.stop()
+        self.lab.close()
+        self.auditor.close()
+        if self._held is not None:
+            self._held.close()
+        with self._lock:
+            for opened in self._searches.values():
+                opened.close()
+            self._searches.clear()
+        self.kept.close()
+        self.hands.close()
+        self._shelf.close()
+        self.copies.close()
+        self.accounts.close()
+
+
+class UnknownCollection(UsageError):
+    """Raised if an address names a collection that does not exist."""
+
+
+class ClosedCopies(UsageError):
+    """Raised for captures that are not public."""
+
+
+class UnknownPage(StoreError):
+    """Raised if a collection does not know a page; `to` is the address that offers to add it."""
+
+    def __init__(self, message: str, to: str) -> None:
+        super().__init__(message)
+        self.to = to
+
+
+class Busy(TeiaError):
+    """Raised if too many requests are being served; `again_s` is the Retry-After."""
+
+    again_s = 5
+
+
+class Turns:
+    """Semaphore with a limited queue; safe to share between threads."""
+
+    def __init__(self, at_once: int, waiting: int, patience_s: float) -> None:
+        self._turns, self._places = BoundedSemaphore(at_once), BoundedSemaphore(at_once + waiting)
+        self._patience_s = patience_s
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
+        if not self._places.acquire(blocking=False):
+            raise Busy("too many copies are being read")
+        try:
+            if not self._turns.acquire(timeout=self._patience_s):
+                raise Busy("too many copies are being read")
+            try:
+                yield
+            finally:
+                self._turns.release()
+        finally:
+            self._places.release()
+
+
+def site_of(request: Request) -> Site:
+    """Return the installation that a request is for, as a route dependency."""
+    return cast("Site", request.app.state.site)
+
+
+def has_index(root: Root, name: str) -> bool:
+    from teia.index.reader import has_index as is_there
+
+    return any(is_there(cell.index) for cell in root.collection(name).cells())

@@ -1,0 +1,174 @@
+"""A page and its JSON route from one function.
+
+    @pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)
+    def hosts(site: OfSite, collection: str, state: str = "") -> HostsView: ...
+
+makes `GET /c/{collection}/hosts`, the record rendered by the template, and `GET /api/v1/c/{collection}/hosts`, the same
+record as JSON. Both need the same role. A route without a role cannot be made, and the authorisation test checks the
+table of all routes with their roles (`Pages.gates`). The first line of the function's docstring becomes the summary of
+the API's documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from fastapi import APIRouter, Body, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from teia.web.access.roles import Role
+from teia.web.access.scopes import Scope, scope_of
+from teia.web.server.auth import Visitor, needs, visitor_of
+from teia.web.server.installation import Site, site_of
+from teia.web.server.templates import Renderer
+
+API = "/api/v1"
+Make = TypeVar("Make", bound=Callable[..., Any])
+Change = TypeVar("Change", bound=Callable[..., "Done"])
+
+OfVisitor = Annotated[Visitor, Depends(visitor_of)]
+
+
+def site_seen(site: Annotated[Site, Depends(site_of)], visitor: OfVisitor) -> Site:
+    """Return the installation as the sender of the request may see it."""
+    return site if visitor.may(Role.VIEWER) else site.for_the_public()
+
+
+OfSite = Annotated[Site, Depends(site_seen)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One route with its role and scope, for the authorisation test."""
+
+    method: str
+    path: str
+    role: Role
+    scope: Scope | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Result of a change: a sentence, and the address that shows it."""
+
+    message: str
+    to: str
+
+
+class Elsewhere(Exception):  # not an error: redirects to another address
+    """Raised to redirect to another address of this site."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(to)
+        self.to = to
+
+
+class Pages:
+    """Collector of routes; `router` has them all."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.router = APIRouter()
+        self.gates: list[Gate] = []
+        self._renderer = renderer
+
+    def page(self, path: str, template: str, role: Role, *, twin: bool = True) -> Callable[[Make], Make]:
+        """Register the function that makes a page's record."""
+
+        def register(make: Make) -> Make:
+            record = get_type_hints(make)["return"]
+            view_of = Annotated[Any, Depends(make)]
+
+            def as_page(request: Request, visitor: OfVisitor, view: Any) -> HTMLResponse:
+                return self._renderer.response(request, visitor, template, view)
+
+            def as_json(view: Any) -> Any:
+                return view
+
+            for endpoint in (as_page, as_json):  # FastAPI reads these annotations: the view comes from `make`
+                endpoint.__annotations__ |= {"request": Request, "visitor": OfVisitor, "view": view_of}
+            self.add("GET", path, role, as_page, response_class=HTMLResponse, include_in_schema=False)
+            if twin:
+                summary = (make.__doc__ or "").partition("\n")[0]
+                name = f"{make.__module__.rpartition('.')[2]}_{make.__name__}"
+                self.add("GET", API + path, role, as_json, response_model=record, summary=summary, operation_id=name)
+            return make
+
+        return register
+
+    def deed(self, path: str, role: Role) -> Callable[[Change], Change]:
+        """Register a change: a form's POST, which redirects to a page, and the API's, which returns `Done`.
+
+        The function's parameter `asked` is a pydantic model of the request; it is read from form fields or from JSON.
+        """
+
+        def register(change: Change) -> Change:
+            def as_form(**given: Any) -> RedirectResponse:
+                done = change(**given)
+                return RedirectResponse(done.to, 303)
+
+            as_form.__signature__ = _asking(change, Form())  # type: ignore[attr-defined]
+            as_api = _renamed(change, _asking(change, Body()))
+            summary = (change.__doc__ or "").partition("\n")[0]
+            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
+            self.add("POST", path, role, as_form, include_in_schema=False, response_class=RedirectResponse)
+            self.add("POST", API + path, role, as_api, response_model=Done, summary=summary, operation_id=name)
+            return change
+
+        return register
+
+    def reveal(self, path: str, template: str, role: Role) -> Callable[[Make], Make]:
+        """Register a change whose result is shown once, in the page after the form: a new token, a new link."""
+
+        def register(change: Make) -> Make:
+            record = get_type_hints(change)["return"]
+
+            def as_form(request: Request, visitor: OfVisitor, **given: Any) -> HTMLResponse:
+                shown = change(visitor=visitor, **given)
+                return self._renderer.response(request, visitor, template, shown)
+
+            signature = _asking(change, Form())
+            # `request` is needed for rendering only; FastAPI finds it by the signature.
+            asker = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+            kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
+            as_form.__signature__ = signature.replace(parameters=[asker, *kept])  # type: ignore[attr-defined]
+            as_api = _renamed(change, _asking(change, Body()))
+            summary = (change.__doc__ or "").partition("\n")[0]
+            name = f"{change.__module__.rpartition('.')[2]}_{change.__name__}"
+            self.add("POST", path, role, as_form, include_in_schema=False, response_class=HTMLResponse)
+            self.add("POST", API + path, role, as_api, response_model=record, summary=summary, operation_id=name)
+            return change
+
+        return register
+
+    def rendered(self, request: Request, visitor: Visitor, template: str, view: Any, status: int) -> HTMLResponse:
+        """Render a page, for routes that are neither a page nor a change."""
+        return self._renderer.response(request, visitor, template, view, status)
+
+    def add(self, method: str, path: str, role: Role, endpoint: Callable[..., Any], **how: Any) -> None:
+        """Add one route with its role, for routes that are neither a page nor a change."""
+        scope = scope_of(method, path.removeprefix(API) or "/", role)
+        self.gates.append(Gate(method, path, role, scope))
+        gate = Depends(needs(role, scope))
+        self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
+
+
+def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
+    """Return the signature of a change, with `asked` read from form fields or from JSON."""
+    hints = get_type_hints(change, include_extras=True)
+    signature = inspect.signature(change)
+    parameters = [
+        each.replace(annotation=Annotated[hints[name], source] if name == "asked" else hints[name])
+        for name, each in signature.parameters.items()
+    ]
+    return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+
+
+def _renamed(change: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    def as_api(**given: Any) -> Any:
+        return change(**given)
+
+    as_api.__signature__ = signature  # type: ignore[attr-defined]
+    return as_api

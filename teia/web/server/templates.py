@@ -1,0 +1,169 @@
+"""Templates, rendered in the reader's language.
+
+Everything a template prints is escaped. Titles and snippets, which may contain marks, are `Snippet.html()`, which
+escapes first and marks afterwards. Text that a site wrote goes through the macros of `foreign.html`, which isolate its
+direction and declare its language.
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+
+from teia import __version__
+from teia.clock import Clock
+from teia.views.reports.catalogue import unit_of
+from teia.web.access.roles import Role
+from teia.web.access.scopes import Scope
+from teia.web.charts.charts import Bar, Charts, Line, Part
+from teia.web.language.numbers import ENGLISH, LOCALES, Locale
+from teia.web.language.phrases import Phrases
+from teia.web.server.auth import Visitor
+from teia.web.server.preferences import choices_of, language_of, zones
+
+HERE = Path(__file__).resolve().parents[1]
+_BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
+
+
+class Renderer:
+    """Renderer of records with templates; one environment per language.
+
+    `headline` returns the header of an operator's pages.
+    """
+
+    def __init__(self, clock: Clock, headline: Callable[[Request], Any] = lambda _: None) -> None:
+        self._clock, self._headline = clock, headline
+        self._environments = {tag: self._environment(locale) for tag, locale in LOCALES.items()}
+
+    def _environment(self, locale: Locale) -> Environment:
+        environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            extensions=["jinja2.ext.i18n"],
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        translations = translations_for(locale)
+        environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]
+        environment.filters |= {
+            "number": locale.number,
+            "percent": locale.percent,
+            "size": locale.size,
+            "span": locale.span,
+            "moment": pass_context(partial(_moment, locale)),
+            "since": pass_context(partial(_since, locale, self._clock)),
+            "breakable": breakable,
+            "shown_url": shown_url,
+            "said": lambda text: translations.gettext(text) if text else "",
+            "told": partial(_told, phrases_for(locale.tag)),
+        }
+        environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
+        environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
+        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
+        environment.globals |= {"unit_of": unit_of, "zones": zones}
+        return environment
+
+    def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:
+        """Render a page."""
+        locale = language_of(request, visitor)
+        query = request.url.query
+        context = {
+            "view": view,
+            "visitor": visitor,
+            "headline": self._headline(request) if visitor.may(Role.OPERATOR, Scope.READ) else None,
+            "path": request.url.path,
+            "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
+            "collection": request.path_params.get("collection", ""),
+            "version": __version__,
+            **choices_of(request, visitor),
+        }
+        text = self._environments[locale.tag].get_template(template).render(context)
+        return HTMLResponse(text, status, {"content-language": locale.tag, "vary": "accept-language, cookie"})
+
+
+def translations_for(locale: Locale) -> gettext.NullTranslations:
+    """Return the translations of a language; English has none and falls back to the sentences themselves."""
+    name = locale.tag.replace("-", "_")
+    return gettext.translation("teia", HERE / "locale", [name], fallback=True)
+
+
+@lru_cache
+def phrases_for(tag: str) -> Phrases | None:
+    """Return the translator of sentences with values; None for English."""
+    locale = LOCALES[tag]
+    return None if locale is ENGLISH else Phrases(translations_for(locale).gettext, locale)
+
+
+def link(path: str, **query: object) -> str:
+    """Return an address of ours with quoted path and query values; None and empty values are left out."""
+    wanted: Mapping[str, str] = {name: str(value) for name, value in query.items() if value not in (None, "")}
+    return quote(path, safe="/:@") + (f"?{urlencode(wanted)}" if wanted else "")
+
+
+def breakable(text: str) -> Markup:
+    """Let a URL wrap after its separators."""
+    return Markup(_BREAK_AFTER.sub(r"\1<wbr>", str(escape(text))))  # noqa: S704  # escaped before
+
+
+def shown_url(url: str) -> Markup:
+    """Format a URL as results show it: host › folder › page, without its scheme."""
+    rest = url.partition("://")[2].rstrip("/")
+    parts = [part for part in rest.split("/") if part]
+    return Markup(" › ").join(breakable(part) for part in parts)
+
+
+def _told(phrases: Phrases | None, text: str | None, marked: bool = True) -> str:
+    """Translate another module's sentence; mark it as English if there is no translation."""
+    if not text or phrases is None:
+        return text or ""
+    said = phrases.said(text)
+    if said is not None:
+        return said
+    return Markup('<span lang="en">{}</span>').format(text) if marked else text
+
+
+def _seconds(moment: str | float | None) -> float | None:
+    # Records have ISO times, series have Unix times.
+    if isinstance(moment, str):
+        return datetime.fromisoformat(moment).timestamp()
+    return moment
+
+
+def _moment(locale: Locale, context: Context, moment: str | float | None, *, seconds: bool = False) -> Markup:
+    """Return a `<time>` in the reader's chosen zone; without one, the page's script shows it in the browser's."""
+    at_s = _seconds(moment)
+    if at_s is None:
+        return Markup("")
+    iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+    mark = Markup(" data-seconds") if seconds else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(iso, mark, _in_zone(locale, context, at_s, seconds))
+
+
+def _in_zone(locale: Locale, context: Context, at_s: float, seconds: bool = False) -> str:
+    zone: ZoneInfo | None = context.get("zone")
+    shown = locale.moment(at_s, zone or UTC, seconds=seconds)
+    return f"{shown} UTC" if zone is None else shown
+
+
+def _since(locale: Locale, clock: Clock, context: Context, moment: str | float | None) -> Markup:
+    at_s = _seconds(moment)
+    if at_s is None:
+        return Markup("")
+    iso = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        iso, _in_zone(locale, context, at_s), locale.since(clock.now_s() - at_s)
+    )

@@ -1,0 +1,414 @@
+"""A cell's files brought up to its log, and its archive cut where the log says it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Coroutine
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from teia.clock import VirtualClock
+from teia.cluster.cells.log import CellLost, TooLarge
+from teia.cluster.cells.open_cells import KeptCell, KeptCells, OwnTail, _in_thread, prepare
+from teia.cluster.cells.publish import LogJournal
+from teia.cluster.cells.site_homes import PASSED, Homes
+from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
+from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
+from teia.cluster.placing.site_analyzer import Analyzer
+from teia.clustersettings import PlacementSettings
+from teia.config import Config, CourtesySettings
+from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.open_cell import note_position
+from teia.crawler.running_collection import State
+from teia.crawler.signals_in.announcements import Announced, announcing, open_inbox
+from teia.crawler.signals_in.for_other_nodes import Passed
+from teia.crawler.visit import Visit
+from teia.errors import ClusterError, DiskFull
+from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.queue.politeness import Place
+from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.signals.announce import PROXY, Announcement
+from teia.store.archive import Position
+from teia.store.root import CellFolder, open_root
+from tests.cluster.kept import found
+
+
+def test_the_archive_is_cut_at_the_last_position_on_our_own_disk(tmp_path: Path) -> None:
+    """What others wrote after us is not here, and what of ours is in the log stays, to the byte."""
+    folder = CellFolder(0, tmp_path)
+    folder.archive.mkdir()
+    frontier = FrontierCell(folder.frontier)
+    (folder.archive / "ours-1").write_bytes(bytes(900))
+    (folder.archive / "ours-2").write_bytes(bytes(700))
+    tail = OwnTail(frontier, folder)
+    tail.cut()  # nothing is known yet: nothing is cut
+    for file, offset in (("ours-1", 900), ("ours-2", 300), ("ours-2", 500), ("theirs-1", 40), ("theirs-1", 4_000)):
+        with frontier.transaction():
+            note_position(frontier, Position(file, offset))
+        tail.look()
+    tail.cut()
+    sizes = {path.name: path.stat().st_size for path in folder.archive.iterdir()}
+    assert sizes == {"ours-1": 900, "ours-2": 500}
+    frontier.close()
+
+
+def test_kept_cells_are_found_by_their_number() -> None:
+    cells = KeptCells({5: "five", 2: "two"})  # type: ignore[dict-item]  # any object will do
+    assert list(cells) == ["five", "two"]
+    assert (cells[5], len(cells), cells.keeps(2), cells.keeps(0)) == ("five", 2, True, False)
+    with pytest.raises(KeyError):
+        cells[0]
+    for _ in cells:
+        cells.drop(5)
+    assert list(cells) == ["two"]
+
+
+def test_what_belongs_to_a_cluster_is_not_written_by_one_machine(tmp_path: Path) -> None:
+    """A change behind the log's back would be in no other node's copy."""
+    folder = open_root(tmp_path / "data", create=True).collection("main")
+    prepare(folder, 2, "this cluster")
+    path = folder.cells()[0].frontier
+    with pytest.raises(ClusterError, match="belongs to a cluster; only `teia node` may change it"):
+        FrontierCell(path)
+    FrontierCell(path, read_only=True).close()
+    prepare(folder, 2, "this cluster")
+    with pytest.raises(ClusterError, match="another cluster"):
+        prepare(folder, 2, "that cluster")
+
+
+class Failing:
+    """A log that stores a record and then cannot say so, or cannot store it."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.cell, self._problem = 0, problem
+
+    async def append(self, body: bytes, links: object = (), born: object = None) -> int:
+        raise self._problem
+
+
+class AtOnce:
+    packing_s = 0.0
+
+    def wait_for(self, what: Coroutine[Any, Any, int]) -> int:
+        return asyncio.run(what)
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_behind"), [(CellLost(0, "the session is over"), True), (ClusterError("it is too large"), False)]
+)
+def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, is_behind: bool) -> None:
+    journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]
+    with pytest.raises(type(problem)):
+        journal.publish(b"changes")
+    assert journal.is_behind is is_behind
+    cell = KeptCell.__new__(KeptCell)
+    reopened = []
+    cell.frontier = SimpleNamespace(journal=journal, is_in_doubt=False)  # type: ignore[assignment]
+    cell.archive = SimpleNamespace(close=lambda: reopened.append(1))  # type: ignore[assignment]
+    cell._open_archive = lambda: cell.archive  # type: ignore[method-assign]
+    cell.rewind()
+    assert bool(reopened) is not is_behind
+
+
+class Listener:
+    """A committer as far as it hears what others sent; `queued` says in which cells there is something to do."""
+
+    def __init__(self, **queued: int) -> None:
+        self.clock = VirtualClock()
+        self.taken: list[tuple[object, list[int]]] = []
+        self.full = False
+        committer = self.committer = NodeCommitter.__new__(NodeCommitter)
+        frontiers = {int(name[-1]): SimpleNamespace(queued=count) for name, count in queued.items()}
+        cells = {number: SimpleNamespace(number=number, frontier=frontier) for number, frontier in frontiers.items()}
+        committer.cells = KeptCells(cells)  # type: ignore[arg-type]
+        committer.hearing, committer.heard, committer._waiting_since, committer.inbox = {}, {}, {}, deque()
+        committer._clock, committer._at_once = self.clock, HEARD_AT_ONCE
+        committer._take = self._take  # type: ignore[method-assign]
+        committer._with_news = set()
+        committer._has_news = lambda *_: True  # type: ignore[method-assign]
+
+    def _take(self, cell: Any, bulks: Any, done: object) -> None:
+        if self.full and cell.number == 1:
+            raise DiskFull("/data")
+        self.taken.append((cell.number, [seq for _, seq, _ in bulks]))
+
+    def get(self, *numbers: tuple[int, int]) -> None:
+        self.committer.inbox.extend((cell, seq, msgspec.msgpack.encode([])) for cell, seq in numbers)
+
+    def hear(self, *with_pages: int) -> None:
+        self.committer._hear(with_pages, Committed())
+
+
+def test_links_that_could_not_be_merged_are_merged_by_the_next_commit() -> None:
+    """A full disk in one cell must not cost it, or the cells after it, what they have heard."""
+    listener = Listener(cell_1=0, cell_2=0)
+    listener.get((1, 10), (2, 11), (3, 12), (1, 13))
+    listener.full = True
+    with pytest.raises(DiskFull):
+        listener.hear()
+    assert (listener.taken, listener.committer.heard) == ([], {})
+    listener.full = False
+    listener.get((2, 14))
+    listener.hear()
+    assert listener.taken == [(1, [10, 13]), (2, [11, 14])]
+    assert listener.committer.heard == {1: 13, 2: 14}
+
+
+def test_links_wait_for_pages_of_their_cell_but_not_for_long_nor_where_nothing_is_to_be_done() -> None:
+    """One record holds both; issue 7: at most 2 messages a page."""
+    listener = Listener(cell_1=5, cell_2=0, cell_3=5)
+    listener.get((1, 10), (2, 11), (3, 12))
+    listener.hear(1)
+    assert listener.taken == [(2, [11])]
+    assert list(listener.committer.hearing) == [1, 3]  # the first goes with the pages of its cell
+    listener.committer._was_heard(1)
+    assert listener.committer.heard == {2: 11, 1: 10}
+    assert not listener.committer.must_hear
+    asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
+    assert listener.committer.must_hear
+    listener.hear()
+    assert listener.taken == [(2, [11]), (3, [12])]
+    listener.get(*((1, seq) for seq in range(20, 20 + HEARD_AT_ONCE + 1)))
+    listener.hear()
+    assert len(listener.taken[-1][1]) == HEARD_AT_ONCE
+    assert len(listener.committer.inbox) == 1
+
+
+def bulk_of(links: list[Found]) -> bytes:
+    return msgspec.msgpack.encode([(f.host, f.key, f.tail, f.depth, f.in_links, f.hops, f.by, f.hint) for f in links])
+
+
+def test_links_that_are_known_wait_also_where_nothing_is_to_be_done(tmp_path: Path) -> None:
+    """They only change counts: a record of its own for each would be most of what the end of a crawl costs."""
+    with closing(FrontierCell(tmp_path / "frontier.sqlite")) as frontier:
+        listener = Listener(cell_1=0)
+        committer = listener.committer
+        del committer._has_news
+        frontier.absorb([found(1), found(2)], 1.0)
+        frontier.queued = 0
+        committer.cells[1].frontier = frontier
+        for seq, known in ((10, True), (11, False)):
+            links = [found(1), found(2)] if known else [found(1), found(3)]
+            committer.inbox.append((1, seq, bulk_of(links)))
+            listener.hear()
+            assert bool(listener.taken) is not known
+        assert listener.taken == [(1, [10, 11])]
+        committer.inbox.append((1, 12, bulk_of([found(2)])))
+        listener.hear()
+        assert not committer.must_hear
+        asyncio.run(listener.clock.advance(HEARD_WITHIN_S))
+        assert committer.must_hear
+
+
+def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
+    """A node that leaves while it catches up: the thread goes on, so whoever closes the file waits for it."""
+    done: list[bool] = []
+
+    def write() -> None:
+        time.sleep(0.3)
+        done.append(True)
+
+    async def main() -> None:
+        task = asyncio.create_task(_in_thread(write))
+        await asyncio.sleep(0.05)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as a node's loop does when it ends
+            each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done
+
+    asyncio.run(main())
+
+
+def test_pages_whose_links_lead_to_too_many_cells_are_committed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And if the disk is full meanwhile, no page is committed twice and none forgotten."""
+    committed: list[int] = []
+    full = [True]
+
+    def commit(_: Committer, group: Group) -> Committed:
+        visits: list[Any] = group.visits
+        if sum(visit.cells for visit in visits) > 1_000:
+            raise TooLarge("a commit is too large for NATS")
+        if visits and visits[0].number == 4 and full:
+            raise DiskFull(str(full.pop()))
+        committed.extend(visit.number for visit in visits)
+        group.settled, group.visits = group.settled + visits, []
+        return group.done
+
+    monkeypatch.setattr(Committer, "commit", commit)
+    committer = Listener(cell_1=0).committer
+    committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
+    queue = SimpleNamespace(cell=1)
+    group = Group([SimpleNamespace(number=number, cells=400, queue=queue) for number in range(8)])  # type: ignore[misc]
+    with pytest.raises(DiskFull):
+        committer.commit(group)
+    assert [visit.number for visit in group.visits] == [4, 5, 6, 7]  # type: ignore[attr-defined]
+    committer.commit(group)
+    assert committed == list(range(8))
+    group.visits = [SimpleNamespace(number=8, cells=1_200, queue=queue)]  # type: ignore[list-item]
+    with pytest.raises(TooLarge):
+        committer.commit(group)
+
+
+def test_what_others_sent_is_merged_in_parts_where_it_is_too_much_to_be_passed_on_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However few pages there are: else the cell could be committed by no node any more."""
+    monkeypatch.setattr(Committer, "commit", lambda _, group: group.done)
+    listener = Listener(cell_1=0)
+    committer, take = listener.committer, listener._take
+
+    def small(cell: Any, bulks: Any, done: object) -> None:
+        if len(bulks) > 30:
+            raise TooLarge("a commit is too large for NATS")
+        take(cell, bulks, done)
+
+    committer._take = small  # type: ignore[method-assign]
+    committer._leave_out_lost = committer._send_sites = lambda *_: None  # type: ignore[method-assign]
+    listener.get(*((1, seq) for seq in range(HEARD_AT_ONCE)))
+    committer.commit(Group([]))
+    assert [seq for _, bulks in listener.taken for seq in bulks] == list(range(HEARD_AT_ONCE))
+    assert (committer.heard, committer.hearing, committer._at_once) == ({1: HEARD_AT_ONCE - 1}, {}, HEARD_AT_ONCE)
+
+
+class Full:
+    """A log that takes nothing, some times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def post(self, to_cell: int, bulk: bytes) -> None:
+        raise AssertionError("nothing is sent on")
+
+    def publish(self, changes: bytes) -> int:
+        if self.times:
+            self.times -= 1
+            raise DiskFull("/data")
+        return 1
+
+    def forget(self, published: int) -> None:
+        assert not published
+
+
+def test_announcements_of_other_nodes_are_taken_up_once_however_often_their_commit_fails(tmp_path: Path) -> None:
+    """And also by a node that expected none: its inbox is made for them."""
+    with closing(FrontierCell(tmp_path / "frontier.sqlite", journal=Full(3))) as frontier:
+        listener = Listener(cell_1=0)
+        committer, announced = listener.committer, Announced([], [0], listener.clock)
+        del committer._take
+        committer.cells[1].frontier = frontier
+        committer.homes = Homes([0], [(1, frontier)])
+        committer.wishes = SimpleNamespace(announced=announced)  # type: ignore[assignment]
+        page = Announcement("http://a.test/", PROXY, 5.0, 6.0)
+        with announcing(announced, tmp_path / "signals.sqlite", Config(), lambda _: True):
+            committer.inbox.append((1, 10, PASSED + msgspec.msgpack.encode(Passed([page]))))
+            for _ in range(3):
+                with pytest.raises(DiskFull):
+                    listener.hear()
+                assert not announced.passed
+            assert not announced.is_waiting
+            listener.hear()
+            assert list(announced.passed) == [Passed([page])]
+            assert announced.is_waiting
+    inbox = open_inbox(tmp_path / "signals.sqlite")
+    assert inbox.due(PROXY, 1e12, 10) == [page]
+    inbox.close()
+
+
+class Asking:
+    """A crawl as far as it says which requests may begin, and when what was read is committed."""
+
+    def __init__(self, **courtesy: Any) -> None:
+        self.clock = VirtualClock()
+        crawl = self.crawl = NodeCrawl.__new__(NodeCrawl)
+        config = Config()
+        crawl.config = replace(config, courtesy=replace(CourtesySettings(), **courtesy))
+        crawl._clock, crawl._last_group, crawl._asked_of = self.clock, self.clock.ticks_s(), Counter()
+        crawl.committing = crawl._is_waited_for = False
+        crawl.state = State.RUNNING
+        crawl._group, crawl.analyzer, crawl._open_pages, crawl.uncommitted = None, None, 0, []
+        self.begun: list[tuple[str, float | None]] = []
+        self.hosts: dict[str, Any] = {}
+        crawl._turns = SimpleNamespace(begin=self._begin, sites_at=lambda _: 0)  # type: ignore[assignment]
+        place = SimpleNamespace(ready_at=0.0, known_sites=0)
+        self.schedule: Any = SimpleNamespace(politeness=SimpleNamespace(address=lambda _: place))
+
+    def _begin(self, address: str, site: str, usual_s: float | None) -> float:
+        self.begun.append((site, usual_s))
+        return 0.0
+
+    def asks(self, host: str) -> bool:
+        """Whether a request to the host may begin now; if so it has, and is not committed."""
+        queue: Any = self.hosts.setdefault(host, Host(host))
+        if not self.crawl.has_turn(queue, self.schedule, self.clock.ticks_s()):
+            return False
+        self.crawl._asked_of[queue] += 1
+        self.crawl.uncommitted.append(queue)
+        return True
+
+
+class Host:
+    """A queue as far as somebody asks whether it may be asked."""
+
+    def __init__(self, host: str) -> None:
+        self.host, self.address, self.server = host, "192.0.2.1", SimpleNamespace(ready_at=0.0)
+
+
+def test_a_host_has_no_more_requests_ahead_of_the_commit_than_may_be_repeated() -> None:
+    """RELIABILITY figure 9: one under way and the one before it, for each that may be under way at a time."""
+    for per_host in (1, 3):
+        asking = Asking(per_host=per_host)
+        assert [asking.asks("a.test") for _ in range(AHEAD * per_host + 1)] == [True] * AHEAD * per_host + [False]
+        assert asking.asks("b.test")  # another host has its own
+        asking.crawl._asked_of[asking.hosts["a.test"]] -= 1  # one was committed
+        assert asking.asks("a.test")
+        assert not asking.asks("a.test")
+    hasty = Asking(delay_s=0.0)
+    assert all(hasty.asks("a.test") for _ in range(10 * AHEAD))  # where nothing rests, speed is what is wanted
+
+
+def test_a_host_whose_owner_agreed_to_a_shorter_rest_need_not_wait_until_pages_are_gathered() -> None:
+    """What it may have ahead is as much as others have; so its pages are committed as soon as it waits for that."""
+    asking = Asking(agreed_delays=("fast.test=0.2 Ana Souza",))
+    crawl = asking.crawl
+    for host, is_waited_for in (("usual.test", False), ("fast.test", True)):
+        assert [asking.asks(host) for _ in range(AHEAD + 1)] == [True] * AHEAD + [False]
+        asyncio.run(asking.clock.advance(0.1))
+        assert asking.clock.ticks_s() - crawl._last_group < GATHER_S
+        assert crawl.wants_commit(asking.clock.ticks_s()) is is_waited_for
+    assert asking.begun == [("usual.test", 5.0)] * AHEAD + [("fast.test", 0.2)] * AHEAD
+
+
+def test_nothing_is_asked_for_while_a_commit_is_late() -> None:
+    """RELIABILITY figure 9: while NATS elects, no pages are gathered that another node might have to ask for again."""
+    crawl, clock = NodeCrawl.__new__(NodeCrawl), VirtualClock()
+    crawl._clock, crawl._last_group, crawl.config = clock, 0.0, Config()
+    crawl.committing = True
+    assert not crawl._is_commit_late()
+    asyncio.run(clock.advance(crawl.config.courtesy.delay_s + LATE_S))
+    assert crawl._is_commit_late()
+    crawl.committing = False
+    assert not crawl._is_commit_late()
+
+
+def test_a_site_does_not_leave_while_a_page_of_it_that_the_cache_gave_is_not_committed() -> None:
+    asking = Asking()
+    crawl = asking.crawl
+    crawl._open = 0
+    crawl.analyzer = Analyzer(cast("Any", None), PlacementSettings(), "a", dict, Homes([0], []), asking.clock)
+    queue = HostQueue("a.test", 1, 0, 0, Place("a.test"))
+    crawl.analyzer.met(queue)
+    crawl.analyzer._leaving["a.test"] = (7, "")
+    visit = Visit(queue, Queued("http://a.test/", b"key", 0, 0, 1, 0.0), "127.0.0.1", from_cache=True)
+    crawl.started(visit)
+    assert not crawl.analyzer.departures(0.0, 0.0)
+    crawl._closed(visit)
+    assert [each.site for each in crawl.analyzer.departures(0.0, 0.0)] == ["a.test"]

@@ -1,0 +1,162 @@
+"""When snapshots are made: by time, by size, at once when one was damaged or room is short; not when nothing is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from teia.clock import VirtualClock
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.site_homes import REST, long_rests
+from teia.cluster.cells.snapshot_schedule import SHARE, TRY_AGAIN_S, Saver
+from teia.cluster.cells.snapshots import Snapshots
+from teia.cluster.nats.thread import LoopThread
+from teia.clustersettings import ClusterSettings
+from tests.cluster.conftest import Nats
+from tests.cluster.kept import IDENTITY, Kept
+
+
+class Watched:
+    """A saver of one cell on a virtual clock."""
+
+    def __init__(self, kept: Kept, settings: ClusterSettings) -> None:
+        self.kept, self.clock = kept, VirtualClock(1_000_000.0)
+        self.snapshots = Snapshots(kept.objects, self.clock, IDENTITY)
+        self.log, _ = kept.take("a", self.snapshots)
+        self.room = SimpleNamespace(has_some=True)
+        copies = Copies([kept.folder_of("a")], kept.thread, self.snapshots)
+        keeper = SimpleNamespace(kept={7: self.log})
+        self.saver = Saver(self.snapshots, settings, keeper, copies, self.room, self.clock)  # type: ignore[arg-type]
+        self._urls = 0
+
+    def write(self, urls: int = 10) -> None:
+        self.kept.write(self.log, "a", urls, self._urls)
+        self._urls += urls
+
+    def wait(self, seconds: float) -> None:
+        self.kept.do(self.clock.advance(seconds))
+
+    def look(self) -> bool:
+        """Look once; whether a snapshot was made."""
+        before = self.kept.do(self.log.pointer())
+        self.kept.do(self.saver._tend(7, self.log))
+        return self.kept.do(self.log.pointer()) != before
+
+
+@pytest.fixture
+def kept(nats: Nats, tmp_path: Path) -> Iterator[Kept]:
+    with LoopThread() as thread:
+        made = Kept(tmp_path, nats, thread)
+        nats.wires.clear()
+        yield made
+        thread.wait_for(made.wire.end())
+
+
+def test_a_cell_that_changed_is_copied_after_a_while(kept: Kept) -> None:
+    watched = Watched(kept, ClusterSettings(snapshot_s=600.0))
+    watched.write()
+    assert not watched.look()
+    watched.wait(601.0)
+    assert watched.look()
+    watched.wait(100 * 601.0)
+    assert not watched.look()  # nothing is new
+    watched.write()
+    assert watched.look()
+    watched.write()
+    watched.wait(599.0)
+    assert not watched.look()
+
+
+def test_a_log_that_grows_fast_or_has_no_room_is_copied_at_once(kept: Kept) -> None:
+    watched = Watched(kept, ClusterSettings(snapshot_s=1e6, snapshot_log_bytes=64 * 1024))
+    watched.write(100)
+    assert not watched.look()
+    watched.write(8_000)
+    assert watched.look()
+    watched.write()
+    assert not watched.look()
+    watched.room.has_some = False
+    assert watched.look()
+
+
+def test_a_keeper_that_wrote_nothing_makes_room_too(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart nothing can be written while room is short: what made it short is of the keeper before."""
+    settings = ClusterSettings(snapshot_s=1e6)
+    Watched(kept, settings).write(1_000)
+    watched, saves = Watched(kept, settings), []
+    save = watched.snapshots.save
+
+    async def counted(*arguments: object, **options: object) -> object:
+        saves.append(options)
+        return await save(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(watched.snapshots, "save", counted)
+    assert watched.log.unsaved_bytes == 0
+    assert not watched.look()
+    watched.room.has_some = False
+    before = kept.messages()
+    assert watched.look()
+    assert kept.messages() < before
+    for _ in range(5):
+        assert not watched.look()
+        watched.wait(1.0)
+    assert saves == [{"must_make_room": True}] * 2  # one that made something, one that found nothing new
+    watched.wait(TRY_AGAIN_S)
+    watched.look()
+    assert len(saves) == 3
+
+
+def test_a_cell_can_be_opened_while_room_is_short(kept: Kept) -> None:
+    """Rests that are over are forgotten when there is room for it, and a cell without any writes nothing at all."""
+    log, _ = kept.take("a")
+    with kept.opened(log, "a") as frontier:
+        with frontier.transaction():
+            rows = [(REST + "over.test", 10.0), (REST + "rests.test", 90.0)]
+            frontier.db.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+        log.has_room = lambda: False
+        records = kept.messages()
+        assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
+        log.has_room = lambda: True
+        assert kept.messages() == records
+        for _ in range(2):
+            assert long_rests(frontier, 50.0) == {"rests.test": 90.0}
+            assert kept.messages() == records + 1
+        (rests,) = frontier.db.execute("SELECT count(*) FROM meta WHERE name LIKE ?", (REST + "%",)).fetchone()
+        assert rests == 1
+
+
+def test_what_took_long_is_not_done_again_for_long(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(kept, ClusterSettings(snapshot_s=10.0))
+    save = watched.snapshots.save
+
+    async def slow(*arguments: object, **options: object) -> object:
+        await watched.clock.advance(60.0)
+        return await save(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(watched.snapshots, "save", slow)
+    watched.write()
+    assert not watched.look()
+    watched.wait(11.0)
+    assert watched.look()
+    watched.write()
+    watched.wait(SHARE * 60.0 - 1.0)
+    assert not watched.look()
+    watched.wait(2.0)
+    assert watched.look()
+
+
+def test_a_place_that_is_away_is_tried_again(kept: Kept, tmp_path: Path) -> None:
+    """The log is there meanwhile: nothing depends on it."""
+    (tmp_path / "store").write_text("in the way")
+    watched = Watched(kept, ClusterSettings(snapshot_s=1.0))
+    watched.write()
+    watched.look()
+    watched.wait(2.0)
+    assert not watched.look()
+    (tmp_path / "store").unlink()
+    assert not watched.look()
+    watched.wait(TRY_AGAIN_S + 1.0)
+    assert watched.look()

@@ -1,0 +1,79 @@
+"""The upkeep of cells goes on whatever goes wrong in one look: nobody would notice that it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from teia.clock import WallClock
+from teia.cluster.cells import copy_ahead, snapshot_schedule, upkeep
+from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copy_ahead import Follower
+from teia.cluster.cells.snapshot_schedule import Saver
+from teia.cluster.cells.upkeep import Upkeep
+from teia.cluster.nats.thread import LoopThread
+from teia.clustersettings import ClusterSettings
+from teia.store.root import CellFolder
+
+LOOKS = 3
+
+
+class Looks:
+    """Counts looks, each of which fails with something that nobody foresaw; the session is over after some."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def is_lost(self) -> bool:
+        return self.count >= LOOKS
+
+    def fail(self, *_arguments: object) -> Any:
+        self.count += 1
+        raise RuntimeError("something that nobody foresaw")
+
+    async def fail_later(self, *arguments: object) -> Any:
+        self.fail(*arguments)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (copy_ahead, snapshot_schedule, upkeep):
+        monkeypatch.setattr(module, "LOOK_S", 0.0)
+        monkeypatch.setattr(module, "TRY_AGAIN_S", 0.0)
+
+
+def run(work: Any) -> None:
+    asyncio.run(asyncio.wait_for(work, 30.0))
+
+
+def test_cells_are_followed_after_a_look_that_failed() -> None:
+    looks = Looks()
+    keeper: Any = SimpleNamespace(coming=looks.fail, kept={}, news=lambda within_s: asyncio.sleep(0))
+    session: Any = looks
+    run(Follower(keeper, session, SimpleNamespace(open=set()), WallClock()).follow_for_ever())  # type: ignore[arg-type]
+    assert looks.count == LOOKS
+
+
+def test_snapshots_are_made_after_a_look_for_room_that_failed() -> None:
+    looks, nothing = Looks(), SimpleNamespace()
+    room, keeper = SimpleNamespace(look=looks.fail_later, has_some=True), SimpleNamespace(kept={})
+    saver = Saver(nothing, ClusterSettings(), keeper, nothing, room, WallClock())  # type: ignore[arg-type]
+    run(saver.save_for_ever(lambda: looks.is_lost))
+    assert looks.count == LOOKS
+
+
+def test_archives_are_brought_after_one_that_failed(tmp_path: Path) -> None:
+    looks = Looks()
+    with LoopThread() as thread:
+        copies = Copies([CellFolder(7, tmp_path)], thread)
+        copies.open.add(7)
+        keeper: Any = SimpleNamespace(kept={7: SimpleNamespace(epoch=1)}, is_leaving=False)
+        shipping: Any = SimpleNamespace(bring=looks.fail_later)
+        kept_up = Upkeep(keeper, looks, copies, None, ClusterSettings(), WallClock())  # type: ignore[arg-type]
+        run(kept_up._bring_archives(shipping))
+    assert looks.count == LOOKS

@@ -1,0 +1,105 @@
+"""Limits of a whole collection are shared by nodes that only hear of each other now and then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.cluster.crawl.limits import TURN_S, UNHEARD_S, Shares, part_of, reached
+from teia.cluster.members.session import NodeState
+from teia.config import Config
+
+
+def node(name: str, stored: dict[str, int], kept: int = 0) -> NodeState:
+    return NodeState(name, "x", stored=stored, load={"kept": float(kept)})
+
+
+def shares(*nodes: NodeState) -> tuple[Shares, dict[str, NodeState]]:
+    alive = {each.name: each for each in nodes}
+    session: Any = SimpleNamespace(node=nodes[0], said=nodes[0], alive=lambda: alive)
+    return Shares(session, lambda: range(2), 0.0), alive
+
+
+@given(remaining=st.integers(1, 10_000), nodes=st.integers(1, 30), now=st.floats(0, 1e6))
+def test_the_parts_of_all_nodes_are_the_whole(remaining: int, nodes: int, now: float) -> None:
+    names = {f"n{number}": NodeState(f"n{number}", "x") for number in range(nodes)}
+    assert sum(part_of(remaining, name, names, now) for name in names) == remaining
+
+
+def test_what_cannot_be_divided_goes_around() -> None:
+    """Else a node that has nothing to do would keep the last pages from the others."""
+    names = {name: NodeState(name, "x") for name in "abc"}
+    turns = [[part_of(1, name, names, turn * TURN_S) for name in "abc"] for turn in range(3)]
+    assert sorted(turns) == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+
+
+def test_a_cell_that_nobody_keeps_counts_as_it_last_did() -> None:
+    made, alive = shares(node("a", {"0": 10}), node("b", {"1": 30}))
+    assert made.look() == 40
+    del alive["b"]
+    assert made.look() == 40
+    alive["a"] = node("a", {"0": 12, "1": 31})
+    assert (made.look(), *(made.claim(most, 0.0, {}) for most in (50, 43, 0))) == (43, 7, 0, 0)
+
+
+def test_a_claim_is_of_what_is_left_now() -> None:
+    """Pages that were committed since the last word count, for they are told with the claim."""
+    made, _ = shares(node("a", {"0": 60, "1": 0}))
+    assert made.claim(80, 0.0, {0: 60, 1: 0}) == 20
+    assert made.claim(80, 0.0, {0: 75, 1: 0}) == 5
+    assert made.claim(80, 0.0, {0: 75, 1: 9}) == 0
+
+
+def test_pages_under_way_are_claimed_when_others_come() -> None:
+    made, alive = shares(node("a", {"0": 60, "1": 0}))
+    alive["b"] = node("b", {})
+    assert (made.claim(80, 0.0, {0: 60}), made.claim(80, 0.0, {0: 60}, 15)) == (10, 15)
+
+
+def test_a_node_that_begins_claims_nothing_before_it_has_heard_of_every_cell() -> None:
+    """Two nodes start again with all pages stored: the first to open its cells does not know of the others."""
+    made, alive = shares(node("a", {}), node("b", {}))
+    assert made.claim(80, 1.0, {0: 40}) == 0
+    assert made.claim(80, UNHEARD_S, {0: 40}) == 20  # one that nobody can open does not stop the others for ever
+    alive["b"] = node("b", {"1": 40})
+    assert made.claim(80, 1.0, {0: 40}) == 0
+    assert made.claim(90, 1.0, {0: 40}) == 5
+
+
+def test_nobody_stores_more_than_it_said_it_would() -> None:
+    ours = msgspec.structs.replace(node("a", {"0": 10}), claims=5)
+    made, alive = shares(ours, node("b", {"1": 30}))
+    assert [made.left({0: stored}) for stored in (10, 12, 15)] == [5, 3, 0]
+    assert made.left({0: 10, 2: 99}) == 5  # a cell that was just taken is in nobody's claim
+    alive["b"] = msgspec.structs.replace(alive["b"], claims=20)
+    assert made.claim(70, 0.0, {}) == 5  # of the ten that are left, for two
+
+
+def test_pages_that_others_keep_are_counted() -> None:
+    made, _ = shares(node("a", {}, 5), node("b", {}, 7), node("c", {}, 8))
+    assert made.kept_elsewhere() == 15
+
+
+def test_pages_that_others_keep_count_also_between_two_shifts_and_after_a_death() -> None:
+    at_work = {name: msgspec.structs.replace(node(name, {}, 7), cells={str(at): 1}) for at, name in enumerate("ab")}
+    made, alive = shares(*at_work.values())
+    assert made.kept_elsewhere() == 7
+    alive["b"] = NodeState("b", "x", load={"idle": 0.0})
+    assert made.kept_elsewhere() == 7
+    del alive["b"]
+    assert made.kept_elsewhere() == 7
+    alive["a"] = msgspec.structs.replace(at_work["a"], cells={"0": 1, "1": 1})
+    assert made.kept_elsewhere() == 0
+
+
+def test_a_limit_says_which_it_is() -> None:
+    limits = replace(Config().limits, pages=100, seconds=60.0)
+    assert reached(limits, 99, 1000.0, 1059.0) == ""
+    assert reached(limits, 100, 1000.0, 1059.0).startswith("limits.pages")
+    assert reached(limits, 99, 1000.0, 1060.0).startswith("limits.seconds")
+    assert reached(Config().limits, 10**9, 1.0, 10**9) == ""

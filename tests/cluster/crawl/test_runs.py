@@ -1,0 +1,121 @@
+"""Schedules on many machines: one run for each start, whoever begins it; nodes wait in between (T1, T3)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from teia.clock import VirtualClock
+from teia.cluster.crawl.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
+from teia.cluster.members.agreement import Agreement, Run
+from teia.collections.due_runs import Task
+from teia.config import Config, to_toml
+from teia.frontier.cell.cell import FrontierCell
+from teia.store.root import CellFolder
+from tests.cluster.conftest import Nats
+from tests.cluster.kept import found
+from tests.cluster.nodes import cluster
+from tests.cluster.test_node import DELAY_S, SPEC, check_courtesy, requested_pages, wait_until
+from tests.system.labs import running_lab
+
+START_S = datetime(2026, 11, 21, 2, tzinfo=UTC).timestamp()
+HOUR_S = 3_600.0
+
+
+def scheduled(**settings: str) -> Config:
+    schedule = replace(Config().schedule, start="2026-11-21 02:00", zone="UTC", every="1 day", **settings)
+    return replace(Config(), schedule=schedule)
+
+
+def test_all_nodes_know_what_is_to_be_done_from_the_runs_agreed_on() -> None:
+    config = scheduled(stop_after="4 hours")
+    run = Run(START_S, START_S + 1)
+    over = Run(START_S, START_S + 1, START_S + HOUR_S, "finished")
+    for runs, at_s, task in (
+        ([], START_S - 1, Task.WAIT),
+        ([], START_S + 1, Task.RUN),
+        ([run], START_S + HOUR_S, Task.RUN),
+        ([run], START_S + 5 * HOUR_S, Task.WAIT),
+        ([over], START_S + 2 * HOUR_S, Task.WAIT),
+        ([over], START_S + 24 * HOUR_S, Task.RUN),
+    ):
+        assert duty_now(config, runs, at_s).task is task
+    assert duty_now(Config(), [], START_S).task is Task.CRAWL
+    fresh = replace(config, refresh=replace(config.refresh, keep=True))
+    assert duty_now(fresh, [over], START_S + 2 * HOUR_S).task is Task.KEEP_FRESH
+
+
+def test_a_start_has_one_run_whoever_writes_it() -> None:
+    agreement = begun(Agreement("x", to_toml(scheduled()), 1), START_S, START_S + 1)
+    assert begun(agreement, START_S, START_S + 2) == agreement
+    (run,) = agreement.runs
+    over = ended(agreement, run, "finished", START_S + 9)
+    assert over.runs == [Run(START_S, START_S + 1, START_S + 9, "finished")]
+    assert ended(over, run, "deadline", START_S + 10) == over
+    assert begun(over, START_S, START_S + 11) == over
+    for day in range(1, 2 * KEPT_RUNS):
+        over = begun(over, START_S + day, START_S + day)
+        over = ended(over, over.runs[-1], "finished", START_S + day)
+    assert len(over.runs) == KEPT_RUNS
+
+
+def test_between_runs_a_node_says_what_it_keeps(tmp_path: Path) -> None:
+    """Else it would look as if nobody kept anything, and nothing could be balanced."""
+    said: list[tuple[Any, ...]] = []
+    folders = {number: CellFolder(number, tmp_path / str(number)) for number in (3, 5)}
+    folders[3].archive.mkdir(parents=True)
+    with closing(FrontierCell(folders[3].frontier)) as cell, cell.transaction():
+        cell.absorb([found(number) for number in range(9)], 1.0)
+        cell.db.execute("INSERT INTO meta VALUES ('stored', 4)")
+    session: Any = SimpleNamespace(tell=lambda *given, stored: said.append((*given, stored)))
+    keeper, copies = SimpleNamespace(kept={3: None, 5: None}), SimpleNamespace(folders=folders)
+    tell = BetweenRuns(VirtualClock()).tell
+    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    del keeper.kept[5]
+    asyncio.run(tell(session, keeper, copies, {"idle": 0.0}))  # type: ignore[arg-type]
+    assert said == [
+        ({"idle": 0.0, "queued": 9.0}, {"3": 9, "5": 0}, {"3": 9, "5": 0}, {"3": 4, "5": 0}),  # one is on its way
+        ({"idle": 0.0, "queued": 9.0}, {"3": 9}, {"3": 9}, {"3": 4}),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nodes_visit_all_pages_in_every_run_and_wait_in_between(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every page once a run; the node that began the first run is dead when the second is due."""
+    if time.time() % 60 > 40:  # a run that is due should have some time left
+        time.sleep(60 - time.time() % 60)
+    monkeypatch.setenv("TEIA_SCHEDULE_START", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
+    monkeypatch.setenv("TEIA_SCHEDULE_ZONE", "UTC")
+    monkeypatch.setenv("TEIA_SCHEDULE_EVERY", "2 minutes")
+    with (
+        running_lab(tmp_path, SPEC.format(hosts=8, pages=40), 183) as lab,
+        cluster(tmp_path, own_nats, lab, DELAY_S) as nodes,
+    ):
+        nodes.start("a", once=False)
+        nodes.start("b", once=False)
+        wait_until(lambda: "run ends: finished" in nodes.said("a") + nodes.said("b"), within_s=100)
+        first = requested_pages(lab)
+        assert len(first) >= 30
+        assert set(first.values()) == {1}
+        nodes.kill("a")
+        time.sleep(5)
+        asked = lab.requests()
+        assert sum(requested_pages(lab).values()) == sum(first.values())
+        wait_until(lambda: "run ends: finished" in nodes.said("b"), within_s=150)
+        second = requested_pages(lab, asked)
+        print(nodes.said("a"), nodes.said("b"), Counter(second.values()), sep="\n")
+        assert sum(page in second for page in first) >= len(first) - 2
+        assert set(second.values()) == {1}
+        check_courtesy(lab, 0)

@@ -1,0 +1,206 @@
+"""What is asked of a collection that a cluster crawls is done by all its nodes, and refused where nobody hears it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from nats.js.errors import NotFoundError
+
+from teia.clock import WallClock
+from teia.cluster.cells.open_cells import prepare
+from teia.cluster.crawl import settings as crawl_settings
+from teia.cluster.crawl.settings import Desk, check_lists
+from teia.cluster.members.agreement import Agreement, agree, amend_agreement, current_agreement, write_down
+from teia.cluster.nats.thread import LoopThread
+from teia.collections import bulk
+from teia.collections.change_settings import change
+from teia.collections.edits import edited, parse_edit, to_text
+from teia.collections.inbox import Control
+from teia.config import Config, load, to_toml
+from teia.errors import ClusterError, DiskFull, UsageError
+from teia.frontier.cell.bulk import Chosen, Deed
+from teia.store.root import Root, open_root
+from tests.cluster.conftest import Nats
+from tests.cluster.nodes import cluster
+from tests.cluster.test_local import teia
+from tests.cluster.test_node import SPEC, wait_until
+from tests.cluster.waiting import until
+from tests.system.labs import Lab, running_lab
+
+
+def settings() -> Config:
+    return load(None, {}, {"collection.seeds": ["http://a.test/"], "collection.cells": 2}).config
+
+
+def test_changes_that_meet_are_all_made(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        wires = [await nats.wire() for _ in range(3)]
+        first = await agree(wires[0], nats.clock, unique, settings(), nats.count)
+        assert (first.edition, first.paused) == (0, False)
+
+        def stopped(now: Agreement) -> Agreement:
+            return msgspec.structs.replace(now, stops=now.stops + 1)
+
+        await asyncio.gather(*(amend_agreement(wire, nats.clock, unique, stopped, nats.count) for wire in wires))
+        now = await current_agreement(wires[0], nats.clock, unique, nats.count)
+        assert (now.edition, now.stops, now.identity) == (3, 3, first.identity)
+
+    nats.run(main())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, nats: Nats, unique: str) -> Root:
+    """A node's folder in which no node runs."""
+    root = open_root(tmp_path / "data", create=True)
+
+    async def main() -> None:
+        agreement = await agree(await nats.wire(), nats.clock, unique, settings(), nats.count)
+        config = write_down(root, agreement)
+        prepare(root.collection("main"), config.collection.cells, agreement.identity)
+
+    nats.run(main())
+    return root
+
+
+def test_a_change_that_no_node_would_hear_is_refused_and_changes_nothing(folder: Root) -> None:
+    before = folder.collection("main").config.read_bytes()
+    with pytest.raises(ClusterError, match="crawled by a cluster, and no node runs on"):
+        change(folder, "main", [parse_edit("courtesy.delay_s=9")], WallClock())
+    assert folder.collection("main").config.read_bytes() == before
+    done = teia("pause", "--data", str(folder.path))
+    assert done.returncode == 1
+    assert "no node runs on" in done.stderr
+
+
+def test_deeds_on_many_urls_are_refused(folder: Root) -> None:
+    """Nobody could carry them out, and whoever serves the folder would try every second."""
+    control = Control(folder.path / "control.sqlite")
+    try:
+        with pytest.raises(ClusterError, match="URLs cannot be chosen by hand"):
+            bulk.ask(control, "main", Chosen(Deed.RETRY), "me", 0.0)
+        assert control.deeds("main") == []
+    finally:
+        control.close()
+
+
+def test_what_could_not_be_written_down_is_taken_later_and_a_stop_is_heard_once(
+    folder: Root, nats: Nats, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a full disk nor an error of NATS that nobody knows leaves a node with old settings, or deaf."""
+    problems: list[Exception] = [DiskFull("no room"), DiskFull("no room"), NotFoundError(), sqlite3.OperationalError()]
+
+    def write(root: Root, agreement: Agreement) -> Config:
+        if agreement.stops and problems:
+            raise problems.pop()
+        return write_down(root, agreement)
+
+    monkeypatch.setattr(crawl_settings, "write_down", write)
+    stops: list[int] = []
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = Desk(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: stops.append(len(problems))
+        )
+
+        def changed(now: Agreement) -> Agreement:
+            config = edited(now.config, [parse_edit("courtesy.delay_s=9")])
+            return msgspec.structs.replace(now, stops=now.stops + 1, settings=to_toml(config))
+
+        async def main() -> None:
+            serving = asyncio.create_task(ours.serve(0.2))
+            await thread.call(amend_agreement(wire, nats.clock, unique, changed, nats.count))
+            await until(lambda: ours.agreement.edition == 1)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+        asyncio.run(main())
+        thread.wait_for(wire.end())
+    assert (problems, stops) == ([], [4])
+    assert ours.config.courtesy.delay_s == 9
+    assert "delay_s = 9" in folder.collection("main").config.read_text("utf-8")
+
+
+def test_a_node_that_leaves_when_all_is_done_is_not_told_to_keep_pages_fresh(
+    nats: Nats, folder: Root, unique: str
+) -> None:
+    """`--once` with refresh.keep is refused when somebody sets it, as when the node starts."""
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        ours = Desk(
+            folder, unique, agreement, agreement.config, wire, thread, nats.clock, lambda: None, once=True
+        )  # fmt: skip
+        assert "--once" in asyncio.run(ours._change(to_text([parse_edit("refresh.keep=true")])))
+        assert "now" in asyncio.run(ours._change(to_text([parse_edit("courtesy.delay_s=7")])))
+        thread.wait_for(wire.end())
+
+
+def test_what_all_go_by_can_be_changed_while_no_node_runs(nats: Nats, folder: Root, unique: str) -> None:
+    """A limit that made all nodes leave is raised before they are started again."""
+    how = ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key), "--collection", unique]
+    assert teia("cluster", "set", "limits.pages=200", *how).stdout == "limits.pages: 0 -> 200\n"
+    with LoopThread() as thread:
+        wire = thread.wait_for(nats.wire())
+        nats.wires.clear()
+        agreement = thread.wait_for(current_agreement(wire, nats.clock, unique, nats.count))
+        assert (agreement.config.limits.pages, agreement.edition) == (200, 1)
+        thread.wait_for(wire.end())
+
+
+def test_rules_in_a_file_are_refused() -> None:
+    check_lists(["domain:a.test"])
+    with pytest.raises(UsageError, match="other nodes do not have this file"):
+        check_lists(["domain:a.test", "list:/tmp/rules.txt"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) -> None:
+    """A10 in a cluster: pause, set, block, resume and stop, each through another node's folder."""
+    with (
+        running_lab(tmp_path, SPEC.format(hosts=12, pages=2000), 187) as lab,
+        cluster(tmp_path, own_nats, lab, 0.3, 8.0) as nodes,
+    ):
+        for name in "ab":
+            nodes.start(name)
+        wait_until(lambda: lab.requests() > 60)
+
+        def say(name: str, *words: str) -> str:
+            done = teia(*words, "--data", str(nodes.data(name)))
+            assert done.returncode == 0, done.stderr
+            return done.stderr
+
+        def has(name: str, text: str) -> bool:
+            return text in (nodes.data(name) / "main" / "teia.toml").read_text("utf-8")
+
+        say("a", "pause")
+        wait_until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
+        wait_until(lambda: is_still(lab))
+        assert "goes by it" in say("b", "set", "courtesy.delay_s=0.4")
+        host = min({entry.host for entry in lab.settled_entries()})
+        say("b", "block", host)
+        wait_until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))
+        say("b", "set", "fetch.keep_alive=99")  # what takes a new shift
+        say("a", "resume")
+        since = lab.requests()
+        wait_until(lambda: lab.requests() > since + 60)
+        assert host not in {entry.host for entry in lab.settled_entries()[since:]}
+        refused = teia("set", "signals.websub=https://crawl.example.org", "--data", str(nodes.data("a")))
+        assert refused.returncode == 1
+        assert "a cluster cannot do this" in refused.stderr
+        say("b", "stop")
+        nodes.finish()
+
+
+def is_still(lab: Lab) -> bool:
+    before = lab.requests()
+    time.sleep(2.0)
+    return bool(lab.requests() == before)

@@ -1,0 +1,279 @@
+"""One address, several nodes: asked by one of them at a time, and rested whoever asks next (NATS.md 3.8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from teia.cluster.crawl.shared_addresses import BUCKET, AddressTurns, key_of
+from teia.cluster.members.session import Session
+from teia.cluster.nats.wire import open_bucket
+from teia.errors import ClusterError
+from tests.cluster.conftest import PACE, Nats
+from tests.cluster.waiting import until
+
+REST_S = 0.2
+_addresses = iter(range(1, 1000))
+
+
+def new_address() -> str:
+    """An address that no other test asks."""
+    number = next(_addresses)
+    return f"127.77.{number // 250}.{number % 250}"
+
+
+@asynccontextmanager
+async def nodes(nats: Nats, unique: str, count: int) -> AsyncIterator[list[AddressTurns]]:
+    sessions = [await nats.node(f"{unique}-{letter}") for letter in "abcdef"[:count]]
+    names = {session.node.name for session in sessions}
+    await until(lambda: all(names <= session.alive().keys() for session in sessions))
+    turns = [AddressTurns(nats.clock, session, REST_S, nats.count) for session in sessions]
+    tasks = [asyncio.create_task(each.tend(), name=session_of(each).node.name) for each in turns]
+    try:
+        yield turns
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for session in sessions:
+            await session.leave()
+
+
+def session_of(turns: AddressTurns) -> Session:
+    return turns._session
+
+
+async def die(turns: AddressTurns) -> None:
+    """End without a word."""
+    for task in asyncio.all_tasks():
+        if task.get_name() == session_of(turns).node.name:
+            task.cancel()
+    await session_of(turns).abandon()
+
+
+async def begun(nats: Nats, turns: AddressTurns, address: str, site: str = "a.test") -> None:
+    """Wait for a turn as the crawler does."""
+    async with asyncio.timeout(60):
+        while again_at := turns.begin(address, site):  # noqa: ASYNC110  # it polls, too
+            await asyncio.sleep(max(0.0, again_at - nats.clock.ticks_s()))
+
+
+def test_an_address_of_one_node_costs_one_write(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            await begun(nats, one, address)
+            one.finished(address, 0.0, 0.0)
+            for _ in range(1_000):
+                assert one.begin(address, "a.test") == 0.0
+                one.finished(address, 0.0, 0.0)
+            assert (one.messages, other.messages) == (1, 0)
+
+    nats.run(main())
+
+
+def test_an_address_rests_between_the_requests_of_different_nodes(nats: Nats, unique: str) -> None:
+    """RELIABILITY 22: 0 early requests, one at a time; every node comes to its turn."""
+    chance = random.Random(5)
+
+    async def main() -> None:
+        address, log = new_address(), list[tuple[float, float, int]]()
+
+        async def ask(turns: AddressTurns, number: int) -> None:
+            for _ in range(3):
+                await begun(nats, turns, address)
+                began = nats.clock.ticks_s()
+                if not log:  # the first waits until the others stand in line, however long that takes
+                    await until(lambda: len(turns._turns[address].claim.waiting) == 2, 60)
+                await asyncio.sleep(chance.uniform(0.0, 0.05))
+                ended = nats.clock.ticks_s()
+                log.append((began, ended, number))
+                turns.finished(address, ended + REST_S, REST_S)
+
+        async with nodes(nats, unique, 3) as three:
+            await asyncio.gather(*(ask(turns, number) for number, turns in enumerate(three)))
+            log.sort()
+            assert len(log) == 9
+            assert min(after[0] - before[1] for before, after in pairwise(log)) >= REST_S
+            assert {number for _, _, number in log[:6]} == {0, 1, 2}, "nobody has to wait for all of another's"
+
+    nats.run(main())
+
+
+def test_an_agreed_rest_holds_at_an_address_whose_requests_were_cut_off(nats: Nats, unique: str) -> None:
+    """As it does on one machine: not where another site is there too, for its owner agreed to nothing."""
+
+    async def main() -> None:
+        async with nodes(nats, unique, 1) as (one,):
+            for agreed, expected_s in (((None,), REST_S), ((0.05,), 0.05), ((0.05, None), REST_S)):
+                address = new_address()
+                await begun(nats, one, address)
+                one.finished(address, 0.0, 0.0)
+                one._turns[address].usual_s = 0.0
+                one._turns[address].sites.clear()
+                for number, usual_s in enumerate(agreed):
+                    assert one.begin(address, f"{number}.test", usual_s) == 0.0
+                before = nats.clock.ticks_s()
+                one.settle()
+                rests_s = one._turns[address].ready_at - before
+                assert expected_s <= rests_s <= expected_s + nats.clock.ticks_s() - before
+
+    nats.run(main())
+
+
+def test_a_turn_is_not_passed_on_during_a_request(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            await begun(nats, one, address)
+            waiting = asyncio.create_task(begun(nats, other, address))
+            await asyncio.sleep(1.5)
+            assert not waiting.done()
+            ended = nats.clock.ticks_s()
+            one.finished(address, ended + REST_S, REST_S)
+            await waiting
+            assert nats.clock.ticks_s() >= ended + REST_S
+
+    nats.run(main())
+
+
+def test_who_died_is_followed_after_a_full_rest_and_a_slow_address_after_a_longer_one(nats: Nats, unique: str) -> None:
+    """Rests survive a death: the usual one, and one that was longer because the answer was slow."""
+
+    async def main() -> None:
+        usual, slow = new_address(), new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            for address, rest_s in ((usual, REST_S), (slow, 5 * REST_S)):
+                await begun(nats, one, address)
+                one.finished(address, nats.clock.ticks_s() + rest_s, rest_s)
+            await until(lambda: one.messages >= 3)
+            died_at = nats.clock.ticks_s()
+            await die(one)
+            times = await asyncio.gather(*(timed(nats, other, address) for address in (usual, slow)))
+            dead_at = died_at + PACE.silence_s - PACE.beat_s  # no earlier can it have been declared
+            assert times[0] >= dead_at + REST_S
+            assert times[1] >= dead_at + 5 * REST_S
+            assert times[1] - times[0] >= 2 * REST_S
+
+    nats.run(main())
+
+
+async def timed(nats: Nats, turns: AddressTurns, address: str) -> float:
+    await begun(nats, turns, address)
+    return nats.clock.ticks_s()
+
+
+def test_who_left_is_followed_at_once_after_a_rest(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            await begun(nats, one, address)
+            one.settle()
+            await session_of(one).leave()
+            left_at = nats.clock.ticks_s()
+            assert REST_S <= await timed(nats, other, address) - left_at < PACE.silence_s + 2.0
+
+    nats.run(main())
+
+
+def test_a_rest_that_was_not_told_is_kept_by_whoever_follows(nats: Nats, unique: str) -> None:
+    """Rests of up to twice the usual are not in the key; who takes the turn of a node that left waits as long."""
+
+    async def main() -> None:
+        address, rest_s = new_address(), 7 * REST_S
+        async with nodes(nats, unique, 2) as (one, other):
+            one.usual_s = other.usual_s = 4 * REST_S
+            await begun(nats, one, address)
+            ended = nats.clock.ticks_s()
+            one.finished(address, ended + rest_s, rest_s)
+            await session_of(one).leave()
+            assert one.messages == 1
+            assert await timed(nats, other, address) - ended >= rest_s
+
+    nats.run(main())
+
+
+def test_sites_that_other_nodes_found_at_an_address_count(nats: Nats, unique: str) -> None:
+    """The rule for addresses that many sites share is that of one machine (frontier/queue/shared_addresses.py)."""
+
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            for site in ("a.test", "b.test", "a.test"):
+                await begun(nats, one, address, site)
+                one.finished(address, 0.0, 0.0)
+            await begun(nats, other, address, "c.test")
+            assert other.sites_at(address) == 3
+            other.finished(address, 0.0, 0.0)
+            await begun(nats, one, address, "d.test")
+            assert one.sites_at(address) == 4
+
+    nats.run(main())
+
+
+def test_an_outage_of_nats_moves_no_turn(own_nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        address = new_address()
+        async with nodes(own_nats, unique, 2) as (one, other):
+            await begun(own_nats, one, address)
+            one.finished(address, 0.0, 0.0)
+            os.kill(own_nats.servers.process_of(0), signal.SIGSTOP)
+            assert one.begin(address, "a.test") == 0.0, "it needs nobody's leave"
+            waiting = asyncio.create_task(begun(own_nats, other, address))
+            await asyncio.sleep(1.0)
+            assert not waiting.done()
+            os.kill(own_nats.servers.process_of(0), signal.SIGCONT)
+            one.finished(address, 0.0, 0.0)
+            await waiting
+
+    own_nats.run(main())
+
+
+def test_a_turn_that_was_passed_on_is_not_believed_to_be_ours_by_an_old_answer(nats: Nats, unique: str) -> None:
+    """A server that is cut off answers reads for seconds: what it says of the past changes nothing."""
+
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 2) as (one, other):
+            await begun(nats, one, address)
+            one.finished(address, 0.0, 0.0)
+            old, revision = await one._read(address)
+            assert old is not None
+            await begun(nats, other, address)
+            await one._is_ours(address, old, revision)
+            assert one.begin(address, "a.test") > 0
+
+    nats.run(main())
+
+
+def test_a_claim_that_is_not_ours_to_read_is_told(nats: Nats, unique: str) -> None:
+    async def main() -> None:
+        address = new_address()
+        async with nodes(nats, unique, 1) as (one,):
+            await until(lambda: one._bucket is not None)
+            bucket = await open_bucket(session_of(one).wire, nats.clock, BUCKET, nats.count)
+            await bucket.put(key_of(address), b"nonsense")
+            with pytest.raises(ClusterError, match=f"says of {address} cannot be read"):
+                await one._read(address)
+            await bucket.put(key_of(address), b'{"node": "x", "instance": "y", "version": 9}')
+            with pytest.raises(ClusterError, match="another teia"):
+                await one._read(address)
+
+    nats.run(main())
+
+
+def keys() -> Iterator[tuple[str, str]]:
+    yield "127.77.0.1", "7f4d0001"
+    yield "[2001:db8::1]", "20010db8000000000000000000000001"
+
+
+@pytest.mark.parametrize(("address", "key"), list(keys()))
+def test_addresses_are_keys_that_nats_takes(address: str, key: str) -> None:
+    assert key_of(address) == key

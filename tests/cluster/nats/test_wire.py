@@ -1,0 +1,41 @@
+"""The connection to NATS: who is let in, and what is said to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from teia.cluster.nats.servers import free_places, make_key
+from teia.cluster.nats.wire import connect
+from teia.errors import ClusterError
+from tests.cluster.conftest import Nats
+
+
+def test_another_key_is_refused_at_once(nats: Nats, tmp_path: Path) -> None:
+    """RELIABILITY 56: no secret or a wrong one is refused."""
+    make_key(tmp_path / "other.key")
+    for key in (tmp_path / "other.key", None):
+        with pytest.raises(ClusterError, match="refuses this key"):
+            asyncio.run(connect(nats.servers.urls, key, "stranger"))
+
+
+def test_servers_that_are_not_there_are_told(nats: Nats) -> None:
+    nowhere = free_places(1)[0].url
+    with pytest.raises(ClusterError, match="cannot be reached"):
+        asyncio.run(connect([nowhere], nats.servers.key, "lost", within_s=1.5))
+
+
+def test_a_key_that_is_not_there_is_told(nats: Nats, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no such key file"):
+        asyncio.run(connect(nats.servers.urls, tmp_path / "none", "keyless"))
+
+
+def test_a_message_that_nats_does_not_take_is_told(nats: Nats) -> None:
+    async def main() -> None:
+        wire = await nats.wire()
+        with pytest.raises(ClusterError, match="larger than NATS takes"):
+            await wire.ask(wire.client.publish("anywhere", bytes(wire.client.max_payload + 1)))
+
+    nats.run(main())

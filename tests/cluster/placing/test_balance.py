@@ -1,0 +1,150 @@
+"""Who gives cells to whom: decisions that end, keep every cell and are never taken back (A5, A14)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teia.cluster.placing.balance import (
+    IDLE,
+    NORMAL,
+    OVERLOADED,
+    Standing,
+    after,
+    busiest,
+    chosen_cell,
+    migration,
+    one_to_many,
+    one_to_one,
+    plan,
+    state_after,
+)
+from teia.clustersettings import BalanceSettings
+
+RULES = BalanceSettings(idle_urls=10, overloaded_urls=100)
+
+
+def with_states(nodes: list[Standing], rules: BalanceSettings = RULES) -> list[Standing]:
+    return [replace(node, state=state_after(node.state, node.load, node.capacity, rules)) for node in nodes]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[Standing]:
+    count = draw(st.integers(2, 6))
+    weights = draw(st.lists(st.integers(0, 2_000), min_size=1, max_size=48))
+    keepers = draw(st.lists(st.integers(0, count - 1), min_size=len(weights), max_size=len(weights)))
+    capacities = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=count, max_size=count))
+    regions = draw(st.lists(st.sampled_from(["", "br", "pt"]), min_size=count, max_size=count))
+    cells = [
+        {cell: float(weight) for cell, weight in enumerate(weights) if keepers[cell] == number}
+        for number in range(count)
+    ]
+    return [Standing(f"n{number}", capacities[number], cells[number], regions[number]) for number in range(count)]
+
+
+@settings(max_examples=60)
+@given(clusters(), st.sampled_from(["one-to-one", "one-to-many", "many-to-many"]), st.booleans())
+def test_balancing_ends_keeps_every_cell_and_never_makes_the_busiest_busier(
+    nodes: list[Standing], scheme: str, across: bool
+) -> None:
+    rules = replace(RULES, scheme=scheme)
+    before = Counter(cell for node in nodes for cell in node.cells.items())
+    most = busiest(nodes)
+    for _ in range(200):
+        nodes = with_states(nodes, rules)
+        moves = plan(nodes, rules, across=across)
+        if not moves:
+            break
+        nodes = after(nodes, moves)
+        assert Counter(cell for node in nodes for cell in node.cells.items()) == before
+        assert busiest(nodes) <= most + 1e-9
+        most = busiest(nodes)
+    else:
+        pytest.fail("it does not end")
+
+
+@settings(max_examples=60)
+@given(clusters())
+def test_nobody_becomes_heavy_by_what_it_takes(nodes: list[Standing]) -> None:
+    nodes = with_states(nodes)
+    moves = plan(nodes, RULES)
+    takers = {move.taker for move in moves} - {move.giver for move in moves}
+    total, capacity = sum(node.load for node in nodes), sum(node.capacity for node in nodes)
+    for node in after(nodes, moves):
+        if node.name in takers:
+            assert node.load <= (1 + RULES.slack) * total * node.capacity / capacity + 1e-9
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.sampled_from([(1.0, 1.0, 2.0), (1.0, 2.0, 4.0), (0.5, 1.0, 1.0)]))
+def test_three_nodes_of_unequal_capacity_come_within_their_shares(
+    seed: int, capacities: tuple[float, float, float]
+) -> None:
+    """A5, A14, issue 7: the busiest has at most 1.3 times its fair share, whoever had everything before."""
+    import random
+
+    chance = random.Random(seed)
+    cells = {cell: float(chance.randint(50, 400)) for cell in range(64)}
+    nodes = [Standing("a", capacities[0], cells), Standing("b", capacities[1]), Standing("c", capacities[2])]
+    nodes = after(nodes, plan(with_states(nodes), RULES))
+    assert busiest(nodes) <= 1.3
+
+
+def test_a_state_ends_only_some_way_beyond_the_line_where_it_began() -> None:
+    """A5: thresholds with hysteresis, for each unit of capacity."""
+    assert state_after(NORMAL, 101, 1.0, RULES) == OVERLOADED
+    assert state_after(OVERLOADED, 90, 1.0, RULES) == OVERLOADED
+    assert state_after(OVERLOADED, 79, 1.0, RULES) == NORMAL
+    assert state_after(NORMAL, 101, 2.0, RULES) == NORMAL
+    assert state_after(NORMAL, 9, 1.0, RULES) == IDLE
+    assert state_after(IDLE, 11, 1.0, RULES) == IDLE
+    assert state_after(IDLE, 13, 1.0, RULES) == NORMAL
+
+
+def test_the_cell_that_goes_is_the_lightest_that_is_enough_else_the_heaviest_that_fits() -> None:
+    """A14: the rule of Rao, Lakshminarayanan et al."""
+    cells = {1: 10.0, 2: 20.0, 3: 50.0}
+    assert chosen_cell(cells, excess=15, room=60) == 2
+    assert chosen_cell(cells, excess=40, room=30) == 2
+    assert chosen_cell(cells, excess=5, room=5) is None
+
+
+def test_near_nodes_come_first_and_idle_ones_among_them() -> None:
+    """A14: proximity-aware."""
+    nodes = [
+        Standing("a", 1.0, dict.fromkeys(range(9), 100.0), "br", OVERLOADED),
+        Standing("b", 1.0, {90: 5.0}, "pt", IDLE),
+        Standing("c", 1.0, {91: 5.0}, "br", NORMAL),
+        Standing("d", 1.0, {92: 5.0}, "br", IDLE),
+    ]
+    assert [move.taker for move in one_to_many(nodes, "a", 0.1)][:1] == ["d"]
+    assert {move.taker for move in plan(nodes, RULES, across=False)} <= {"c", "d"}
+    assert one_to_one(nodes, "a", "b", 0.1)[0].taker == "b"
+
+
+def test_a_quantity_limits_what_is_handed_over_at_once() -> None:
+    nodes = [Standing("a", 1.0, dict.fromkeys(range(10), 100.0), state=OVERLOADED), Standing("b", 1.0)]
+    assert len(plan(nodes, replace(RULES, quantity=200))) == 2
+
+
+def test_nothing_moves_while_nobody_is_overloaded() -> None:
+    nodes = [Standing("a", 1.0, {1: 60.0, 2: 30.0}), Standing("b", 1.0)]
+    assert plan(with_states(nodes), RULES) == []
+
+
+def test_a_node_whose_servers_are_slow_changes_places_with_the_first_that_does_not_refuse() -> None:
+    """A5: migration along successor and fingers; who is overloaded or slow itself refuses; tried ones are not asked."""
+    nodes = {
+        "a": Standing("a", cells={1: 5.0, 2: 5.0}, slow=0.8, measured=20),
+        "b": Standing("b", cells={3: 5.0}, state=OVERLOADED),
+        "c": Standing("c", cells={4: 5.0}, slow=0.9, measured=20),
+        "d": Standing("d", cells={5: 5.0}),
+    }
+    moves = migration(nodes, "a", ["b", "c", "d"], [])
+    assert {(move.cell, move.taker) for move in moves} == {(1, "d"), (2, "d"), (5, "a")}
+    assert migration(nodes, "a", ["b", "c", "d"], ["d"]) == []
+    assert migration(nodes, "d", ["a"], []) == []

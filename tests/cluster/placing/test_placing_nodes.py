@@ -1,0 +1,209 @@
+"""Nodes that place sites and share out work, as a user runs them (A4, A5, A14)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teia.clock import WallClock
+from teia.cluster.members.session import NodeState
+from teia.cluster.nats.wire import connect
+from teia.cluster.placing.balance import busiest
+from teia.cluster.placing.balancer import standings
+from teia.cluster.placing.cell_owners import Decided, Overrides, Ring
+from teia.cluster.views.status import node_states
+from teia.lab.server.witness import early_requests
+from teia.lab.world.hosts import make_hosts
+from teia.lab.world.regions import as_countries
+from teia.lab.world.spec import WorldSpec
+from teia.store.root import open_root
+from teia.urls import cell_of, cell_starts, site_of, slot_of
+from tests.cluster import nodes as harness
+from tests.cluster.conftest import Nats
+from tests.cluster.nodes import Cluster, by_one_machine, cluster
+from tests.cluster.test_node import DELAY_S, PATIENT_S, check_courtesy, requested_pages, wait_until
+from tests.system.labs import Lab, running_lab
+
+WEB = """
+seed = 11
+hosts = {hosts}
+pages = {pages}
+[sites]
+theta = 0.2
+shared_address = 0
+mirrors = 0
+aliases = 0
+[errors]
+scale = 0
+[regions]
+names = ["aa", "bb", "cc"]
+clients = ["127.81.0.0/16=aa", "127.82.0.0/16=bb", "127.83.0.0/16=cc"]
+latency_s = [[0.01, 0.4, 0.4], [0.4, 0.01, 0.4], [0.4, 0.4, 0.01]]
+"""
+
+
+def start_in_regions(nodes: Cluster, strategy: str, *flags: str) -> None:
+    for number, name in enumerate("abc"):
+        region = ("aa", "bb", "cc")[number]
+        nodes.start(name, "--strategy", strategy, "--region", region, "--bind", f"127.8{number + 1}.0.1", *flags)
+
+
+Facts = dict[tuple[str, str], tuple[Any, ...]]
+"""By host and the rest of a URL: what must be the same whoever crawled."""
+
+
+def facts_in(data: Path, cell: int) -> Facts:
+    """What one cell of a folder knows."""
+    folder = next(each for each in open_root(data).collection("main").cells() if each.number == cell)
+    db = sqlite3.connect(folder.frontier)
+    rows = db.execute(
+        "SELECT h.name, u.tail, u.state, u.outcome, u.in_links, p.digest FROM urls AS u JOIN hosts AS h USING (host_id)"
+        " LEFT JOIN pages AS p ON p.slot = u.slot AND p.host_id = u.host_id AND p.key = u.key"
+    ).fetchall()
+    db.close()
+    return {(host, tail): tuple(rest) for host, tail, *rest in rows}
+
+
+def known_by(nodes: Cluster) -> Facts:
+    """What the newest copies of all cells know; no URL is in two cells."""
+    found: Facts = {}
+    for cell, name in nodes.keepers().items():
+        facts = facts_in(nodes.data(name), cell)
+        assert not found.keys() & facts.keys()
+        found |= facts
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "number"), [("geo", 211), ("rtt", 212)])
+def test_sites_go_to_the_node_that_is_near_them(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, number: int
+) -> None:
+    """A4: by country before the first request, or by the best region's measurement; nothing is lost or asked twice."""
+    monkeypatch.setenv("TEIA_PLACEMENT_MEASURED_PAGES", "1")
+    with running_lab(tmp_path, WEB.format(hosts=12, pages=200), number) as lab:
+        spec = WorldSpec.load(tmp_path / "world.toml")
+        hosts, _ = make_hosts(spec, f"127.77.{number}.1")
+        (tmp_path / "geo.csv").write_text(as_countries(hosts, spec.regions.names), "utf-8")
+        by_one_machine(lab, tmp_path, DELAY_S)
+        since = lab.requests()
+        with cluster(tmp_path, own_nats, lab, DELAY_S, PATIENT_S) as nodes:
+            start_in_regions(nodes, strategy, "--countries", str(tmp_path / "geo.csv"))
+            nodes.finish(within_s=100)
+            found = known_by(nodes)
+        alone = {url: each for cell in range(harness.CELLS) for url, each in facts_in(tmp_path / "one", cell).items()}
+        assert found == alone
+        region_of, entries = {host.name: host.region for host in hosts}, lab.settled_entries()[since:]
+        near = sum(entry.peer.startswith(f"127.8{region_of[entry.host] + 1}.") for entry in entries)
+        print(f"{strategy}: {near} of {len(entries)} requests came from the host's region")
+        assert near > len(entries) / 2  # by the circle alone it would be a third
+        assert set(requested_pages(lab, since).values()) == {1}
+        check_courtesy(lab, since)
+
+
+def test_a_node_of_another_strategy_is_refused(nats: Nats, tmp_path: Path) -> None:
+    """Two that went by different ones would send sites to and fro."""
+    from teia.cluster.members.agreement import agree
+    from teia.config import Config
+    from teia.errors import ClusterError
+
+    async def work() -> None:
+        wire = await nats.wire()
+        await agree(wire, nats.clock, "placed", Config(), 1, "geo")
+        assert (await agree(wire, nats.clock, "placed", None, 1)).strategy == "geo"
+        with pytest.raises(ClusterError, match="'placed' goes by geo"):
+            await agree(wire, nats.clock, "placed", None, 1, "rtt")
+
+    nats.run(work())
+
+
+# ---- balance --------------------------------------------------------------------------------------------------------
+
+CELLS = 32
+RULES = {
+    "TEIA_COLLECTION_CELLS": str(CELLS),
+    "TEIA_BALANCE_IDLE_URLS": "5",
+    "TEIA_BALANCE_OVERLOADED_URLS": "20",
+    "TEIA_BALANCE_EVERY_S": "5",
+}
+LONGEST_S = 20.0
+"""A moved host is silent for 2 to 4 s; so long only where a machine has many other things to do."""
+
+
+def look(nats: Nats) -> tuple[dict[str, NodeState], Ring]:
+    async def ask() -> tuple[dict[str, NodeState], Ring]:
+        wire = await connect(nats.servers.urls, nats.servers.key, "look")
+        try:
+            states = {state.name: state for state in await node_states(wire) if state.is_alive}
+            return states, await Overrides(wire, WallClock(), "main", 1).read()
+        finally:
+            await wire.end()
+
+    return asyncio.run(ask())
+
+
+def is_shared_out(nats: Nats) -> bool:
+    states, ring = look(nats)
+    said = sum(len(state.queued) for state in states.values())
+    return said == CELLS and len(states) == 3 and bool(ring.moves) and busiest(standings(states).values()) <= 1.3
+
+
+def at(nats: Nats) -> list[str]:
+    return ["--nats", nats.servers.urls[0], "--key", str(nats.servers.key)]
+
+
+def teia(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "teia", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def longest_silence_s(lab: Lab, moves: list[Decided]) -> float:
+    """How long a host of a cell that was moved was asked nothing, at most, from the moment it was decided."""
+    starts, moved = cell_starts(CELLS), {move.cell: move.time_s for move in moves}
+    by_host = defaultdict(list)
+    for entry in lab.settled_entries():
+        cell = cell_of(slot_of(site_of(entry.host.split(":")[0])), starts)
+        if cell in moved and entry.end_s > moved[cell] - 2:
+            by_host[entry.host].append(entry)
+    gaps = [after.start_s - before.end_s for each in by_host.values() for before, after in pairwise(each)]
+    return max(gaps, default=0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_unequal_nodes_share_work_by_their_capacity(
+    own_nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A5, A14, T4, issue 7: with capacities 1, 1 and 2 the busiest comes to at most 1.3 times its fair share."""
+    for name, value in RULES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(harness, "CELLS", CELLS)
+    with running_lab(tmp_path, WEB.format(hosts=60, pages=3_000), 213, truth=True) as lab:
+        lines = map(json.loads, lab.truth_file.read_text("utf-8").splitlines())
+        seeds = '", "'.join(line["url"] for line in lines)
+        with cluster(tmp_path, own_nats, replace(lab, seed_url=seeds), 1.0, PATIENT_S) as nodes:
+            for name, capacity in zip("abc", ("1", "1", "2"), strict=True):
+                nodes.start(name, "--capacity", capacity)
+            wait_until(lambda: is_shared_out(own_nats), within_s=120)
+            states, ring = look(own_nats)
+            drained = teia("cluster", "drain", "b", *at(own_nats))
+            assert drained.returncode == 0, drained.stderr
+            wait_until(lambda: not look(own_nats)[0]["b"].cells, within_s=60)
+            print(f"busiest {busiest(standings(states).values()):.2f} of its share after {len(ring.moves)} moves")
+            time_s = WallClock().now_s()
+            wait_until(lambda: WallClock().now_s() > time_s + 6)
+        silence_s = longest_silence_s(lab, ring.moves)
+        print(f"a moved host was silent for {silence_s:.1f} s at most")
+        assert silence_s < LONGEST_S
+        assert not early_requests(lab.settled_entries(), 1.0, lambda entry: entry.host)

@@ -1,0 +1,119 @@
+"""Who should have a site: the strategies of A4."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from teia.cluster.members.session import NodeState
+from teia.cluster.placing.countries import Countries
+from teia.cluster.placing.site_strategies import (
+    Geo,
+    Note,
+    Rtt,
+    Sight,
+    cell_for,
+    one_of,
+    strategy_named,
+    way_from,
+    zone_of,
+)
+from teia.clustersettings import PlacementSettings
+from teia.errors import ClusterError, ConfigError
+
+
+def nodes_of(**regions: str) -> dict[str, NodeState]:
+    return {name: NodeState(name, name, region=region) for name, region in regions.items()}
+
+
+def sight(site: str, here: str, nodes: dict[str, NodeState], note: Note | None = None, address: str = "") -> Sight:
+    return Sight(site, address, note or Note(), nodes[here], nodes)
+
+
+def test_geo_sends_a_site_to_a_node_of_its_country() -> None:
+    """A4: the country of the server's address; a country that nobody is in leaves its sites where they are."""
+    countries = Countries([(0, 99, "BR"), (100, 199, "PT"), (200, 299, "JP")], [])
+    nodes = nodes_of(a="br", b="PT,ES", c="br")
+    geo = Geo(countries)
+    assert geo.wanted(sight("x.test", "a", nodes, address="0.0.0.150")) == "b"
+    assert geo.wanted(sight("x.test", "b", nodes, address="0.0.0.150")) == ""
+    assert geo.wanted(sight("x.test", "b", nodes, address="0.0.0.7")) in {"a", "c"}
+    assert geo.wanted(sight("x.test", "a", nodes, address="0.0.0.250")) == ""
+    assert geo.wanted(sight("x.test", "a", nodes, address="9.9.9.9")) == ""
+
+
+def tour(rtt: Rtt, nodes: dict[str, NodeState], start: str, speeds: dict[str, float]) -> list[str]:
+    """Where a site goes until it stays, each node measuring what is true."""
+    here, note, way = start, Note(), [start]
+    for _ in range(50):
+        zone = zone_of(nodes[here])
+        note = msgspec.structs.replace(note, speeds={**note.speeds, zone: speeds[zone]})
+        wanted = rtt.wanted(sight("x.test", here, nodes, note))
+        if not wanted:
+            return way
+        if zone_of(nodes[wanted]) in note.speeds:
+            note = msgspec.structs.replace(note, settled=zone_of(nodes[wanted]))
+        here = wanted
+        way.append(here)
+    raise AssertionError(f"it never stays: {way}")
+
+
+def test_rtt_passes_a_slow_site_on_and_every_tour_ends() -> None:
+    """A4: below the minimum it is refused and redirected along successor and fingers; no node is asked twice."""
+    chance = random.Random(7)
+    for _ in range(200):
+        names = [f"n{number}" for number in range(chance.randint(1, 8))]
+        nodes = nodes_of(**{name: chance.choice(["", "br", "pt", "jp"]) for name in names})
+        speeds = {zone_of(node): chance.uniform(1, 200) for node in nodes.values()}
+        minimum = chance.choice([0.0, 50.0, 150.0])
+        way = tour(Rtt(minimum), nodes, names[0], speeds)
+        zones = [zone_of(nodes[name]) for name in way]
+        assert len(way) <= len(speeds) + 1
+        assert len(set(zones[:-1])) == len(zones[:-1])
+        last = speeds[zones[-1]]
+        assert (minimum and last >= minimum) or last * 1.2 >= max(speeds[zone] for zone in zones)
+
+
+def test_rtt_by_the_best_region_measures_everywhere_once() -> None:
+    """A4, ours: the best of the regions' measurements."""
+    nodes = nodes_of(a="br", b="pt", c="jp")
+    way = tour(Rtt(0.0), nodes, "a", {"br": 10.0, "pt": 80.0, "jp": 20.0})
+    assert way[-1] == "b"
+    assert set(way) == {"a", "b", "c"}
+
+
+def test_a_site_that_settled_goes_back_when_its_cell_comes_to_another_region() -> None:
+    nodes = nodes_of(a="br", b="pt")
+    note = Note(speeds={"br": 10.0, "pt": 80.0}, settled="pt")
+    assert Rtt(0.0).wanted(sight("x.test", "a", nodes, note)) == "b"
+    assert Rtt(0.0).wanted(sight("x.test", "b", nodes, note)) == ""
+    alone = {"a": nodes["a"]}
+    assert Rtt(0.0).wanted(sight("x.test", "a", alone, note)) == ""
+
+
+def test_the_way_is_the_successor_and_then_the_fingers() -> None:
+    nodes = nodes_of(**{f"n{number}": "" for number in range(20)})
+    way = way_from("n3", nodes)
+    assert "n3" not in way
+    assert len(way) == len(set(way)) > 1
+
+
+def test_sites_spread_over_nodes_and_cells() -> None:
+    nodes = nodes_of(a="br", b="br", c="br").values()
+    owners = [one_of(f"site{number}.test", nodes) for number in range(300)]
+    assert all(50 < owners.count(name) < 160 for name in "abc")
+    assert one_of("x.test", []) == ""
+    assert {cell_for(f"site{number}.test", [3, 5, 9]) for number in range(50)} == {3, 5, 9}
+    assert cell_for("x.test", []) is None
+
+
+def test_an_unknown_strategy_and_a_missing_file_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(ClusterError, match="knows no strategy 'near'"):
+        strategy_named("near", PlacementSettings(), None)
+    empty = tmp_path_factory.mktemp("geo") / "empty.csv"
+    empty.write_text("# nothing\n", "utf-8")
+    with pytest.raises(ConfigError, match="no ranges"):
+        strategy_named("geo", PlacementSettings(), empty)
+    assert strategy_named("hash", PlacementSettings(), None) is None

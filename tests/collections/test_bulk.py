@@ -1,0 +1,107 @@
+"""Deeds on many URLs, by a crawl that runs and by nobody's (UX 2.8)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from teia.clock import WallClock
+from teia.collections import bulk
+from teia.collections.inbox import Control
+from teia.errors import UsageError
+from teia.frontier.cell.bulk import Chosen, Deed
+from teia.store.root import Root, open_root
+from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
+
+HOST = "b.test"
+LINKS = [f"/{'agenda' if number % 2 else 'lei'}/{number}" for number in range(40)]
+PAGES = {"/": html(*LINKS), **{link: html(text=text_of(number)) for number, link in enumerate(LINKS)}}
+
+
+def ask(root: Root, chosen: Chosen) -> int:
+    control = Control(root.path / "control.sqlite")
+    try:
+        return bulk.ask(control, "main", chosen, "ana", time.time())
+    finally:
+        control.close()
+
+
+def asked(root: Root) -> list[bulk.Asked]:
+    control = Control(root.path / "control.sqlite")
+    try:
+        return bulk.latest(control, "main", 10)
+    finally:
+        control.close()
+
+
+def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> None:
+    """A10: what was read into a buffer before is not asked for after."""
+
+    def meanwhile(root: Root) -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not _known(root):
+            time.sleep(0.02)
+        ask(root, Chosen(Deed.DROP, contains="/agenda/"))
+        while time.monotonic() < until and asked(root)[0].done_s is None:
+            time.sleep(0.02)
+
+    done = crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", meanwhile=meanwhile, courtesy__delay_s=0.1)
+    (deed,) = asked(open_root(done.data))
+    paths = {path.removeprefix(HOST) for path in done.asked()}
+    assert deed.done_s is not None
+    assert 15 <= deed.number <= 20
+    asked_for = sum("/agenda/" in path for path in paths)
+    assert 20 - deed.number <= asked_for <= 21 - deed.number, "and at most the one that was under way"
+    assert {link for link in LINKS if "/lei/" in link} <= paths, "the others are visited"
+
+
+def _known(root: Root) -> bool:
+    from teia.errors import StoreError
+    from teia.views.lookup import Lookup
+
+    try:
+        with Lookup(root, "main") as lookup:
+            return len(lookup.urls_of_host(HOST, 100)) > 40
+    except StoreError:
+        return False
+
+
+def test_nobody_needs_to_crawl_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = open_root(crawl_web(ScriptedWeb({HOST: PAGES}), tmp_path, f"{HOST}/", limits__pages=2).data)
+    clock = WallClock()
+    ask(root, Chosen(Deed.DROP, contains="/agenda/"))
+    ask(root, Chosen(Deed.RETRY, outcome="dropped"))
+    monkeypatch.setattr(bulk, "AT_REST_S", -1.0)
+    turns = 0
+    while not bulk.try_to_carry_out(root, "main", clock):
+        turns += 1
+        assert turns < 20
+    assert turns, "it was done bit by bit"
+    back, dropped = asked(root)
+    assert dropped.number == back.number
+    assert dropped.number in (19, 20)
+    assert dropped.who == "ana"
+    with root.locked():
+        assert not bulk.try_to_carry_out(root, "main", clock), "somebody else holds the folder, who does it"
+
+
+def test_a_deed_that_nobody_finished_is_done_by_the_next_crawl(tmp_path: Path) -> None:
+    web = ScriptedWeb({HOST: PAGES})
+    first = crawl_web(web, tmp_path, f"{HOST}/", limits__pages=2)
+    root = open_root(first.data)
+    ask(root, Chosen(Deed.DROP, contains="/agenda/"))
+    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, limits__pages=0, meanwhile=lambda _: time.sleep(1))
+    (deed,) = asked(root)
+    assert deed.done_s is not None
+    assert sum("/agenda/" in path for path in again.asked()) <= 21 - deed.number
+
+
+def test_only_so_many_wait(tmp_path: Path) -> None:
+    control = Control(tmp_path / "control.sqlite")
+    for _ in range(bulk.MAX_WAITING):
+        bulk.ask(control, "main", Chosen(Deed.FIRST), "ana", 0.0)
+    with pytest.raises(UsageError, match="wait already"):
+        bulk.ask(control, "main", Chosen(Deed.FIRST), "ana", 0.0)
+    control.close()

@@ -1,0 +1,167 @@
+"""The crawler that goes by orders: collections made, started, stopped and removed while it serves (T2, T7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from teia.clock import WallClock
+from teia.collections.calendar import schedule_of
+from teia.collections.commands import NO_ORDER, Order, Orders, is_needed, order
+from teia.collections.drafts import make_collection
+from teia.collections.inbox import Command, Control
+from teia.collections.remove import remove_collection
+from teia.collections.resident import Resident
+from teia.collections.run_log import RunBook
+from teia.collections.stored import saved
+from teia.config import Config, ScheduleSettings, read_tree
+from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.serve import LabServer
+from teia.store.root import Root, open_root
+from tests.collections.test_coordinator import DELAY_S, site, until
+from tests.crawler.webs import ScriptedWeb
+
+Talk = Callable[[Root, Callable[..., None], Resident], Awaitable[None]]
+
+
+def serve(folder: Path, talk: Talk, pages: int = 8) -> list[Entry]:
+    """Let a resident serve an empty root while somebody talks to it; returns what the web saw."""
+    return uvloop.run(_serve(folder, talk, ScriptedWeb({"a.test": site(pages)})))
+
+
+async def _serve(folder: Path, talk: Talk, web: ScriptedWeb) -> list[Entry]:
+    log, clock = folder / "requests.jsonl", WallClock()
+    root = open_root(folder / "data", create=True)
+    async with LabServer(web, clock, dns="127.77.255.93:0", log=log) as lab:
+
+        def make(name: str, **values: Any) -> None:
+            shared = {
+                "collection.name": name,
+                "collection.seeds": [lab.url("a.test", "/")],
+                "collection.cells": 2,
+                "courtesy.delay_s": DELAY_S,
+                "index.enabled": False,
+                "parse.children": 1,
+                "fetch.dns": lab.dns,
+                "fetch.allow_nets": ["127.77.0.0/16"],
+            }
+            make_collection(root, read_tree(Config, shared | values), clock)
+
+        def read(name: str) -> Config:
+            return saved(root, name).config
+
+        with root.locked():
+            resident = Resident(root, root.collections, read, clock, idle_s=1.0, poll_s=0.02)
+            async with asyncio.timeout(40):
+                await asyncio.gather(resident.serve(), talk(root, make, resident))
+    return read_log(log)
+
+
+def visits(entries: list[Entry]) -> Counter[str]:
+    return Counter(entry.path for entry in entries if entry.path != "/robots.txt" and "teia-probe" not in entry.path)
+
+
+async def give(root: Root, name: str, command: Command) -> None:
+    await asyncio.to_thread(order, root, name, command, WallClock())
+
+
+def is_done(root: Root, name: str) -> bool:
+    orders = Orders(root.path / "control.sqlite")
+    try:
+        return orders.of(name).wanted_s is None
+    finally:
+        orders.close()
+
+
+def pages_of(resident: Resident, name: str) -> int:
+    charge = resident.charges.get(name)
+    return 0 if charge is None else charge.counts.pages
+
+
+def test_a_collection_made_while_it_serves_is_crawled_when_it_is_started(tmp_path: Path) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+        await asyncio.sleep(0.2)
+        make("one")
+        await until(lambda: "one" in resident.charges)
+        await asyncio.sleep(0.3)
+        assert pages_of(resident, "one") == 0, "nobody has started it"
+        await give(root, "one", Command.RUN)
+        await until(lambda: pages_of(resident, "one") > 0)
+        await until(lambda: is_done(root, "one"))
+        await give(root, "one", Command.RUN)
+        await until(lambda: is_done(root, "one"))
+
+    entries = serve(tmp_path, talk)
+    assert set(visits(entries).values()) == {2}, "started again it visits everything once more"
+    assert len(visits(entries)) == 8
+    book = RunBook(tmp_path / "data" / "control.sqlite")
+    again, run = book.recent("one", 5)
+    book.close()
+    assert (run.why, run.new) == ("finished", 8)
+    assert (again.why, again.known, again.visited) == ("finished", 8, 8)
+
+
+def test_what_was_stopped_goes_on_when_it_is_started_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+        make("one")
+        make("two")
+        for name in ("one", "two"):
+            await give(root, name, Command.RUN)
+        await until(lambda: pages_of(resident, "one") >= 3)
+        await give(root, "one", Command.STOP)
+        control = Control(root.path / "control.sqlite")
+        await until(lambda: control.run("one") is None)
+        control.close()
+        await until(lambda: pages_of(resident, "two") >= 12)
+        await give(root, "one", Command.RUN)
+        await until(lambda: is_done(root, "one") and is_done(root, "two"))
+
+    entries = serve(tmp_path, talk, pages=16)
+    assert set(visits(entries).values()) == {2}, "each of the two visits every page once"
+
+
+def test_a_collection_that_is_crawled_is_let_go_of_and_removed(tmp_path: Path) -> None:
+    async def talk(root: Root, make: Callable[..., None], resident: Resident) -> None:
+        make("one")
+        make("two")
+        for name in ("one", "two"):
+            await give(root, name, Command.RUN)
+        await until(lambda: pages_of(resident, "one") >= 3)
+        await asyncio.to_thread(remove_collection, root, "one", WallClock())
+        assert root.collections() == ("two",)
+        await until(lambda: is_done(root, "two"))
+
+    serve(tmp_path, talk, pages=16)
+    assert not [path for path in (tmp_path / "data").iterdir() if "one" in path.name]
+
+
+def test_a_paused_collection_is_not_waited_for(tmp_path: Path) -> None:
+    """It leaves by itself, and whoever looks after it starts another one when there is something to do."""
+
+    async def talk(root: Root, make: Callable[..., None], _: Resident) -> None:
+        make("one")
+        for command in (Command.RUN, Command.PAUSE):
+            order(root, "one", command, WallClock())
+
+    assert serve(tmp_path, talk) == []
+
+
+def test_who_is_needed_when() -> None:
+    daily = schedule_of(ScheduleSettings(start="2026-11-21 02:00", zone="UTC", every="1 day"))
+    assert daily is not None
+    start_s = daily.next_start(0.0)
+    assert start_s is not None
+    day_s = 86_400.0
+    assert not is_needed(NO_ORDER, None, None, start_s)
+    assert is_needed(Order(wanted_s=1.0), None, None, start_s)
+    assert not is_needed(Order(wanted_s=1.0, paused_s=2.0), None, None, start_s)
+    assert is_needed(NO_ORDER, daily, None, start_s - day_s), "it waits for its time"
+    stopped = Order(stopped_s=start_s + 60)
+    assert stopped.holds_back(daily, start_s + 120)
+    assert not stopped.holds_back(daily, start_s + day_s), "the next start counts again"
+    assert Order(stopped_s=1.0).holds_back(None, 1e12), "without a schedule somebody has to start it"

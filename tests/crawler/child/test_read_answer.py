@@ -1,0 +1,64 @@
+"""What a parse child is asked, and what it makes of a page's links."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from teia.config import LimitSettings
+from teia.crawler.child.messages import Reading, Result, Task, decode_result, decode_task, encode, in_parts
+from teia.crawler.child.read_answer import read
+from teia.crawler.follow_links import _merged
+from teia.frontier.cell.schema import BY_FEED, BY_LINK
+from teia.records import Link, LinkKind
+from teia.urls import DEFAULT_RULES
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def result_of(markup: str, *, obey_robots: bool = True, max_depth: int = 9) -> Result:
+    limits = asdict(LimitSettings())
+    types = ("text/html",)
+    reading = Reading(("host:a.test",), (), types, True, max_depth, DEFAULT_RULES, False, obey_robots, "teia", limits)
+    task = Task(
+        encode(reading), "page", "http://a.test/d/p", "200", 200, 1.0, 1.5, "127.0.0.1", b"", HEAD,
+        "", "", 1, 0, body=markup.encode(),
+    )  # fmt: skip
+    return decode_result(read(encode(task)))
+
+
+def test_links_are_followed_dropped_and_counted() -> None:
+    markup = """<a href=/x>one</a><a href=/x#y>two</a><a href=y?q=1>three</a><a href=http://b.test/>out</a>
+        <a href=/picture.png>no page</a><a rel=nofollow href=/no>never</a><a href=/s/s/s/s/>trap</a>"""
+    result = result_of(markup)
+    assert [(link.host, link.tail, link.count, link.text) for link in result.links] == [
+        ("a.test", "/x", 1, "one"),
+        ("a.test", "/d/y?q=1", 1, "three"),
+    ]
+    assert (result.links_seen, result.links_out_of_scope, result.links_unindexable) == (6, 2, 1)
+    assert result_of(markup) == result, "what is remembered of a URL changes nothing"
+    assert result_of(markup, max_depth=1).links == []
+
+
+def test_nofollow_is_followed_where_nobody_obeys() -> None:
+    assert [link.tail for link in result_of("<a rel=nofollow href=/no>x</a>", obey_robots=False).links] == ["/no"]
+
+
+def test_a_link_named_twice_is_one_with_all_that_is_known_of_it() -> None:
+    links = (
+        Link("http://a.test/x", LinkKind.ANCHOR, "", nofollow=True),
+        Link("http://a.test/x", LinkKind.FEED, "feed"),
+        Link("http://a.test/x", LinkKind.FRAME, "later"),
+        Link("http://a.test/y", LinkKind.ANCHOR, "y", nofollow=True),
+    )
+    assert _merged(links, obeys=True) == {"http://a.test/x": (2, "feed", BY_FEED | BY_LINK)}
+    assert _merged(links, obeys=False).keys() == {"http://a.test/x", "http://a.test/y"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])
+def test_a_task_in_parts_is_the_same_task(size: int) -> None:
+    task = Task(b"s", "page", "http://a.test/", "200", 200, 1.0, 1.5, "", b"", HEAD, "", "", 1, 0, body=b"x" * size)
+    message, body = in_parts(task)
+    assert body is task.body
+    assert decode_task(message + body) == task

@@ -1,0 +1,87 @@
+"""A run that visits all known pages again beside finding new ones (F2), without network and without time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from teia.clock import VirtualClock
+from teia.collections.stored import configure
+from teia.config import CourtesySettings
+from teia.crawler.budgets import Budgets
+from teia.crawler.commit import Group
+from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
+from teia.crawler.running_collection import Crawl
+from teia.crawler.start import open_crawls
+from teia.frontier.cell.schema import LANE_DUE, LANE_NEW
+from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.politeness import Place, Politeness
+from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.records import Outcome
+from teia.store.root import open_root
+from tests.crawler.offline import NOW_S, offline_crawl
+
+WEB = {
+    "http://a.test/": "".join(f'<a href="/{number}">{number}</a>' for number in range(8)),
+    **{f"http://a.test/{number}": f"page {number}" for number in range(8)},
+}
+SINCE_S = NOW_S + 100_000
+
+
+@contextmanager
+def a_round(folder: Path, visited: int = 9, **settings: Any) -> Iterator[tuple[Crawl, RevisitAll]]:
+    """A collection of which so many pages were visited, opened to visit them all again."""
+    with offline_crawl(WEB, folder, "http://a.test/", **settings) as offline:
+        offline.run(visited)
+    root, clock = open_root(folder / "data"), VirtualClock(SINCE_S)
+    config, ledger = configure(root, "main", None, {}, {}).config, Ledger(root.path / "ledger.sqlite")
+    with root.locked(), open_crawls(root, [config], ledger, clock, {"main": SINCE_S}) as (crawl,):
+        again = crawl.committer.refresh
+        assert isinstance(again, RevisitAll)
+        yield crawl, again
+    ledger.close(clean=True, now_s=clock.now_s())
+
+
+def queue_of(crawl: Crawl) -> tuple[int, HostQueue]:
+    for cell in crawl.committer.cells:
+        for host_id, host, *_ in cell.frontier.hosts_with_work():
+            return cell.number, HostQueue(host, host_id, cell.number, 0, Place(host))
+    raise AssertionError("nothing waits")
+
+
+def test_all_known_pages_are_asked_for_with_the_next_commit(tmp_path: Path) -> None:
+    with a_round(tmp_path) as (crawl, again):
+        assert again.is_behind
+        done = crawl.committer.commit(Group())
+        assert not again.is_behind
+        assert [host for _, host in done.hosts] == ["a.test"]
+        assert again.so_far == RoundAccount(known=9, is_whole=True)
+        assert sum(cell.frontier.queued for cell in crawl.committer.cells) == 9
+
+
+def test_new_and_known_pages_take_turns(tmp_path: Path) -> None:
+    """Neither waits for the end of the other: a run that is cut short finds new pages too."""
+    with a_round(tmp_path, visited=5) as (crawl, again):
+        crawl.committer.commit(Group())
+        number, queue = queue_of(crawl)
+        for limit in (3, 4, 8, 100):
+            items = again.next_urls(crawl.committer.cells[number], queue, limit, ()).items
+            lanes = [item.lane for item in items]
+            assert len(lanes) == min(limit, 9)
+            assert lanes[:3] == [LANE_NEW, LANE_DUE, LANE_NEW]
+
+
+def test_a_budget_that_is_used_up_does_not_keep_known_pages_from_coming_again(tmp_path: Path) -> None:
+    with a_round(tmp_path, visited=5, limits__pages_per_host=5) as (crawl, again):
+        crawl.committer.commit(Group())
+        number, _ = queue_of(crawl)
+        schedule = Schedule(Politeness(CourtesySettings()), 10)
+        queue = crawl.host("a.test", 1, schedule)
+        queue.requests, crawl.budgets = 5, Budgets()
+        assert crawl.spent(queue)
+        items = again.next_urls(crawl.committer.cells[number], queue, 100, ()).items
+        refused = {item.lane: crawl.refusal(queue, item) for item in items}
+        assert refused[LANE_DUE] is None
+        assert (refused[LANE_NEW] or ("",))[0] == Outcome.BUDGET

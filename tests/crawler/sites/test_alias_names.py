@@ -1,0 +1,53 @@
+"""An alias rests with its main name, whatever it was doing when that became known (A7)."""
+
+from __future__ import annotations
+
+from teia.crawler.sites.alias_names import Names
+from teia.frontier.queue.schedule import HostQueue, Schedule
+from tests.frontier.queues import add, answer, ask, schedule_of
+
+
+def rename(names: Names, alias: HostQueue, main: str, schedule: Schedule) -> None:
+    names.take([(alias.host, main)], [], {alias.host: alias}, schedule.politeness)
+
+
+def test_a_host_in_line_rests_with_its_main_name_from_then_on() -> None:
+    schedule, names = schedule_of(delay_s=5), Names(None)
+    main, alias = add(schedule, "main", 1, 2), add(schedule, "alias", 3, 4)
+    assert ask(schedule, 100) is main
+    answer(schedule, main, 101)
+    rename(names, alias, "main", schedule)
+    assert alias.server is main.server
+    taken = schedule.next_host(102)
+    assert taken is alias, "it was in line under its own name"
+    assert not schedule.is_free(alias, 102), "but its main name rests"
+    schedule.give_back(alias)
+    assert schedule.next_host(105.9) is None
+    assert [ask(schedule, 106), ask(schedule, 106)] == [main, None]
+
+
+def test_a_request_under_way_ends_where_it_began() -> None:
+    schedule, names = schedule_of(delay_s=5), Names(None)
+    main, alias = add(schedule, "main", 1), add(schedule, "alias", 2, 3)
+    before = alias.server
+    assert [ask(schedule, 100), ask(schedule, 100)] == [main, alias]
+    rename(names, alias, "main", schedule)
+    assert (alias.alias_of, alias.server) == ("main", before)
+    answer(schedule, alias, 101)
+    assert (before.busy, main.server.busy) == (0, 1)
+    names.take([], [], {}, schedule.politeness)
+    assert alias.server is main.server
+
+
+def test_a_name_that_is_itself_again_rests_by_itself() -> None:
+    schedule, names = schedule_of(), Names(None)
+    alias = add(schedule, "alias", 2)
+    for to in ("main", ""):
+        rename(names, alias, to, schedule)
+    assert (alias.alias_of, alias.server.name) == ("", "alias")
+
+
+def test_names_that_nobody_visits_need_nothing() -> None:
+    schedule, names = schedule_of(), Names(None)
+    names.take([("unknown", "main")], [1], {}, schedule.politeness)
+    assert names.main_of("unknown") == ""

@@ -1,0 +1,28 @@
+"""A group whose commit failed is handed over again, with all that it was asked to do."""
+
+from __future__ import annotations
+
+from teia.crawler.commit import Group
+from teia.crawler.running_collection import REFILLS_PER_GROUP, Crawl, State
+
+
+class Queue:
+    """As much of a host's queue as is looked at."""
+
+    def __init__(self) -> None:
+        self.refill = 10
+        self.loaded: set[int] = set()
+
+
+def test_hosts_whose_buffers_a_failed_group_should_have_filled_are_still_hungry() -> None:
+    """A full disk, or a full stream in a cluster, made hosts wait for ever: their URLs were never read again."""
+    crawl = Crawl.__new__(Crawl)
+    queues = [Queue() for _ in range(REFILLS_PER_GROUP + 2)]
+    crawl.state = State.RUNNING
+    crawl._group, crawl._restless, crawl._must_judge, crawl.keeps_fresh = Group(), False, False, False
+    crawl._hungry = dict.fromkeys(queues)  # type: ignore[assignment]
+    crawl.meaning = None  # type: ignore[assignment]
+    first = [order[0] for order in crawl.take_group(1.0).refills]
+    again = [order[0] for order in crawl.take_group(2.0).refills]
+    assert first == again == queues[:REFILLS_PER_GROUP]
+    assert list(crawl._hungry) == queues[REFILLS_PER_GROUP:]

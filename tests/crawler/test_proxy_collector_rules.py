@@ -1,0 +1,213 @@
+"""What the collector asks of a proxy, and when it does not: the real crawl and frontier, a proxy that is a list."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from teia.config import CourtesySettings, LimitSettings
+from teia.crawler import proxy_collector
+from teia.crawler.commit import Group
+from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, Collector, collecting, is_from_cache
+from teia.crawler.robots import RobotsBook
+from teia.crawler.signals_in import announcements
+from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.errors import ConfigError
+from teia.fetch.fetcher import FetchRequest
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import Schedule
+from teia.records import Fetched
+from teia.signals.datagrams import Ear, Heard
+from tests.crawler.offline import OfflineCrawl, offline_crawl
+
+HERE = "http://a.test"
+WEB = {f"{HERE}/": "<p>one"}
+SETTINGS: dict[str, Any] = {
+    "signals__indexnow": True,
+    "signals__proxy": "127.0.0.1:3128",
+    "signals__delay_s": 0.0,
+    "signals__max_age_s": 0.0,
+    "courtesy__robots": False,
+}
+FROM_A_SERVER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+FROM_THE_CACHE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nAge: 0\r\n\r\n"
+
+
+class Proxy:
+    """Requests that wait to be answered; and what the crawl was brought."""
+
+    def __init__(self, crawl: OfflineCrawl) -> None:
+        self.crawl = crawl
+        self.waiting: list[tuple[FetchRequest, Callable[[Fetched], None]]] = []
+        self.brought: list[str] = []
+        courtesy = CourtesySettings()
+        self.collector = Collector(
+            cast("Any", SimpleNamespace(bring=lambda _, visit, __: self.brought.append(visit.item.url))),
+            crawl.crawl,
+            cast("Any", SimpleNamespace(start=lambda request, done: self.waiting.append((request, done)))),
+            RobotsBook(courtesy, LimitSettings()),
+            Schedule(Politeness(courtesy), 10),
+            crawl.clock,
+        )
+
+    def announce(self, *urls: str) -> None:
+        self.collector.hear(Heard({}, urls))
+        for _ in range(2):
+            self.crawl._commit(Group())
+        self.collector.turn()
+
+    def answer(self, head: bytes) -> None:
+        (request, done), now_s = self.waiting.pop(0), self.crawl.clock.now_s()
+        done(Fetched(request.url, "200", 200, now_s, now_s, head=head, body=b"<p>two"))
+        self.crawl._commit(Group())
+
+    def turns(self, number: int = 1) -> None:
+        for _ in range(number):
+            self.collector.turn()
+
+    def counts(self) -> dict[str, int]:
+        self.crawl._commit(Group())
+        return announcements.counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")[
+            "proxy"
+        ]
+
+
+def pages(number: int) -> list[str]:
+    return [f"{HERE}/{each}" for each in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_one"),
+    [
+        (b"Age: 0", True),
+        (b"X-Cache: HIT from squid", True),
+        (b"Server: x", False),
+        (b"Age: 40\r\nX-Cache: MISS from squid", False),
+        (b"X-Cache: Hit from a CDN\r\nAge: 9\r\nX-Cache: MISS from squid", False),
+        (b"X-Cache: MISS from a CDN\r\nAge: 9\r\nX-Cache: HIT from squid", True),
+    ],
+)
+def test_an_answer_says_itself_whether_it_comes_from_the_cache(fields: bytes, is_one: bool) -> None:
+    assert is_from_cache(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n\r\n") is is_one
+
+
+def test_a_proxy_that_asks_servers_in_our_name_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C7: a server is not asked without its rest because a proxy does not keep to only-if-cached."""
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl, caplog.at_level(logging.WARNING):
+        crawl.run()
+        proxy = Proxy(crawl)
+        proxy.announce(*pages(20))
+        assert len(proxy.waiting) == 1, "one at a time, until it is known to answer from its cache"
+        proxy.answer(FROM_A_SERVER)
+        proxy.turns(MISTRUST_TURNS - 1)
+        assert not proxy.waiting
+        proxy.turns()
+        assert len(proxy.waiting) == 1
+        proxy.answer(FROM_A_SERVER)
+        assert proxy.brought == []
+        assert proxy.counts()["not_from_cache"] == 2
+        assert [each.name for each in caplog.records] == [proxy_collector.__name__], "it is told once"
+
+
+def test_a_proxy_that_answers_from_its_cache_is_asked_for_several_pages_at_once(tmp_path: Path) -> None:
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
+        crawl.run()
+        proxy = Proxy(crawl)
+        proxy.announce(f"{HERE}/new", *pages(20))
+        crawl._commit(Group())
+        proxy.answer(FROM_THE_CACHE)
+        proxy.turns()
+        assert len(proxy.brought) == 1
+        assert len(proxy.waiting) == AT_ONCE
+
+
+def test_a_new_page_whose_host_went_to_another_node_while_the_cache_was_asked_is_let_go_of(tmp_path: Path) -> None:
+    """Else it is under way for ever, and a crawl that ends when nothing is never does."""
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
+        crawl.run()
+        proxy, is_here = Proxy(crawl), [True]
+        elsewhere = Elsewhere(lambda _: is_here[0], lambda _: 0, lambda *_: None)
+        crawl.crawl.committer.wishes.announced.elsewhere = elsewhere
+        proxy.announce(f"{HERE}/new")
+        crawl._commit(Group())
+        proxy.turns()
+        assert crawl.crawl._open == crawl.crawl._open_pages == 1
+        is_here[0] = False
+        proxy.answer(FROM_THE_CACHE)
+        proxy.turns()
+        assert crawl.crawl._open == crawl.crawl._open_pages == 0
+        assert not crawl.crawl.queues["a.test"].loaded
+        assert (proxy.brought, proxy.counts()["refused"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        ({}, 1),
+        ({"limits__pages_kept": 1, "refresh__keep": True}, 0),
+        ({"limits__pages": 1}, 0),
+        ({"courtesy__paused": ["a.test"]}, 0),
+    ],
+)
+def test_the_collector_keeps_to_the_limits_of_the_crawl(tmp_path: Path, limits: dict[str, Any], asked: int) -> None:
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS, **limits) as crawl:
+        crawl.run()
+        crawl.crawl.counts.pages = 1
+        proxy = Proxy(crawl)
+        proxy.announce(f"{HERE}/new")
+        assert len(proxy.waiting) == asked
+        assert proxy.counts().get("refused", 0) == 1 - asked
+
+
+def test_what_is_heard_when_there_is_no_room_is_counted_and_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "MAX_HEARD", 10)
+    looked_at: list[str] = []
+    monkeypatch.setattr(proxy_collector, "canonicalize", lambda url, _: looked_at.append(url) or url)
+    with offline_crawl(WEB, tmp_path, f"{HERE}/", **SETTINGS) as crawl:
+        crawl.run()
+        proxy = Proxy(crawl)
+        proxy.collector.hear(Heard({}, tuple(pages(30))))
+        proxy.collector.hear(Heard({}, tuple(pages(30))))
+        assert len(looked_at) == 10
+        assert proxy.counts()["dropped"] == 50
+
+
+def test_a_node_goes_on_where_another_listens_and_nowhere_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that is missing is no reason to hear nothing in silence."""
+    with tempfile.TemporaryDirectory(prefix="teia-") as folder:
+        ear = Ear(Path(folder) / "taken")
+        for name, is_node, refusal in (
+            ("taken", True, ""),
+            ("taken", False, "another crawler listens"),
+            ("missing/s", True, "cannot be made"),
+        ):
+            settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
+            with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:
+                proxy = Proxy(crawl)
+                elsewhere = Elsewhere(lambda _: True, lambda _: 0, lambda *_: None)
+                crawl.crawl.committer.wishes.announced.elsewhere = elsewhere if is_node else None
+
+                async def listen(proxy: Proxy = proxy, crawl: OfflineCrawl = crawl) -> None:
+                    crawler = cast("Any", SimpleNamespace(crawls=[crawl.crawl]))
+                    each = proxy.collector
+                    async with collecting(crawler, each._fetcher, each._robots, each._schedule, crawl.clock):
+                        pass
+
+                if refusal:
+                    with pytest.raises(ConfigError, match=refusal):
+                        asyncio.run(listen())
+                else:
+                    asyncio.run(listen())
+                    assert "what others hear is passed on to us" in caplog.text
+        ear.close()

@@ -1,0 +1,56 @@
+"""What is known of an origin's robots.txt, and how long."""
+
+from __future__ import annotations
+
+from teia.config import CourtesySettings, LimitSettings
+from teia.crawler.robots import RobotsBook
+from teia.frontier.queue.schedule import Queued
+from teia.records import Outcome
+
+ORIGIN = "http://a.test"
+DAY_S = 86_400.0
+
+
+def book() -> RobotsBook:
+    return RobotsBook(CourtesySettings(retry_wait_s=30.0), LimitSettings())
+
+
+def test_a_file_is_believed_for_a_day() -> None:
+    robots = book()
+    robots.learn(ORIGIN, "200", 200, b"User-agent: *\nDisallow: /x", 0.0)
+    assert robots.known(ORIGIN, DAY_S - 1) is not None
+    assert robots.known(ORIGIN, DAY_S) is None
+
+
+def test_unreachable_file_does_not_grow_old_before_it_has_refused_something() -> None:
+    robots = book()
+    robots.learn(ORIGIN, Outcome.TIMEOUT, 0, b"", 0.0)
+    known = robots.known(ORIGIN, 10_000.0)
+    assert known is not None
+    assert known.refusal == Outcome.TIMEOUT
+    known.was_used = True
+    assert robots.known(ORIGIN, 10_000.0) is None
+
+
+def test_server_errors_are_robots_unreachable_and_network_errors_keep_their_name() -> None:
+    robots = book()
+    for outcome, status, refusal in (("500", 500, Outcome.ROBOTS_UNREACHABLE), (Outcome.DNS, 0, Outcome.DNS)):
+        robots.learn(ORIGIN, outcome, status, b"", 0.0)
+        known = robots.known(ORIGIN, 1.0)
+        assert known is not None
+        assert known.rules.unreachable
+        assert known.refusal == refusal
+
+
+def test_a_good_copy_outlives_its_server() -> None:
+    robots = book()
+    robots.learn(ORIGIN, "200", 200, b"User-agent: *\nDisallow: /x", 0.0)
+    rules = robots.learn(ORIGIN, "503", 503, b"", DAY_S)
+    assert not rules.unreachable
+    assert not rules.allows(f"{ORIGIN}/x")
+
+
+def test_errand_keeps_its_origin_over_redirects() -> None:
+    errand = RobotsBook.errand(ORIGIN, Queued(f"{ORIGIN}/p", 1, 0, 0, 0, 5.0))
+    hop = RobotsBook.next_hop(errand, "http://b.test/r")
+    assert (hop.url, hop.origin, hop.hops, hop.purpose) == ("http://b.test/r", ORIGIN, 1, "robots")

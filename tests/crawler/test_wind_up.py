@@ -1,0 +1,258 @@
+"""A crawl that is told to stop ends, whatever it waits for, and says what it did not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import uvloop
+
+from teia.clock import WallClock
+from teia.collections.stored import configure
+from teia.crawler import loop
+from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.loop import Crawler
+from teia.crawler.open_cell import Cell
+from teia.crawler.running_collection import State
+from teia.crawler.start import open_crawler
+from teia.crawler.visit import Visit
+from teia.errors import DiskFull, StoreError
+from teia.frontier.queue.ledger import Ledger
+from teia.lab.server.serve import LabServer
+from teia.lab.world.exchange import Answer, Fault
+from teia.store.archive import Stored
+from teia.store.root import open_root
+from teia.transfer.read_all import audit_archives, known_urls
+from tests.crawler.webs import HTML, ScriptedWeb, html
+
+SILENT = Answer(200, HTML, b"", delay_s=60.0, fault=Fault.SILENT)
+
+
+def silent_web(hosts: int) -> ScriptedWeb:
+    """Hosts whose servers take every question and answer none."""
+    return ScriptedWeb({f"h{number}.test": {"/robots.txt": SILENT, "/": SILENT} for number in range(hosts)})
+
+
+def crawl_and(web: ScriptedWeb, folder: Path, meanwhile: Callable[[Crawler], None], **settings: Any) -> Crawler:
+    """Crawl all hosts of a web from their roots; `meanwhile` is called every few milliseconds with the crawler."""
+
+    async def work() -> Crawler:
+        clock = WallClock()
+        root = open_root(folder / "data", create=True)
+        async with LabServer(web, clock, port=0, dns="127.77.255.91:0", log=folder / "requests.jsonl") as lab:
+            flags = {
+                "collection.seeds": [lab.url(host, "/") for host in web.pages],
+                "collection.cells": 2,
+                "scope.include": ["suffix:.test"],
+                "courtesy.delay_s": 0.05,
+                "courtesy.retry_wait_s": 0.1,
+                "fetch.dns": lab.dns,
+                "fetch.allow_nets": ["127.77.0.0/16"],
+            }
+            named = {key.replace("__", "."): value for key, value in settings.items()}
+            config = configure(root, "main", None, {}, {**flags, **named}).config
+            with root.locked():
+                async with asyncio.timeout(40), open_crawler(root, [config], clock, seed=1) as crawler:
+                    running = asyncio.create_task(crawler.run())
+                    while not running.done():
+                        meanwhile(crawler)
+                        await asyncio.wait([running], timeout=0.01)
+                    await running
+                    return crawler
+
+    folder.mkdir(exist_ok=True)
+    return uvloop.run(work())
+
+
+def when(true: Callable[[Crawler], bool], deed: Callable[[Crawler], None]) -> Callable[[Crawler], None]:
+    """Do something once, when something has become true."""
+    done: list[bool] = []
+
+    def look(crawler: Crawler) -> None:
+        if not done and true(crawler):
+            done.append(True)
+            deed(crawler)
+
+    return look
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait until something has become true, for half a minute at most."""
+    until = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@contextmanager
+def no_damage(data: Path) -> Iterator[Counter[str]]:
+    """Yield the states of a collection's URLs, after its archive was read whole."""
+    root = open_root(data)
+    audit = audit_archives(root, "main")
+    assert not audit.violations, audit.details
+    yield Counter(each["state"] for each in known_urls(root, "main"))
+
+
+def test_a_stop_while_no_server_answers_ends(tmp_path: Path) -> None:
+    """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
+    asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
+    crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
+    (crawl,) = crawler.crawls
+    assert crawl.state is State.STOPPED
+    assert not crawl.has_uncommitted
+    ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
+    assert {rest.name for rest in ledger.all_places() if rest.kind == "server"} >= {f"h{n}.test" for n in range(40)}
+    assert ledger.open(), "it was closed cleanly"
+    ledger.close(clean=True, now_s=time.time())
+
+
+def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[bool] = []
+    planned: list[bool] = []
+    commit, plan, refill = Committer.commit, Committer._plan, Committer._refill
+
+    def note_commit(self: Committer, group: Group) -> Committed:
+        commits.append(self.is_winding_up)
+        return commit(self, group)
+
+    def noted(deed: Callable[..., Any]) -> Callable[..., Any]:
+        def do(*arguments: Any) -> Any:
+            planned.append(commits[-1])
+            return deed(*arguments)
+
+        return do
+
+    monkeypatch.setattr(Committer, "commit", note_commit)
+    monkeypatch.setattr(Committer, "_plan", noted(plan))
+    monkeypatch.setattr(Committer, "_refill", noted(refill))
+    links = html(*[f"/{n}" for n in range(300)])
+    web = ScriptedWeb({f"h{n}.test": {"/": links} | {f"/{n}": html() for n in range(300)} for n in range(10)})
+    has_read = when(
+        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight > 0, Crawler.stop
+    )
+    crawler = crawl_and(web, tmp_path, has_read)
+    assert True in commits, "something was learnt"
+    assert planned.count(False) > 10
+    assert True not in planned
+    assert not crawler.crawls[0].has_uncommitted
+
+
+def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "COMMIT_S", 0.3)
+    is_stuck, may_go = Event(), Event()
+    archive, left = Committer._archive, list[Committer]()
+
+    def hang(self: Committer, cell: Cell, visits: Iterable[Visit]) -> dict[Visit, tuple[Stored, ...]]:
+        """Append a group and sync it, which takes long; then go on as if nothing had been."""
+        stored = archive(self, cell, visits)
+        if cell.frontier.known > 3 and not is_stuck.is_set():
+            is_stuck.set()
+            may_go.wait(30)
+            left.append(self)
+        return stored
+
+    monkeypatch.setattr(Committer, "_archive", hang)
+    pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
+    web = ScriptedWeb(dict.fromkeys(("a.test", "b.test", "c.test"), pages))
+    try:
+        with pytest.raises(StoreError, match=r"a commit has not ended within .* look at the disk"):
+            crawl_and(web, tmp_path, when(lambda _: is_stuck.is_set(), Crawler.stop))
+        may_go.set()
+        wait_for(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
+    finally:
+        may_go.set()
+    (committer,) = left  # it went on after the crawl had left it
+    for cell in committer.cells:
+        cell.close()
+    committer._ledger.close(clean=False, now_s=time.time())
+    with no_damage(tmp_path / "data") as known:
+        assert known["done"] > 1, "what the late commit made true is there, and its records too"
+
+
+def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit for commits that fail was counted from the stop: pages and delays were dropped on a slow disk."""
+    monkeypatch.setattr(loop, "SETTLE_S", 0.2)
+    stopped, commit = Event(), Committer.commit
+
+    def take_long(self: Committer, group: Group) -> Committed:
+        if stopped.is_set():
+            time.sleep(0.4)
+        return commit(self, group)
+
+    monkeypatch.setattr(Committer, "commit", take_long)
+
+    def stop(crawler: Crawler) -> None:
+        stopped.set()
+        crawler.stop()
+
+    pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
+    web = ScriptedWeb(dict.fromkeys(("a.test", "b.test", "c.test"), pages))
+    crawler = crawl_and(web, tmp_path, when(lambda crawler: crawler.crawls[0].counts.pages > 5, stop))
+    assert not crawler.crawls[0].has_uncommitted
+
+
+def test_delays_are_kept_when_a_commit_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that asked to be left alone for an hour was requested again after a few seconds."""
+    commit = Committer.commit
+
+    def refuse(self: Committer, group: Group) -> Committed:
+        if any(visit.outcome == "503" for visit in group.visits):
+            raise StoreError("the disk failed")
+        return commit(self, group)
+
+    monkeypatch.setattr(Committer, "commit", refuse)
+    busy = Answer(503, HTML + b"Retry-After: 3600\r\n", b"busy")
+    web = ScriptedWeb({"a.test": {"/": busy}})
+    with pytest.raises(StoreError, match="the disk failed"):
+        crawl_and(web, tmp_path, lambda _: None)
+    ledger = Ledger(tmp_path / "data" / "ledger.sqlite")
+    (rest,) = [each for each in ledger.all_places() if each.kind == "server"]
+    ledger.close(clean=False, now_s=time.time())
+    assert rest.ready_at_s > time.time() + 3_000
+
+
+def test_commits_that_fail_are_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop, "SETTLE_S", 0.3)
+    full = Event()
+    commit = Committer.commit
+
+    def refuse(self: Committer, group: Group) -> Committed:
+        if full.is_set() and group.visits:
+            raise DiskFull("no room in the data folder; make some")
+        return commit(self, group)
+
+    monkeypatch.setattr(Committer, "commit", refuse)
+
+    def stop(crawler: Crawler) -> None:
+        crawler.crawls[0].state = State.LIMIT  # a crawl at its limit does not pause
+
+    web = ScriptedWeb({"a.test": {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}})
+    got_pages = when(lambda crawler: crawler.crawls[0].counts.pages > 3, lambda _: full.set())
+    stopping = when(lambda crawler: full.is_set() and crawler.crawls[0].uncommitted_visits > 0, stop)
+
+    def meanwhile(crawler: Crawler) -> None:
+        got_pages(crawler)
+        stopping(crawler)
+
+    with caplog.at_level(logging.WARNING):
+        crawler = crawl_and(web, tmp_path, meanwhile)
+    assert crawler.crawls[0].has_uncommitted
+    (said,) = [each.getMessage() for each in caplog.records if "stopped with" in each.getMessage()]
+    assert "no room in the data folder" in said
+    monkeypatch.undo()
+    states = Counter(each["state"] for each in known_urls(open_root(tmp_path / "data"), "main"))
+    assert states["done"] == crawler.crawls[0].counts.pages
+    assert states["queued"] == 51 - states["done"], "what was not committed is still queued"

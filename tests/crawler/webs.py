@@ -1,0 +1,175 @@
+"""A web written line by line for one test, served by the lab's server, and a crawl of it in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from teia.clock import WallClock
+from teia.collections.crawler_reports import last_change, listen
+from teia.collections.stored import configure
+from teia.config import Config
+from teia.crawler.loop import Crawler
+from teia.crawler.running_collection import Crawl
+from teia.crawler.start import open_crawler
+from teia.lab.server.requestlog import Entry, read_log
+from teia.lab.server.serve import LabServer
+from teia.lab.world.exchange import Answer, Request
+from teia.metrics import Metrics
+from teia.store.root import Root, open_root
+from teia.transfer.read_all import known_urls
+
+Page = Answer | Callable[[Request], Answer]
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+HTML = b"Content-Type: text/html; charset=utf-8\r\n"
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the lab's server needs to know of a name."""
+
+    address: str
+
+
+@dataclass
+class ScriptedWeb:
+    """Hosts and their pages; everything else is 404. Hosts without an own /robots.txt have none."""
+
+    pages: Mapping[str, Mapping[str, Page]]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = enumerate(self.pages, 1)
+        self.names = {host: Server(self.addresses.get(host, f"127.77.90.{number}")) for number, host in hosts}
+        self.unreachable: dict[str, Server] = {}
+
+    def answer(self, request: Request, now_s: float) -> Answer:
+        page = self.pages.get(request.host, {}).get(request.target)
+        if page is None:
+            return Answer(404, HTML, b"<p>nothing here")
+        return page(request) if callable(page) else page
+
+
+def html(*links: str, text: str = "Some words about something.", head: str = "") -> Answer:
+    anchors = "".join(f'<a href="{link}">to {link}</a> ' for link in links)
+    return Answer(200, HTML, f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}".encode())
+
+
+def text_of(number: int) -> str:
+    """A text that no other number has."""
+    return " ".join(f"{word}{number * 100 + at}" for at, word in enumerate(WORDS * 3))
+
+
+def robots(text: str) -> Answer:
+    return Answer(200, b"Content-Type: text/plain\r\n", text.encode())
+
+
+def redirect(to: str, status: int = 302) -> Answer:
+    return Answer(status, HTML + f"Location: {to}\r\n".encode(), b"<p>moved")
+
+
+@dataclass
+class Crawled:
+    """What came of a crawl: the crawls as they ended, what the server saw, and what is on disk."""
+
+    crawls: list[Crawl]
+    metrics: Metrics
+    entries: list[Entry]
+    data: Path
+    port: int = 0
+
+    def outcomes(self, collection: str = "main") -> dict[str, str | None]:
+        """Outcome by URL, without scheme and port."""
+        urls = known_urls(open_root(self.data), collection)
+        return {_short(each["url"]): each["outcome"] for each in urls}
+
+    def asked(self) -> list[str]:
+        return [entry.host + entry.path for entry in self.entries]
+
+
+def _short(url: str) -> str:
+    host, slash, path = url.partition("://")[2].partition("/")
+    return host.partition(":")[0] + slash + path
+
+
+def crawl_web(
+    web: ScriptedWeb,
+    folder: Path,
+    *seeds: str,
+    collections: Mapping[str, Mapping[str, Any]] | None = None,
+    port: int = 0,
+    meanwhile: Callable[[Root], None] | None = None,
+    within_s: float = 110.0,
+    **settings: Any,
+) -> Crawled:
+    """Crawl a scripted web to the end; `settings` are dotted keys with `__` for the dot.
+
+    To go on with the same URLs, a second crawl takes the `port` of the first. `meanwhile` is called in a thread of its
+    own, with a crawler that listens to commands; what it raises is raised here.
+    """
+    folder.mkdir(exist_ok=True)
+    flags = {key.replace("__", "."): value for key, value in settings.items()}
+    return uvloop.run(_crawl(web, folder, seeds, collections or {"main": {}}, flags, port, meanwhile, within_s))
+
+
+async def _crawl(
+    web: ScriptedWeb,
+    folder: Path,
+    seeds: tuple[str, ...],
+    collections: Mapping[str, Mapping[str, Any]],
+    flags: Mapping[str, Any],
+    port: int,
+    meanwhile: Callable[[Root], None] | None,
+    within_s: float,
+) -> Crawled:
+    clock, log = WallClock(), folder / "requests.jsonl"
+    root = open_root(folder / "data", create=True)
+    async with LabServer(web, clock, port=port, dns="127.77.255.90:0", log=log) as lab:
+        configs: list[Config] = []
+        since = last_change(root)
+        for name, own in collections.items():
+            shared = {
+                "collection.seeds": [lab.url(*_host_and_path(seed)) for seed in seeds],
+                "collection.cells": 2,
+                "scope.include": ["suffix:.test"],
+                "courtesy.delay_s": 0.05,
+                "courtesy.retry_wait_s": 0.1,
+                "fetch.dns": lab.dns,
+                "fetch.allow_nets": ["127.77.0.0/16"],
+            }
+            configs.append(configure(root, name, None, {}, {**shared, **flags, **own}).config)
+        with root.locked():
+            async with open_crawler(root, configs, clock, seed=1) as crawler:
+                async with asyncio.timeout(within_s), listening(crawler, root, clock, since, meanwhile):
+                    await crawler.run()
+                crawls, metrics = list(crawler.crawls), crawler.metrics
+    return Crawled(crawls, metrics, read_log(log), folder / "data", lab.port)
+
+
+@asynccontextmanager
+async def listening(
+    crawler: Crawler, root: Root, clock: WallClock, since: int, meanwhile: Callable[[Root], None] | None
+) -> AsyncIterator[None]:
+    """Let somebody talk to a crawler while it runs."""
+    if meanwhile is None:
+        yield
+        return
+    listener = asyncio.create_task(listen(crawler, root, clock, since))
+    talker = asyncio.create_task(asyncio.to_thread(meanwhile, root))
+    try:
+        yield
+        await talker
+    finally:
+        listener.cancel()
+        await asyncio.wait([listener, talker])
+
+
+def _host_and_path(seed: str) -> tuple[str, str]:
+    host, slash, path = seed.partition("/")
+    return host, slash + path or "/"

@@ -1,0 +1,90 @@
+"""What a cell's queries cost, by their plans and by SQLite's own count of instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.schema import LANE_NEW, STATE_DONE, STATE_QUEUED
+from tests.frontier.cells import HOST, NOW_S, absorb, assert_counters_are_true, found, items, page, settle
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[FrontierCell]:
+    opened = FrontierCell(tmp_path / "frontier.sqlite")
+    yield opened
+    opened.close()
+
+
+def plans(cell: FrontierCell, deed: Callable[[], object]) -> list[str]:
+    """The query plans of every statement that `deed` runs."""
+    statements: list[str] = []
+    cell.db.set_trace_callback(statements.append)
+    deed()
+    cell.db.set_trace_callback(None)
+    plain = [sql for sql in statements if sql.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
+    assert plain
+    return [step[3] for sql in plain for step in cell.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+
+
+def test_no_hot_query_scans_or_sorts(cell: FrontierCell) -> None:
+    absorb(cell, *(found(page(number), 2) for number in range(20)))
+    item = items(cell)[0]
+    host_id = cell.host_id(HOST, NOW_S)
+    learnt = PageRow(200, b"d", b"t")
+    for deed in (
+        lambda: items(cell, 8, skip={1, 2}),
+        lambda: cell.next_due_s(host_id, HOST),
+        lambda: absorb(cell, found(page(1), 1), found(page("new")), found("http://new.test/")),
+        lambda: settle(cell, item, STATE_QUEUED, again_s=NOW_S, learnt=learnt),
+        lambda: settle(cell, item, STATE_DONE, time_s=NOW_S + 1, learnt=learnt),
+        lambda: cell.robots_of(host_id, HOST),
+    ):
+        for step in plans(cell, deed):
+            assert not step.startswith("SCAN"), step
+            assert "TEMP B-TREE" not in step
+
+
+def steps(cell: FrontierCell, deed: Callable[[], object]) -> int:
+    """How many instructions of SQLite's machine `deed` takes, in hundreds: a clock that does not depend on the load."""
+    count = 0
+
+    def tick() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    cell.db.set_progress_handler(tick, 100)
+    deed()
+    cell.db.set_progress_handler(None, 0)
+    return count
+
+
+def test_two_hundred_thousand_urls_of_one_host_cost_no_more_than_two_hundred(cell: FrontierCell) -> None:
+    def cost() -> int:
+        def deed() -> None:
+            waiting = items(cell, 64)
+            for item in waiting[:10]:
+                settle(cell, item, STATE_DONE, learnt=PageRow(200, b"d", b"t"))
+            absorb(cell, found(page(f"moved/{cell.known - 1}"), 1))
+
+        return steps(cell, deed)
+
+    absorb(cell, *(found(page(f"moved/{number}"), 3) for number in range(200)))
+    small = cost()
+    rows = [(number, number) for number in range(1_000, 201_000)]
+    slot, host_id = cell.db.execute("SELECT slot, host_id FROM hosts").fetchone()
+    with cell.transaction():
+        cell.db.executemany(
+            "INSERT INTO urls (slot, host_id, key, tail, depth, in_links, state, found_s, lane, rank)"
+            f" VALUES ({slot}, {host_id}, ?, '/x', 3, 1, 0, 0, {LANE_NEW}, (4 << 40) | ?)",
+            rows,
+        )
+        cell.db.executemany(f"INSERT INTO queue VALUES ({slot}, {host_id}, {LANE_NEW}, (4 << 40) | ?, ?)", rows)
+        cell.known += len(rows)
+        cell.queued += len(rows)
+    assert cost() <= small * 1.5 + 5
+    assert_counters_are_true(cell)

@@ -1,0 +1,120 @@
+"""What is kept of a page's links, and counts that go up and down with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.errors import CorruptFile
+from teia.frontier.cell import counted_links
+from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
+from teia.frontier.queue.order import backlinks
+from teia.urls import key_of
+from tests.frontier.cells import HOST, NOW_S, absorb, found, items, next_urls, page, row, settle
+
+PLACE = (1, 1, 7)
+KEYS = st.integers(-(2**63), 2**63 - 1)
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[FrontierCell]:
+    made = FrontierCell(tmp_path / "frontier.sqlite")
+    yield made
+    made.close()
+
+
+def back(url: str) -> Found:
+    return counted_links.taken_back(HOST, key_of(url))
+
+
+@given(targets=st.dictionaries(st.sampled_from(["a.test", "b.test", "ação.test"]), st.lists(KEYS, min_size=1)))
+def test_targets_are_read_as_they_were_kept(targets: dict[str, list[int]]) -> None:
+    of_key = {key: host for host, keys in sorted(targets.items()) for key in keys}
+    assert counted_links.unpacked(None, counted_links.packed(targets)) == of_key  # type: ignore[arg-type]  # names a broken file
+
+
+def test_only_what_changed_is_told(cell: FrontierCell) -> None:
+    with cell.transaction():
+        assert counted_links.replace(cell, PLACE, {"a.test": [1, 2], "b.test": [3]}) == ({1, 2, 3}, [])
+        assert counted_links.replace(cell, PLACE, {"b.test": [3], "a.test": [2, 1, 1]}) == (set(), [])
+        assert counted_links.replace(cell, PLACE, {"a.test": [2], "c.test": [4]}) == (
+            {4},
+            [("a.test", 1), ("b.test", 3)],
+        )
+        assert counted_links.add(cell, PLACE, {"a.test": [2, 5]}) == {5}
+        assert sorted(counted_links.replace(cell, PLACE, {}).gone) == [("a.test", 2), ("a.test", 5), ("c.test", 4)]
+        assert counted_links.replace(cell, PLACE, {}) == (set(), [])
+        assert counted_links.kept(cell.db, PLACE) is None
+
+
+def test_a_page_whose_first_try_failed_counts_in_a_folder_of_an_older_version(cell: FrontierCell) -> None:
+    """A failed try is a visit, but nothing was counted for it."""
+    url = f"http://{HOST}/a"
+    absorb(cell, found(url))
+    cell.knows_links = False
+    for status, state in ((503, STATE_QUEUED), (200, STATE_DONE)):
+        (item,) = items(cell)
+        settle(cell, item, state, str(status), time_s=NOW_S + status, learnt=PageRow(status, bytes(32)))
+    place = cell.db.execute("SELECT slot, host_id, key FROM urls").fetchone()
+    with cell.transaction():
+        assert counted_links.replace(cell, place, {"a.test": [1]}) == ({1}, [])
+
+
+def test_what_cannot_be_read_names_the_file(cell: FrontierCell) -> None:
+    with cell.transaction():
+        counted_links.replace(cell, PLACE, {"a.test": [1]})
+        cell.db.execute("UPDATE outlinks SET targets = x'c1'")
+        with pytest.raises(CorruptFile, match=r"frontier\.sqlite"):
+            counted_links.replace(cell, PLACE, {"a.test": [2]})
+
+
+def test_a_link_taken_back_lowers_the_count_and_tells_nothing_else(cell: FrontierCell) -> None:
+    absorb(cell, found(page(1), depth=3, in_links=2))
+    before = row(cell, page(1))
+    absorb(cell, back(page(1)))
+    assert row(cell, page(1)) == {**before, "in_links": 1}
+    absorb(cell, back(page(1)), back(page(1)), back(page(1)))
+    assert row(cell, page(1))["in_links"] == 0
+
+
+def test_a_link_to_what_is_not_known_is_taken_back_in_vain(cell: FrontierCell) -> None:
+    absorb(cell, back(page(9)))
+    assert (cell.known, cell.queued) == (0, 0)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_page_adds_a_link_while_another_takes_it_back(cell: FrontierCell, *, first: bool) -> None:
+    both = [found(page(2), depth=2), back(page(2))]
+    absorb(cell, *(both if first else both[::-1]))
+    assert (row(cell, page(2))["in_links"], row(cell, page(2))["tail"], row(cell, page(2))["depth"]) == (0, "/2", 2)
+
+
+def test_order_by_links_goes_by_the_lower_count(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite", backlinks)
+    absorb(cell, found(page(1), in_links=3), found(page(2), in_links=2))
+    assert next_urls(cell) == [page(1), page(2)]
+    absorb(cell, back(page(1)), back(page(1)))
+    assert next_urls(cell) == [page(2), page(1)]
+    assert cell.db.execute("SELECT count(*) FROM queue").fetchone() == (2,)
+    cell.close()
+
+
+def test_cells_of_before_get_the_table_and_know_that_they_lack_rows(tmp_path: Path) -> None:
+    path = tmp_path / "frontier.sqlite"
+    made = FrontierCell(path)
+    assert made.knows_links
+    made.db.execute("DROP TABLE outlinks")
+    made.db.execute("DELETE FROM meta WHERE name = 'outlinks'")
+    made.close()
+    reading = FrontierCell(path, read_only=True)
+    assert not counted_links.are_there(reading.db)
+    reading.close()
+    opened = FrontierCell(path)
+    assert counted_links.are_there(opened.db)
+    assert not opened.knows_links
+    opened.close()

@@ -1,0 +1,206 @@
+"""Files that are not ours, of another version, broken, or where nothing can be written; and full disks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from teia.errors import CorruptFile, DiskFull, StoreError
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.database import PRIVATE, PUBLIC, create_database, open_database, open_to_read
+from teia.frontier.cell.schema import DDL, VERSION
+from teia.frontier.cell.site_statements import TABLES as ADDED
+from tests.frontier.cells import NOW_S, absorb, assert_counters_are_true, found, image, page
+
+
+def test_full_disk_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite")
+    absorb(cell, found(page(1)))
+    before = image(cell)
+    pages = cell.db.execute("PRAGMA page_count").fetchone()[0]
+    cell.db.execute(f"PRAGMA max_page_count = {pages + 1}")
+    with pytest.raises(DiskFull, match=r"frontier\.sqlite: no room on the disk"):
+        absorb(cell, *(found(page(f"{number}/{'x' * 500}")) for number in range(500)))
+    assert image(cell) == before
+    cell.db.execute("PRAGMA max_page_count = 1000000")
+    absorb(cell, found(page(2)))
+    assert_counters_are_true(cell)
+    cell.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_other_version_is_refused_with_the_way_out(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "frontier.sqlite"
+    FrontierCell(path).close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    db.close()
+    with pytest.raises(StoreError, match=rf"format {VERSION + 1}, this teia reads {VERSION}; export") as refusal:
+        FrontierCell(path, read_only=read_only)
+    assert not isinstance(refusal.value, CorruptFile)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_file_that_is_no_database_is_named(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "frontier.sqlite"
+    path.write_bytes(b"this is no database, but it is long enough to look at" * 100)
+    with pytest.raises(CorruptFile, match=r"frontier\.sqlite") as refusal:
+        FrontierCell(path, read_only=read_only)
+    assert refusal.value.path == path
+
+
+def test_database_with_a_broken_page_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "frontier.sqlite"
+    FrontierCell(path).close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(CorruptFile):
+        FrontierCell(path)
+
+
+def unwritable(tmp_path: Path) -> list[Path]:
+    """Folders in which not even root makes a file, and one without the right to write."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o500)
+    file = tmp_path / "file"
+    file.touch()
+    return [Path("/proc"), tmp_path / "missing", file, *([] if os.geteuid() == 0 else [closed])]
+
+
+def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    for folder in unwritable(tmp_path):
+        with pytest.raises(StoreError) as refusal:
+            FrontierCell(folder / "frontier.sqlite")
+        assert not isinstance(refusal.value, CorruptFile)
+        assert str(refusal.value).startswith(f"{folder}/frontier.sqlite: ")
+        assert "\n" not in str(refusal.value)
+
+
+def test_reader_of_a_missing_or_empty_cell_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="never crawled"):
+        FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
+    (tmp_path / "frontier.sqlite").touch()
+    with pytest.raises(StoreError, match="never crawled"):
+        FrontierCell(tmp_path / "frontier.sqlite", read_only=True)
+
+
+def test_reader_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> None:
+    cell = FrontierCell(tmp_path / "frontier.sqlite")
+    absorb(cell, found(page(1)))
+    reader = FrontierCell(cell.path, read_only=True)
+    assert reader.known == 1
+    with pytest.raises(StoreError), reader.transaction():
+        reader.absorb([found(page(2))], NOW_S)
+    reader.close()
+    assert cell.known == 1
+    cell.close()
+
+
+# ---- new files ------------------------------------------------------------------------------------------------------
+
+TABLES = "CREATE TABLE words (word TEXT PRIMARY KEY) WITHOUT ROWID;"
+LOG = ("PRAGMA journal_mode = WAL",)
+
+
+def schema(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    return db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def test_new_file_is_what_sqlite_would_have_made(tmp_path: Path) -> None:
+    path = tmp_path / "made.sqlite"
+    create_database(path, f"{DDL}{ADDED}", VERSION)
+    assert [each.name for each in tmp_path.iterdir()] == ["made.sqlite"], "it is whole, without a log or another name"
+    made = open_to_read(path, VERSION)
+    plain = sqlite3.connect(tmp_path / "plain.sqlite", isolation_level=None)
+    plain.executescript(f"{DDL}{ADDED}")
+    assert schema(made) == schema(plain)
+    assert made.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    for db in (made, plain):
+        db.close()
+
+
+@pytest.mark.parametrize(("mode", "allowed"), [(PUBLIC, 0o644), (PRIVATE, 0o600)])
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_private_file_is_its_owners_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, allowed: int, linked: bool
+) -> None:
+    if not linked:
+        monkeypatch.setattr(os, "link", refuse)
+    before = os.umask(0)
+    try:
+        open_database(tmp_path / "words.sqlite", TABLES, 1, LOG, mode=mode).close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "words.sqlite").stat().st_mode & 0o777 == allowed
+
+
+def test_log_of_a_file_that_is_gone_is_not_read_into_a_new_one(tmp_path: Path) -> None:
+    """It was: a frontier had the newest numbers of its log and none of its hosts."""
+    path = tmp_path / "words.sqlite"
+    first = open_database(path, TABLES, 1, LOG)
+    for number in range(3):
+        first.execute("INSERT INTO words VALUES (?)", (f"{number}" * 5_000,))
+    log = path.with_name("words.sqlite-wal").read_bytes()
+    first.close()
+    path.unlink()
+    path.with_name("words.sqlite-wal").write_bytes(log)  # as after a kill, and somebody removed the database alone
+    second = open_database(path, TABLES, 1, LOG)
+    assert second.execute("SELECT count(*) FROM words").fetchone() == (0,)
+    assert second.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    second.close()
+
+
+def test_what_somebody_else_made_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "words.sqlite"
+    db = open_database(path, TABLES, 1, LOG)
+    db.execute("INSERT INTO words VALUES ('here')")
+    create_database(path, TABLES, 1)  # by one who looked before it was there
+    late = open_database(path, TABLES, 1, LOG)
+    assert late.execute("SELECT word FROM words").fetchall() == [("here",)]
+    late.close()
+    db.close()
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_many_at_once_make_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
+    if not linked:
+        monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "words.sqlite"
+
+    def write(number: int) -> None:
+        db = open_database(path, TABLES, 1, (*LOG, "PRAGMA busy_timeout = 10000"))
+        db.execute("INSERT INTO words VALUES (?)", (str(number),))
+        db.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(24)))
+    db = open_database(path, TABLES, 1, LOG)
+    assert db.execute("SELECT count(*) FROM words").fetchone() == (24,)
+    db.close()
+
+
+def test_where_files_need_names_sqlite_makes_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "words.sqlite"
+    create_database(path, TABLES, 1)
+    assert not path.exists()
+    db = open_database(path, TABLES, 1, LOG)
+    assert db.execute("SELECT count(*) FROM words").fetchone() == (0,)
+    db.close()
+
+
+def test_new_file_in_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"nowhere/words\.sqlite: cannot be created: No such file"):
+        open_database(tmp_path / "nowhere" / "words.sqlite", TABLES, 1, LOG)

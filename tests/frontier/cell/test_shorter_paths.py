@@ -1,0 +1,37 @@
+"""Pages that turned out to lie nearer (T1): what asking for them costs, and which are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from teia.frontier.cell import shorter_paths
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import STATE_DONE
+from tests.frontier.cells import absorb, found, items, page, settle
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[FrontierCell]:
+    opened = FrontierCell(tmp_path / "frontier.sqlite")
+    yield opened
+    opened.close()
+
+
+def test_asking_which_pages_came_nearer_does_not_walk_over_all_urls(cell: FrontierCell) -> None:
+    """It is asked at every commit; SQLite alone would begin with the largest table."""
+    statements: list[str] = []
+    cell.db.set_trace_callback(statements.append)
+    shorter_paths.waiting(cell.db, 9)
+    cell.db.set_trace_callback(None)
+    plan = [row[3] for row in cell.db.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    assert [step for step in plan if step.startswith("SCAN")] == ["SCAN n"]
+
+
+def test_what_has_no_copy_is_not_remembered(cell: FrontierCell) -> None:
+    absorb(cell, found(page(1), depth=5))
+    settle(cell, items(cell)[0], STATE_DONE, "redirect")
+    absorb(cell, found(page(1), depth=2))
+    assert cell.db.execute("SELECT count(*) FROM nearer").fetchone() == (0,)

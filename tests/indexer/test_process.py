@@ -1,0 +1,165 @@
+"""The indexer follows what was crawled: new pages, changed ones, gone ones; after a crash, and from nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+import tantivy
+
+from teia.clock import WallClock
+from teia.graph.rankfile import RankFile
+from teia.index.cell import CellIndex
+from teia.indexer.process import Following
+from teia.indexer.ranks import rank_file
+from teia.indexer.rebuild import audit_index, rebuild_index
+from teia.search.rank.semantic import load
+from teia.store.root import Root, open_root
+from teia.transfer.read_all import account_at_rest
+from teia.urls import key_of
+from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
+
+PAGES = {
+    "/": html("/a", "/b", "/hidden", text="The beginning."),
+    "/a": html("/b", text="Alpha is a letter.", head="<title>Alpha</title>"),
+    "/b": html("/", text="Beta is another letter."),
+    "/hidden": html("/", text="Gamma does not want to be found.", head="<meta name=robots content=noindex>"),
+}
+
+
+def follow(root: Root, *, steps: int | None = None) -> int:
+    """Index all there is, or a number of steps without a commit; returns how many pages were read from the archive."""
+
+    async def work() -> int:
+        following = Following(root, "main", WallClock())
+        try:
+            if steps is None:
+                await following.finish()
+            else:
+                for _ in range(steps):
+                    await following.indexer.step()
+            return following.rereader.read
+        finally:
+            await following.close()
+
+    return asyncio.run(work())
+
+
+def found(root: Root, word: str, field: str = "exact") -> list[str]:
+    """URLs of the pages with a word, as searchers see them."""
+    urls = []
+    for folder in root.collection("main").cells():
+        index = CellIndex(folder.index)
+        searcher = index.searcher()
+        hits = searcher.search(tantivy.Query.term_query(index.schema, field, word), 100).hits
+        urls += [index.entry(searcher, address).url for _, address in hits]
+    return sorted(url.partition("/")[2].partition("/")[2].partition("/")[2] for url in urls)
+
+
+def crawled(tmp_path: Path, **pages: object) -> tuple[Crawled, Root]:
+    web = ScriptedWeb({"x.test": PAGES | {f"/{path}": page for path, page in pages.items()}})
+    result = crawl_web(web, tmp_path, "x.test/")
+    return result, open_root(result.data)
+
+
+def test_what_was_crawled_is_found_and_noindex_is_not(tmp_path: Path) -> None:
+    _, root = crawled(tmp_path)
+    assert follow(root) == 0, "everything came by the hand-over, nothing was read twice"
+    assert found(root, "letter") == ["a", "b"]
+    assert found(root, "gamma") == []
+    audit = audit_index(root, "main")
+    assert (audit.checked, audit.violations) == (3, 0)
+
+
+def test_an_account_counts_the_pages_that_can_be_found_now(tmp_path: Path) -> None:
+    """The contract of `teia status --json`: `indexed`, beside what the index has not come to yet."""
+    _, root = crawled(tmp_path)
+    before = account_at_rest(root, "main")
+    assert (before["indexed"], before["index_behind"], before["index_writing"]) == (0, 3, False)
+    follow(root)
+    account = account_at_rest(root, "main")
+    assert (account["indexed"], account["index_behind"], account["index_unreadable"]) == (3, 0, 0)
+
+
+def test_words_on_links_are_found_with_their_target(tmp_path: Path) -> None:
+    """F7: a page is also what others call it."""
+    _, root = crawled(tmp_path, c=html(text="Nothing of the kind."), d=html("/c"))
+    follow(root)
+    assert found(root, "b", "anchor") == ["b"], "the links to it say: to /b"
+
+
+def test_links_are_kept_for_who_links_here_and_for_ranks(tmp_path: Path) -> None:
+    result, root = crawled(tmp_path)
+    follow(root)
+    target = key_of(f"http://x.test:{result.port}/b")
+    linking = []
+    for folder in root.collection("main").cells():
+        index = CellIndex(folder.index)
+        searcher = index.searcher()
+        hits = searcher.search(tantivy.Query.term_query(index.schema, "links", target), 10).hits
+        linking += [index.entry(searcher, address).url.rpartition("/")[2] for _, address in hits]
+    assert sorted(linking) == ["", "a"]
+    ranks = RankFile.open(rank_file(root.collection("main")))
+    assert len(ranks) >= 3
+
+
+def test_after_a_crash_before_the_commit_nothing_is_missing(tmp_path: Path) -> None:
+    _, root = crawled(tmp_path)
+    follow(root, steps=3)
+    assert found(root, "letter") == []
+    follow(root)
+    assert found(root, "letter") == ["a", "b"]
+    assert audit_index(root, "main").violations == 0
+
+
+def test_without_the_hand_over_pages_are_read_from_the_archive(tmp_path: Path) -> None:
+    _, root = crawled(tmp_path)
+    for folder in root.collection("main").cells():
+        shutil.rmtree(folder.handover, ignore_errors=True)
+    assert follow(root) == 3
+    assert found(root, "letter") == ["a", "b"]
+    assert audit_index(root, "main").violations == 0
+
+
+def test_an_index_made_again_from_the_archive_is_the_same(tmp_path: Path) -> None:
+    _, root = crawled(tmp_path)
+    follow(root)
+    before = {word: found(root, word) for word in ("letter", "beginning", "alpha", "gamma", "is")}
+    assert asyncio.run(rebuild_index(root, "main", WallClock())) == 3
+    assert {word: found(root, word) for word in before} == before
+    assert audit_index(root, "main").violations == 0
+
+
+def test_the_audit_sees_a_page_that_is_missing_and_one_too_many(tmp_path: Path) -> None:
+    result, root = crawled(tmp_path)
+    follow(root)
+    url = f"http://x.test:{result.port}/a"
+    for folder in root.collection("main").cells():
+        index = CellIndex(folder.index)
+        index.remove(key_of(url))
+        index.commit(index.position)
+        index.close()
+    audit = audit_index(root, "main")
+    assert audit.violations == 1
+    assert url in audit.details[0]
+
+
+def test_a_collection_that_wants_it_learns_what_words_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F10: with `index.semantics` a model is made with the index, and made again with it."""
+    monkeypatch.setattr("teia.search.rank.train_semantic.MIN_PAGES", 3)
+    monkeypatch.setattr("teia.search.rank.train_semantic.train.__kwdefaults__", {"min_pages": 3, "axes": 2})
+    pages = {f"/{n}": html(text=f"Alpha beta number{n % 2} letter word{n % 3}.") for n in range(8)}
+    web = ScriptedWeb({"x.test": PAGES | pages | {"/": html(*pages, "/a", text="The beginning.")}})
+    data = crawl_web(web, tmp_path, "x.test/", index__semantics=True).data
+    root = open_root(data)
+    folder = root.collection("main")
+    follow(root)
+    model = load(folder.semantic)
+    assert model is not None
+    assert model.pages == audit_index(root, "main").checked
+    asyncio.run(rebuild_index(root, "main", WallClock()))
+    again = load(folder.semantic)
+    assert again is not None
+    assert (again.pages, again.stems) == (model.pages, model.stems)

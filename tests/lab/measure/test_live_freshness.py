@@ -1,0 +1,112 @@
+"""True freshness as it is measured beside a crawl (UX 2.9): against every visit and every change."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from teia.clock import WallClock
+from teia.collections.inbox import Control
+from teia.collections.series import TRUE_KEPT_S, note_truth, truth_of
+from teia.lab.measure import live_freshness
+from teia.store.root import Root, open_root
+from tests.crawler.fresh_crawls import KeptWeb, kept_web, quiet_world
+
+SLOT_S = 1_800.0
+
+
+@dataclass
+class Kept:
+    """A web that is kept fresh, and where."""
+
+    web: KeptWeb
+    root: Root
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    folder = tmp_path_factory.mktemp("kept")
+    world = quiet_world(pages=60, hosts=2, seed=3, changes__rates="zipf:1.5", changes__fastest=20.0)
+    with kept_web(world, folder, courtesy__delay_s=SLOT_S) as web:
+        web.run(1.5, SLOT_S)
+        yield Kept(web, open_root(folder / "data"))
+
+
+def true_share(web: KeptWeb) -> float:
+    """By when each page last brought a body."""
+    copied_s = {url: time_s for time_s, url in web.copied}
+    held = [(page, copied_s[url]) for url, page in web.truth().items() if url in copied_s]
+    fresh = [bisect_right(page.changes_s, time_s) == len(page.changes_s) for page, time_s in held]
+    return sum(fresh) / len(held)
+
+
+def test_what_is_measured_is_true(kept: Kept) -> None:
+    web, root = kept.web, kept.root
+    shares = []
+    for _ in range(3):
+        web.run(0.25, SLOT_S)
+        shares.append(live_freshness.measured(web.world, root, "main", web.clock.now_s()))
+        assert shares[-1] == pytest.approx(true_share(web), abs=1e-9)
+    assert 0 < min(share or 0 for share in shares) < 1, "some had changed"
+
+
+def test_an_answer_that_nothing_changed_makes_no_copy_younger(tmp_path: Path) -> None:
+    """Servers that say 304 to everything: visits, but no other copies."""
+    world = quiet_world(pages=60, hosts=3, seed=3, validators__frozen=1.0, validators__honest=0)
+    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+        web.run(3, SLOT_S)
+        found = live_freshness.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s())
+        visited = [page for page in web.truth().values() if page.visits_s]
+        by_visits = [bisect_right(page.changes_s, page.visits_s[-1]) == len(page.changes_s) for page in visited]
+        assert found == pytest.approx(true_share(web), abs=1e-9)
+        assert sum(by_visits) / len(by_visits) > true_share(web) + 0.2, "as it would look by visits"
+
+
+def test_a_part_of_each_host_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page of each small host is looked at; these are fresher, for each host is visited as often as the largest."""
+    monkeypatch.setattr(live_freshness, "MOST_PAGES", 30)
+    world = quiet_world(pages=600, hosts=30, seed=3, changes__fastest=6.0)
+    assert max(host.size for host in world.hosts) > 30 * min(host.size for host in world.hosts)
+    found, true = [], []
+    with kept_web(world, tmp_path, courtesy__delay_s=SLOT_S) as web:
+        web.run(4, SLOT_S)
+        for _ in range(6):
+            web.run(0.25, SLOT_S)
+            found.append(live_freshness.measured(world, open_root(tmp_path / "data"), "main", web.clock.now_s()) or 0.0)
+            true.append(true_share(web))
+    assert mean(found) == pytest.approx(mean(true), abs=0.05)
+
+
+def test_it_is_measured_beside_and_written_down(kept: Kept) -> None:
+    root, clock = kept.root, WallClock()
+    with (
+        live_freshness.measuring(kept.web.world, root, "main", clock),
+        closing(Control(root.path / "control.sqlite")) as control,
+    ):
+        until = time.monotonic() + 60
+        while not truth_of(control, "main", 0.0, 60) and time.monotonic() < until:
+            time.sleep(0.02)
+        ((time_s, share),) = truth_of(control, "main", 0.0, 60)
+    assert abs(time_s - clock.now_s()) < 60
+    assert 0 <= share <= 1
+
+
+def test_a_day_is_kept_and_few_points_are_shown(tmp_path: Path) -> None:
+    with closing(Control(tmp_path / "control.sqlite")) as control:
+        for number in range(150):
+            note_truth(control, "main", 1_000.0 + 10 * number, number / 150)
+        found = truth_of(control, "main", 0.0, 60)
+        assert len(found) == 50
+        assert found[-1] == (2_490.0, 149 / 150), "the newest is always there"
+        assert found == sorted(found)
+        assert truth_of(control, "main", 3_000.0, 60) == []
+        assert len(truth_of(control, "main", 2_400.0, 60)) == 9
+        note_truth(control, "main", 1_000.0 + TRUE_KEPT_S + 20, 0.5)
+        assert len(truth_of(control, "main", 0.0, 1_000)) == 149

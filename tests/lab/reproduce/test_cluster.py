@@ -1,0 +1,214 @@
+"""The studies of many machines, in small: A12, A16 and C8."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from teia.errors import LabError
+from teia.lab.reproduce import collectors, parallel_crawlers, rounds, strategies
+from teia.lab.reproduce.collectors import Session, line_through, session_of
+from teia.lab.reproduce.comparing import described, mann_whitney, t_test
+from teia.lab.reproduce.parallel_crawlers import Study, spec_of
+from teia.lab.reproduce.registry import Figure, Run, Table, digest_of
+from teia.lab.reproduce.rounds import Kept, Round, account_of, study_of
+from teia.lab.reproduce.strategies import DESCRIBED, MANN_WHITNEY, PAIRS, STRATEGIES, T_TESTS, whole_rounds
+from teia.lab.world.spec import WorldSpec
+from tests.conftest import missing
+
+
+def rows_of(found: list[Table | Figure], name: str) -> dict[tuple[str, ...], tuple[float, float | None]]:
+    table = next(each for each in found if each.name == name and isinstance(each, Table))
+    return {row.labels: (row.ours, row.other) for row in table.rows}
+
+
+# -- A12 ---------------------------------------------------------------------------------------------------------------
+
+
+def made(strategy: str, number: int, study: str = "s", pages: int = 100) -> Round:
+    return Round(strategy, number, pages, 10 + number, 2_000.0, 20.0, 1.5, 3, study)
+
+
+def test_published_statistics_are_those_of_the_paper() -> None:
+    assert DESCRIBED["pages"][3] == (121.83, 112.50, 43.96, 0.96, 0.40)
+    assert DESCRIBED["capture time, s"][1][0] == 2.50
+    assert PAIRS[2] == ("isolated", "rtt")
+    assert (T_TESTS["pages"][2], T_TESTS["capture time, s"][4]) == (0.00025, 0.008)
+    assert MANN_WHITNEY["domains"] == (0.742, 0.129, 0.007, 0.240, 0.025, 0.00002)
+    assert "pages" not in MANN_WHITNEY
+
+
+def test_a_page_that_came_twice_counts_once_and_what_came_late_not_at_all() -> None:
+    fetches = [
+        ("http://a.test/", "a.test", 100.0, 101.0, 4_000.0),
+        ("http://a.test/", "a.test", 100.5, 102.5, 4_000.0),
+        ("http://b.test/", "b.test", 101.0, 104.0, 2_000.0),
+        ("http://c.test/", "c.test", 109.0, 111.0, 9_000.0),
+    ]
+    assert account_of(fetches, 10.0) == {
+        "pages": 2,
+        "domains": 2,
+        "kilobytes": 6.0,
+        "mean_kilobytes": 3.0,
+        "capture_s": 2.0,
+        "repeated": 1,
+    }
+    assert account_of([], 10.0)["pages"] == 0
+
+
+def test_finished_rounds_are_kept_and_those_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, "s")
+    for each in (made("rtt", 1), made("rtt", 0), made("geo", 0, "other")):
+        kept.keep(each)
+    (tmp_path / "A12-rounds-s" / "007-geo.json").write_text('{"strategy": "geo"')
+    assert Kept(tmp_path, "s").all() == [made("rtt", 0), made("rtt", 1)]
+    assert study_of(30.0, 1) != study_of(10.0, 1) != study_of(10.0, 2)
+
+
+def test_a_second_call_makes_only_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+        asked.append((strategy, number))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        pages = 100 + 50 * STRATEGIES.index(strategy) + number
+        return replace(made(strategy, number, study_of(seconds, seed), pages), domains=len(asked))
+
+    monkeypatch.setattr(strategies, "make_round", make_round)
+    run = Run(1, True, tmp_path, print)
+    with pytest.raises(LabError, match="no round was finished"):
+        list(strategies.strategies.body(run))
+    found = list(strategies.strategies.body(run))
+    assert len(asked) == 2 * len(STRATEGIES) + 1
+    assert len(set(asked)) == 2 * len(STRATEGIES)
+    described_rows = rows_of(found, "described")
+    assert described_rows["pages", "rtt", "mean"] == (250.5, 121.83)
+    assert ("pages", "rtt", "Shapiro-Wilk W") not in described_rows, "two rounds are too few for it"
+    p_value, published = rows_of(found, "t-test")["pages", "isolated and rtt"]
+    assert p_value < 0.01
+    assert published == 0.00025
+    figures = [each for each in found if isinstance(each, Figure)]
+    assert [figure.name for figure in figures] == [f"figure-{number}" for number in (29, 30, 31, 32)]
+    assert list(figures[0].series[3].y) == [250, 501], "pages add up round by round"
+    assert list(figures[3].series[3].y) == [1.5, 1.5], "capture times are means"
+
+
+def test_a_round_that_fails_is_made_anew_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    failures = [LabError("a node died"), LabError("a node died")]
+
+    def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+        if failures:
+            raise failures.pop()
+        return made(strategy, number, study_of(seconds, seed))
+
+    monkeypatch.setattr(strategies, "make_round", make_round)
+    list(strategies.strategies.body(Run(1, True, tmp_path, said.append)))
+    assert sum("made anew, because a node died" in each for each in said) == 2
+
+
+def test_only_rounds_of_all_strategies_are_compared() -> None:
+    rounds_made = [made(name, number) for name in STRATEGIES for number in (0, 1)] + [made("rtt", 2)]
+    found = whole_rounds(rounds_made)
+    assert list(found) == list(STRATEGIES)
+    assert all([each.number for each in those] == [0, 1] for those in found.values())
+
+
+def test_a_statistic_that_is_not_there_is_left_out() -> None:
+    assert described([4.0, 4.0, 4.0]).p is None
+    assert described([1.0]).deviation is None
+    assert t_test([1.0, 1.0], [1.0, 1.0]) is None
+    assert t_test([1.0], [2.0, 3.0]) is None
+    assert mann_whitney([1.0, 2.0, 3.0], [7.0, 8.0, 9.0]) == pytest.approx(0.1)
+    # Of three numbers W is half the square of their range over their sum of squares about the mean.
+    assert described([0.0, 1.0, 3.0]).w == pytest.approx(3**2 / 2 / (14 / 3), abs=1e-4)
+
+
+def test_the_world_of_a_round_has_three_regions() -> None:
+    regions = WorldSpec.of({"seed": 1, **rounds.WORLD}).regions
+    assert regions.names == rounds.REGIONS
+    assert all(regions.latency_s[at][at] == min(regions.latency_s[at]) for at in range(3))
+
+
+@pytest.mark.slow
+def test_three_nodes_in_three_regions_are_faster_near_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A12: by geography servers are captured in less time than by hash, and nothing is fetched twice."""
+    missing_nats()
+    monkeypatch.setitem(rounds.WORLD, "pages", 1_200)
+    monkeypatch.setitem(rounds.WORLD, "hosts", 60)
+    hashed, geo = (rounds.make_round(strategy, 0, 8.0, 1) for strategy in ("hash", "geo"))
+    assert min(hashed.pages, geo.pages) > 20
+    assert geo.capture_s < hashed.capture_s
+    assert (hashed.repeated, geo.repeated) == (0, 0)
+
+
+def missing_nats() -> None:
+    from teia.cluster.nats.servers import find_server
+    from teia.errors import MissingComponent
+
+    try:
+        find_server()
+    except MissingComponent as error:
+        missing(str(error))
+
+
+# -- A16 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
+    found = [_modes(seed) for seed in (1, 1, 2)]
+    assert digest_of([found[0]]) == digest_of([found[1]]) != digest_of([found[2]])
+    rows = {row.labels: row.ours for row in found[0].rows}
+    assert rows["firewall", "url", "4", "coverage"] < 0.9
+    assert rows["exchange", "url", "4", "coverage"] == 1
+    assert rows["exchange", "url", "4", "overlap"] == 0 < rows["cross-over", "site", "4", "overlap"]
+    assert rows["exchange", "site", "4", "URLs told, a page"] < rows["exchange", "url", "4", "URLs told, a page"]
+
+
+def _modes(seed: int) -> Table:
+    run = Run(seed, True, Path(), lambda _: None)
+    world = parallel_crawlers.World(WorldSpec.of(spec_of(run, 400)), epoch_s=0.0)
+    return parallel_crawlers.modes_table(Study(run, parallel_crawlers.web_of(world)))
+
+
+@pytest.mark.slow
+def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A16, A3: everything is found, nothing fetched twice."""
+    missing_nats()
+    monkeypatch.setattr(parallel_crawlers, "QUICK_REAL_PAGES", 120)
+    rows = rows_of([parallel_crawlers.nodes_table(Run(1, True, Path(), print))], "nodes")
+    assert rows[("coverage",)] == (1, 1)
+    assert rows[("overlap",)] == (0, 0)
+    assert rows[("messages to NATS, a page",)][0] > 0
+
+
+# -- C8 ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_slot_waits_from_the_end_of_a_request_to_the_next_beginning() -> None:
+    fetches = [(0.0, 2.0, 200), (0.0, 3.0, 200), (2.5, 4.5, 200), (3.1, 5.0, 404), (4.6, 9.0, 200)]
+    session = session_of(2, fetches)
+    assert session.scheduler_s == pytest.approx((0.5 + 0.1 + 0.1) / 3)
+    assert session.http_s == pytest.approx((2 + 3 + 2 + 1.9 + 4.4) / 5)
+    assert session.per_minute == pytest.approx(60 * 3 / 4.6)
+
+
+def test_a_straight_line_is_recognised() -> None:
+    sessions = [Session(number, 10.0 * number + 5, 3.4, 0.01, 9) for number in (5, 10, 25)]
+    assert line_through(sessions) == pytest.approx((10, 5, 1))
+
+
+@pytest.mark.slow
+def test_five_times_the_collectors_collect_five_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: the rate grows with the collectors, because they wait for servers and not for the scheduler."""
+    monkeypatch.setattr(collectors, "LATENCY_S", 0.5)
+    monkeypatch.setattr(collectors, "QUICK_SECONDS", 5.0)
+    found = list(collectors.collectors.body(Run(1, True, tmp_path, print)))
+    rates = [rate for rate, _ in rows_of(found, "rates").values()]
+    assert rates[1] / rates[0] == pytest.approx(5, rel=0.2)
+    latencies = rows_of(found, "latencies")
+    assert latencies["25", "scheduler, s"][1] == 0.02
+    assert latencies["25", "scheduler, s"][0] < 0.1

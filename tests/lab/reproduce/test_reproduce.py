@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from teia.clock import VirtualClock
+from teia.errors import UsageError
+from teia.lab.reproduce import collectors, rounds
+from teia.lab.reproduce.catalogue import EXPERIMENTS, choose
+from teia.lab.reproduce.registry import IDS, Figure, Results, Row, Run, Series, Table, digest_of, experiment
+from teia.lab.reproduce.report import Finished, Heading, markdown_of, write_report
+from teia.lab.reproduce.runner import Reproduction, reproduce, summary
+
+PUBLISHED_SHARES = {"Poisson": 0.6, "Pareto": 0.3, "quasi-deterministic": 0.1}
+
+
+def run_p7(out: Path) -> Reproduction:
+    return reproduce(["P7"], seed=1, quick=True, out=out, clock=VirtualClock(1_800_000_000), progress=print)
+
+
+@experiment("T8", title="a drawn line", paper="none")
+def two_numbers(run: Run) -> Results:
+    drawn = float(run.random(1).random())
+    yield Table("pair", "Two numbers", ("which",), (Row(("known",), drawn, 0.5), Row(("unknown",), 2.0)))
+    yield Figure(
+        "line", "A line", "x", "y", (Series("ours", (0, 1), (0, drawn)), Series("theirs", (0, 1), (0, 0.5), False))
+    )
+
+
+def finished(seed: int = 1) -> Finished:
+    return Finished(two_numbers, tuple(two_numbers.body(Run(seed, True, Path(), print))), 0.25)
+
+
+def write(out: Path, seed: int = 1) -> str:
+    out.mkdir(exist_ok=True)
+    heading = Heading("teia lab reproduce T8", seed, quick=True, date_s=1_800_000_000)
+    return write_report(out, heading, [finished(seed)]).read_text()
+
+
+def test_report_says_how_it_was_made(tmp_path: Path) -> None:
+    report = write(tmp_path)
+    for words in ("`teia lab reproduce T8`", "seed: 1", "2027-01-15T08:00:00.000000Z", "teia 0.1.0", finished().digest):
+        assert words in report
+
+
+def test_unpublished_number_stays_empty(tmp_path: Path) -> None:
+    write(tmp_path)
+    with (tmp_path / "T8-pair.csv").open(newline="") as file:
+        known, unknown = csv.DictReader(file)
+    assert float(known["difference"]) == pytest.approx(float(known["ours"]) - 0.5, abs=1e-5)
+    assert (unknown["published"], unknown["ours"], unknown["difference"]) == ("", "2", "")
+
+
+def test_report_names_files_that_exist(tmp_path: Path) -> None:
+    report = write(tmp_path)
+    assert "(T8-pair.csv)" in report
+    assert "(T8-line.svg)" in report
+    assert {path.name for path in tmp_path.iterdir()} == {"REPORT.md", "T8-pair.csv", "T8-line.svg"}
+
+
+def test_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+    assert write(tmp_path / "one") == write(tmp_path / "two")
+    for name in ("T8-pair.csv", "T8-line.svg"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_other_seed_has_another_digest() -> None:
+    assert finished(1).digest == finished(1).digest != finished(2).digest
+
+
+def test_digest_sees_every_number() -> None:
+    one = Table("t", "T", ("a",), (Row(("x",), 1.0, 2.0),))
+    other = Table("t", "T", ("a",), (Row(("x",), 1.0, 3.0),))
+    assert digest_of([one]) != digest_of([other])
+
+
+def test_there_is_no_digest_of_nothing() -> None:
+    """Seen: C7, C8 and F9, whose results all vary, showed the SHA-256 of no bytes as the digest of their data."""
+    varying = Table("t", "T", ("a",), (Row(("x",), 1.0),), varies=True)
+    with pytest.raises(ValueError, match="no data"):
+        digest_of([varying])
+    assert digest_of([varying], ["a world"]) == digest_of([], ["a world"]) != digest_of([], ["another"])
+
+
+@pytest.mark.parametrize("name", ["A12", "C5", "C7", "C8", "T8", "F9"])
+def test_experiment_on_a_real_crawl_has_the_digest_of_what_it_was_given(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: C5 and T8 showed different digests for equal runs, because what a crawl comes to depends on the moment."""
+    monkeypatch.setattr("teia.lab.reproduce.strategies.QUICK_ROUNDS", 1)
+    for large in (rounds.WORLD, collectors.WORLD):
+        monkeypatch.setitem(large, "pages", 600)
+        monkeypatch.setitem(large, "hosts", 12)
+    given = EXPERIMENTS[name].given
+    assert given is not None
+    one, two, other = (list(given(Run(seed, True, Path(), print))) for seed in (1, 1, 2))
+    assert digest_of([], one) == digest_of([], two) != digest_of([], other)
+    assert len(one) > 100
+
+
+def test_report_says_what_the_digest_is_of() -> None:
+    table, varying = (Table(name, "T", ("a",), (Row(("x",), 1.0),), varies=name == "v") for name in "tv")
+    for results, words in (((table, varying), "and of t"), ((varying,), "all that it measures varies")):
+        done = Finished(two_numbers, results, 0.1, ("a world",))
+        assert words in done.digested
+        report = markdown_of(Heading("teia", 1, quick=True, date_s=0.0), [done])
+        assert f"Digest of {done.digested}: `{done.digest}`." in report
+    assert finished().digested == "its data"
+
+
+def test_number_that_is_none_cannot_enter_a_table() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Row(("x",), float("nan"))
+
+
+def test_experiment_needs_an_id_of_the_mission() -> None:
+    with pytest.raises(ValueError, match="P10"):
+        experiment("P10", title="", paper="")
+
+
+def test_unknown_id_lists_what_there_is_and_what_is_missing() -> None:
+    with pytest.raises(UsageError) as refused:
+        choose(["P7", "Z9"])
+    assert "Z9 is not an id" in str(refused.value)
+    assert "known: P6 P7" in str(refused.value)
+    without = str(refused.value).rpartition(": ")[2].split()
+    assert set(without) == set(IDS) - set(EXPERIMENTS)
+
+
+def test_id_without_experiment_says_so() -> None:
+    with pytest.raises(UsageError, match="A11 has no experiment yet"):
+        choose(["a11"])
+
+
+def test_ids_are_taken_once_and_in_either_case() -> None:
+    assert [each.id for each in choose(["p7", "P7"])] == ["P7"]
+
+
+def test_p7_draws_the_published_shares(tmp_path: Path) -> None:
+    done = run_p7(tmp_path)
+    shares = summary(done)["experiments"][0]["tables"]["shares"]
+    assert {row["process"]: row["published"] for row in shares} == PUBLISHED_SHARES
+    for row in shares:
+        assert row["ours"] == pytest.approx(row["published"], abs=0.03)
+
+
+def test_p7_repeats() -> None:
+    one, two, other = (digest_of(tuple(EXPERIMENTS["P7"].body(Run(seed, True, Path(), print)))) for seed in (1, 1, 2))
+    assert one == two != other
+
+
+def test_summary_is_json(tmp_path: Path) -> None:
+    result = json.loads(json.dumps(summary(run_p7(tmp_path)), allow_nan=False))
+    assert result["report"] == str(tmp_path / "REPORT.md")
+    assert result["date"] == "2027-01-15T08:00:00.000000Z"
+    assert all((tmp_path / name).is_file() for name in result["experiments"][0]["files"])
+
+
+def test_folder_that_cannot_be_made_stops_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(FileExistsError):
+        reproduce(["P7"], seed=1, quick=True, out=tmp_path / "file", clock=VirtualClock(), progress=pytest.fail)

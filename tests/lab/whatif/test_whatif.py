@@ -1,0 +1,372 @@
+"""What if: paces from what hosts granted, worlds from what is known, and an answer that says what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from teia.clock import WallClock
+from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.crawler.keep_fresh.host_plan import Columns
+from teia.errors import LabError, UsageError
+from teia.lab.simulate.run import Setting, simulate
+from teia.lab.whatif.answer import Asked, what_if
+from teia.lab.whatif.backtest import NOTHING, Backtest, backtest
+from teia.lab.whatif.judging import Judge, draw_worlds, estimated
+from teia.lab.whatif.live import Live, within_budget, world_of
+from teia.lab.whatif.pace import Machine, Manners, Paces, Terms, manners_of, paces, rests
+from teia.lab.whatif.past import HostPast, Part, Past, remembered
+from teia.refresh.bound import steady_optimum
+from teia.refresh.history import DAY_S, History, Sight, in_columns
+from teia.refresh.model import Crawlers
+from teia.refresh.policies import POLICIES, policy_named
+from teia.refresh.priors import LONGEST_S
+from teia.refresh.rates import Gamma, estimate
+from teia.refresh.scenario import draw_world
+from teia.store.fetchlog import FetchRow, LogPart
+from teia.store.root import open_root
+from teia.store.sql import FetchLog
+from teia.views.reports.source import Source, looking
+from tests.crawler.fresh_crawls import EPOCH_S, Hands, kept_web, quiet_world
+
+SLOT_S = 3_600.0
+WEB = {"pages": 36, "hosts": 3, "seed": 3, "sites__theta": 0.3, "changes__fastest": 3.0, "text__paragraphs": 2}
+
+
+# ---- how far apart visits are ---------------------------------------------------------------------------------------
+
+
+def host(name: str, **values: Any) -> HostPast:
+    known = {"address": "", "pages": 10, "waiting": 0, "crawl_delay_s": 0.0, "is_parked": False} | values
+    return HostPast(name, None, 1, **known)  # type: ignore[arg-type]  # no cell is asked here
+
+
+def pace_of(
+    *hosts: HostPast, config: Config | None = None, delay_s: float = 10.0, nodes: int = 1, **manners: Any
+) -> Paces:
+    each = {"took_s": 0.0, "late_s": 0.0, "failed": 0.0} | manners
+    columns = {name: np.full(len(hosts), value) for name, value in each.items()}
+    rest_s = np.array([max(delay_s, one.crawl_delay_s) for one in hosts])
+    known = Manners(**columns, machine=Machine(1.0, False))
+    return paces(Past(hosts, (), 0.0), known, rest_s, config or quick(), Terms(delay_s, "edf", None, nodes), 14 * DAY_S)
+
+
+def quick(**courtesy: Any) -> Config:
+    """Settings under which nothing but rests holds visits up."""
+    polite = CourtesySettings(**({"robots": False} | courtesy))
+    return Config(courtesy=polite, refresh=RefreshSettings(least_s=0.001, share=0.5))
+
+
+def test_a_host_rests_answers_and_waits_for_the_crawler() -> None:
+    pace = pace_of(host("a.test"), took_s=2.0, late_s=0.5)
+    assert pace.slot_s == pytest.approx([12.5])
+
+
+def test_a_crawl_delay_wins_over_a_shorter_delay_and_is_counted() -> None:
+    """C2: it is never shortened."""
+    pace = pace_of(host("a.test", crawl_delay_s=60.0), host("b.test"), host("c.test", pages=0, crawl_delay_s=60.0))
+    assert pace.slot_s[:2] == pytest.approx([60.0, 10.0])
+    assert pace.crawl_delays == 1
+
+
+def test_hosts_at_one_address_share_its_rest() -> None:
+    hosts = [host(f"{name}.test", address="10.0.0.1") for name in "abc"]
+    pace = pace_of(*hosts, host("d.test", address="10.0.0.2"))
+    assert pace.slot_s == pytest.approx([30.0, 30.0, 30.0, 10.0])
+
+
+def test_where_many_sites_share_an_address_its_rest_is_divided() -> None:
+    hosts = [host(f"site{number}.test", address="10.0.0.1") for number in range(16)]
+    pace = pace_of(*hosts, config=quick(shared_sites=8))
+    assert pace.slot_s == pytest.approx([16 * 10.0 * 8 / 16] * 16)
+
+
+def test_visits_that_fail_and_robots_txt_leave_fewer_for_pages() -> None:
+    pace = pace_of(host("a.test"), config=quick(robots=True, robots_max_age_s=100.0), failed=0.5)
+    assert pace.slot_s == pytest.approx([1.0 / ((0.1 - 0.01) * 0.5)])
+    assert pace.others_per_day == pytest.approx([864.0])
+
+
+def test_new_urls_take_their_share_while_they_last() -> None:
+    days = 14 * DAY_S
+    few, many = pace_of(host("a.test", waiting=1_000)), pace_of(host("a.test", waiting=10_000_000))
+    assert few.slot_s == pytest.approx([1.0 / (0.1 - 1_000 / days)])
+    assert many.slot_s == pytest.approx([20.0])
+
+
+def test_more_nodes_visit_more_servers_at_a_time_and_shorten_no_rest() -> None:
+    """T4: with 2 servers at a time, 8 hosts wait four times as long; with 4 nodes none waits for another."""
+    hosts = [host(f"{name}.test") for name in "abcdefgh"]
+    config = quick(max_hosts=2)
+    assert pace_of(*hosts, config=config).slot_s == pytest.approx([40.0] * 8)
+    assert pace_of(*hosts, config=config, nodes=4).slot_s == pytest.approx([10.0] * 8)
+    assert pace_of(*hosts, config=config, nodes=64).slot_s == pytest.approx([10.0] * 8)
+
+
+def test_no_page_is_visited_more_often_than_may_be_and_a_parked_host_not_at_all() -> None:
+    config = replace(quick(), refresh=RefreshSettings(least_s=3_600.0))
+    pace = pace_of(host("a.test", pages=6), host("b.test", is_parked=True), config=config)
+    assert pace.slot_s == pytest.approx([600.0, LONGEST_S])
+
+
+# ---- what the log says ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def logged(tmp_path: Path, *rows: FetchRow) -> Iterator[Source]:
+    with FetchLog([LogPart(tmp_path, 1, rows)]) as log:
+        yield Source(log, (), quick(response_factor=2.0), tmp_path)
+
+
+def row(name: str, started: float, took_s: float, rest_s: float, **values: Any) -> FetchRow:
+    known = {"status": 200, "visit": 2, "rested_s": rest_s} | values
+    return FetchRow(started, started + took_s, f"http://{name}/", name, name, "200", rest_s=rest_s, **known)
+
+
+def test_rests_follow_another_delay_but_for_what_the_host_asked_itself(tmp_path: Path) -> None:
+    """Response times and Retry-After stay what they were; the delay is another."""
+    rows = [
+        row("a.test", 0.0, 1.0, 10.0), row("a.test", 20.0, 1.0, 10.0), row("a.test", 40.0, 1.0, 10.0),
+        row("slow.test", 0.0, 20.0, 10.0), row("slow.test", 60.0, 20.0, 40.0),
+        row("full.test", 0.0, 0.0, 10.0, status=503), row("full.test", 900.0, 0.0, 600.0),
+    ]  # fmt: skip
+    past = Past((host("a.test"), host("slow.test"), host("full.test"), host("b.test", crawl_delay_s=7.0)), (), 0.0)
+    with logged(tmp_path, *rows) as source:
+        assert rests(source, past, 10.0) == pytest.approx([10.0, 40.0, 600.0, 10.0])
+        assert rests(source, past, 1.0) == pytest.approx([2.0, 40.0, 600.0, 7.0])
+        assert rests(source, past, 100.0) == pytest.approx([100.0, 100.0, 600.0, 100.0])
+
+
+def test_manners_are_those_of_the_log_and_idle_hosts_are_not_late(tmp_path: Path) -> None:
+    rows = [
+        row("a.test", 0.0, 1.0, 10.0, rested_s=10.5), row("a.test", 20.0, 3.0, 10.0, rested_s=11.5),
+        row("a.test", 900.0, 2.0, 10.0, rested_s=800.0, status=500),
+        row("b.test", 0.0, 4.0, 10.0, rested_s=500.0),
+    ]  # fmt: skip
+    past = Past((host("a.test"), host("b.test"), host("never.test")), (), 0.0)
+    with logged(tmp_path, *rows) as source:
+        found = manners_of(source, past)
+    assert found.took_s == pytest.approx([2.0, 4.0, 3.0])
+    assert found.late_s == pytest.approx([1.0, 1.0, 1.0])
+    assert found.failed == pytest.approx([1 / 3, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("rested_s", "was_the_limit"), [(10.1, False), (60.0, True)])
+def test_a_machine_was_the_limit_where_hosts_waited_for_it(
+    tmp_path: Path, rested_s: float, was_the_limit: bool
+) -> None:
+    rows = [row(f"h{number}.test", number, 0.1, 10.0, rested_s=rested_s) for number in range(300)]
+    with logged(tmp_path, *rows) as source:
+        machine = manners_of(source, Past((host("h1.test"),), (), 0.0)).machine
+    assert machine == Machine(0.5, was_the_limit)
+
+
+# ---- worlds, and visits judged in them ------------------------------------------------------------------------------
+
+
+def part_of(histories: list[History], prior: tuple[float, float] = (0.5, 5 * DAY_S)) -> Part:
+    pages, columns = len(histories), in_columns([each.encode() for each in histories])
+    before = Gamma(np.full(pages, prior[0]), np.full(pages, prior[1]))
+    ones = np.ones(pages)
+    whole = np.arange(pages)
+    is_gone = np.zeros(pages, dtype=np.bool_)
+    held = Columns(whole, whole, whole, ["x"] * pages, ones, columns, ones, ones, whole, is_gone)
+    return Part(0, held, before, estimate(columns, before), False)
+
+
+def seen(visits: int, changed: int) -> History:
+    history = History.begun(0.0)
+    for number in range(visits):
+        history.observe(Sight.CHANGED if number < changed else Sight.SAME_BYTES, (number + 1) * DAY_S, None, 1e12)
+    return history
+
+
+def test_drawn_rates_are_what_is_known_of_them() -> None:
+    part = part_of([seen(0, 0), seen(20, 0), seen(20, 10), seen(200, 20)])
+    rates = draw_worlds([part], replace(NOTHING, error=0.0), 20_000, np.random.default_rng(1))
+    assert np.median(rates[:, 2]) == pytest.approx(part.found.quantile(0.5)[2], rel=0.05)
+    assert rates[:, 1:].mean(axis=0) == pytest.approx(part.found.mean[1:], rel=0.1)
+    spread = rates.std(axis=0) / rates.mean(axis=0)
+    assert spread[0] > 1.0 > spread[2] > spread[3]
+
+
+def test_what_is_but_a_prior_is_said_to_be_one() -> None:
+    share = part_of([seen(0, 0), seen(20, 0), seen(20, 10)]).prior_share
+    assert share[0] == 1.0
+    assert share[1] == pytest.approx(5 / 25)
+    assert share[2] < 0.1
+
+
+def test_all_rates_of_a_world_are_off_together_as_far_as_the_test_says() -> None:
+    part, tested = part_of([seen(20, 10)] * 500), Backtest(100, 40, 50.0, 0.5, 0.2)
+    rates = draw_worlds([part], tested, 400, np.random.default_rng(1))
+    means = rates.mean(axis=1) / part.found.mean[0]
+    assert np.median(means) == pytest.approx(0.5, rel=0.1)
+    assert np.log(means).std() == pytest.approx(0.2, rel=0.3)
+
+
+@pytest.mark.parametrize("policy", ["edf", "psp", "index"])
+def test_a_judge_agrees_with_the_simulator_that_knows_the_rates(policy: str) -> None:
+    """Both are exact: one sums over gaps piece by piece, the other from visit to visit."""
+    chance = np.random.default_rng(5)
+    world = draw_world(chance, pages=200, servers=4, horizon_s=DAY_S, politeness_s=600.0, rate_unit_s=3_600.0)
+    world = world.with_ages(chance.exponential(DAY_S, 200))
+    judge = Judge(world, np.array([world.rate, 2 * world.rate]), 0.0, 3 * DAY_S)
+    outcome = simulate(world, policy_named(policy), Setting(3 * DAY_S), WallClock(), take=judge.take)
+    values, variance = judge.finish()
+    assert values[0] == pytest.approx(1.0 - outcome.staleness, abs=1e-9)
+    assert values[1] < values[0]
+    assert judge.visits.sum() == outcome.visits
+    assert 0 < variance < 0.01
+
+
+def test_chance_is_as_wide_as_drawn_changes_show() -> None:
+    world = draw_world(np.random.default_rng(5), pages=60, servers=2, horizon_s=DAY_S, politeness_s=900.0)
+    world = replace(world, rate=world.rate * 20)
+    judge = Judge(world, world.rate[None, :], 0.0, 5 * DAY_S)
+    simulate(world, policy_named("edf"), Setting(5 * DAY_S), WallClock(), take=judge.take)
+    _, variance = judge.finish()
+    drawn = [
+        simulate(world, policy_named("edf"), Setting(5 * DAY_S, sampled=True, seed=seed), WallClock()).sampled
+        for seed in range(60)
+    ]
+    assert np.sqrt(variance) == pytest.approx(np.std(np.array(drawn, dtype=np.float64)), rel=0.3)
+
+
+def test_an_interval_holds_the_worlds_and_stays_between_0_and_1() -> None:
+    values = np.random.default_rng(1).normal(0.5, 0.1, 10_000)
+    found = estimated(values)
+    assert np.mean((values > found.low) & (values < found.high)) == pytest.approx(0.9, abs=0.01)
+    assert estimated(np.array([0.99, 1.0, 0.9])).high == 1.0
+
+
+def test_a_budget_is_kept_and_spent_where_it_is_worth_most() -> None:
+    world = draw_world(np.random.default_rng(5), pages=300, servers=6, horizon_s=DAY_S, politeness_s=60.0)
+    slots = within_budget(world, 600.0, 0.05)
+    assert float((DAY_S / slots).sum()) == pytest.approx(600.0, rel=1e-3)
+    assert (slots >= world.politeness_s).all()
+    assert (within_budget(world, 1e9, 0.05) == world.politeness_s).all()
+
+
+# ---- a collection's own history -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A collection that was kept fresh for five days, and when that was."""
+    folder = tmp_path_factory.mktemp("kept")
+    flags = {"courtesy__delay_s": SLOT_S, "courtesy__robots_max_age_s": 1e8}
+    with kept_web(quiet_world(**WEB), folder, **flags) as web:
+        web.run(5, SLOT_S)
+        return folder / "data", web.clock.at_s
+
+
+@pytest.fixture
+def source(kept: tuple[Path, float]) -> Iterator[Source]:
+    with looking(open_root(kept[0]), "main") as found:
+        yield found
+
+
+def asked(source: Source, **values: Any) -> Any:
+    return what_if(source, Asked(**({"days": 5.0} | values)), Hands(EPOCH_S + 5 * DAY_S))
+
+
+def test_both_sides_are_told_with_interval_bound_load_and_pass(source: Source) -> None:
+    answer = asked(source, delay_s=SLOT_S / 2)
+    before, after = answer.as_is, answer.what_if
+    assert answer.pages == 36
+    assert before.visits_per_day == pytest.approx(72, abs=1)
+    assert after.visits_per_day == pytest.approx(144, abs=1)
+    for side in (before, after):
+        assert side.fresh.low < side.fresh.mean < side.fresh.high
+        assert side.fresh.mean < side.bound + 0.005
+    assert answer.gain.mean == pytest.approx(after.fresh.mean - before.fresh.mean)
+    assert answer.gain.low > 0
+    assert after.full_pass_s == pytest.approx(before.full_pass_s / 2, rel=0.01)
+    assert {load.host for load in before.hosts} == {load.host for load in after.hosts}
+
+
+def test_the_same_seed_gives_the_same_answer(source: Source) -> None:
+    one, same, other = (asked(source, policy="index", seed=seed) for seed in (1, 1, 2))
+    assert one == same
+    assert one.what_if.fresh != other.what_if.fresh
+
+
+def test_a_delay_too_long_for_a_week_names_hosts_and_pages(source: Source) -> None:
+    side = asked(source, delay_s=2 * DAY_S).what_if
+    assert side.late_pages == sum(max(0, load.pages - 3) for load in side.hosts) > 0
+    assert side.late_urls[0].startswith("http://")
+    assert side.hosts[0].week_delay_s == pytest.approx(7 * DAY_S / side.hosts[0].pages)
+
+
+def test_a_budget_binds_and_says_so(source: Source) -> None:
+    side = asked(source, budget=30).what_if
+    assert side.limited_by == "budget"
+    assert side.visits_per_day == pytest.approx(30, abs=2)
+
+
+def test_more_nodes_do_not_help_where_hosts_rests_decide(source: Source) -> None:
+    answer = asked(source, nodes=8)
+    assert answer.what_if.fresh == answer.as_is.fresh
+    assert any("rests of hosts do not" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_can_be_asked_for_and_none_beats_the_bound(source: Source, policy: str) -> None:
+    side = asked(source, policy=policy).what_if
+    assert 0 < side.fresh.mean < side.bound + 0.005
+    assert side.visits_per_day > 5
+
+
+def test_a_policy_plans_by_what_is_known_not_by_what_is_drawn(source: Source) -> None:
+    """The worlds differ; the plan does not, so the same visits are judged in all of them."""
+    past = remembered(source, EPOCH_S + 5 * DAY_S)
+    policy = Live("edf", past.parts, source.config.refresh)
+    slots = np.full(len(past.parts), SLOT_S)
+
+    world = world_of(past, slots, source.config.refresh, Crawlers())
+    one, other = policy.plan(world), policy.plan(replace(world, rate=world.rate * 7))
+    assert (one.interval_s == other.interval_s).all()  # type: ignore[union-attr]
+    assert steady_optimum(world) < 1
+
+
+def test_rates_are_tested_on_later_visits(source: Source) -> None:
+    found = backtest(remembered(source, EPOCH_S + 5 * DAY_S))
+    assert found.visits == pytest.approx((5 * 72 - 36) / 2, abs=8)
+    assert 0.6 < found.changed / found.expected < 1.5
+    assert 0.8 < found.factor < 1.2
+    assert 0 < found.error < 0.05
+
+
+def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
+    with kept_web(quiet_world(**WEB), tmp_path) as web:
+        web.run(0.1, SLOT_S)
+    with (
+        looking(open_root(tmp_path / "data"), "main") as fresh,
+        pytest.raises(LabError, match="no page was visited twice yet"),
+    ):
+        asked(fresh)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"delay_s": -1.0}, "--delay: -1 is not a time"),
+        ({"delay_s": float("nan")}, "--delay: nan"),
+        ({"budget": 0}, "--budget: with 0 visits a day no page would be visited again"),
+        ({"nodes": 0}, "--nodes: 0 machines crawl nothing"),
+        ({"days": 0.0}, "--days: 0 is not between"),
+        ({"policy": "efd"}, "policy 'efd' is not known; did you mean edf?"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Asked(**values)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,73 @@
+"""A query in plain words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from teia.search.query.describe import describe
+from teia.search.query.parser import parse
+from tests.search.texts import queries
+
+
+@pytest.mark.parametrize(
+    ("text", "english", "portuguese"),
+    [
+        ("café", "pages with café", "páginas com café"),
+        ("café carro bolo", "pages with café, carro or bolo", "páginas com café, carro ou bolo"),
+        (
+            '+imposto +renda "pessoa física" prazo -2025 -2024',
+            'pages with imposto, renda and "pessoa física", better with prazo, without 2025 or 2024',
+            'páginas com imposto, renda e "pessoa física", melhor com prazo, sem 2025 nem 2024',
+        ),
+        ("a AND b OR c", "pages with (a and b) or c", "páginas com (a e b) ou c"),
+        (
+            "(a OR b) AND c NOT (d AND e)",
+            "pages with (a or b) and c, without (d and e)",
+            "páginas com (a ou b) e c, sem (d e e)",
+        ),
+        (
+            "AT&T mund*",
+            "pages with AT&T or words that begin with mund…",
+            "páginas com AT&T ou palavras que começam com mund…",
+        ),
+        (
+            "lei site:camara.test site:br -site:x.br lang:pt type:pdf",
+            "pages with lei, from camara.test or br, not from x.br, in the language pt, of type pdf",
+            "páginas com lei, de camara.test ou br, não de x.br, no idioma pt, do tipo pdf",
+        ),
+        (
+            "host:a.test link:b.test title:lei after:2026 before:7d",
+            'pages on the host a.test, that link to http://b.test/, with "lei" in the title, dated 2026-01-01 '
+            "or later, dated before 7 days ago",
+            'páginas no servidor a.test, que apontam para http://b.test/, com "lei" no título, com data de '
+            "2026-01-01 em diante, com data anterior a 7 dias atrás",
+        ),
+        (
+            '="US" -="Us" x',
+            'pages with x, with exactly "US", without exactly "Us"',
+            'páginas com x, com exatamente "US", sem exatamente "Us"',
+        ),
+        ("expand:on gato", "pages with gato, and with related words", "páginas com gato, e com palavras relacionadas"),
+        ("-x", "nothing to look for", "nada a procurar"),
+    ],
+)
+def test_a_query_is_told_in_both_languages(text: str, english: str, portuguese: str) -> None:
+    query = parse(text)
+    assert describe(query) == english
+    assert describe(query, "pt") == portuguese
+
+
+def test_of_very_many_words_the_first_are_named() -> None:
+    told = describe(parse(" ".join(f"w{number}" for number in range(100))))
+    assert told.endswith("w30, w31 or 68 more")
+
+
+@given(queries)
+def test_every_query_is_told_in_one_printable_line(text: str) -> None:
+    query = parse(text)
+    for language in ("en", "pt"):
+        told = describe(query, language)
+        assert told
+        assert "\n" not in told
+        assert len(told) < 20_000

@@ -1,0 +1,59 @@
+"""What a person is told."""
+
+from __future__ import annotations
+
+from teia.search.query.notes import MAX_NOTES, About, Note, Notes
+from teia.search.query.parser import parse
+from teia.search.query.tree import (
+    MAX_CANDIDATES,
+    MAX_CHARS,
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    MAX_PHRASE_WORDS,
+    MAX_PREFIXES,
+    MAX_TERMS,
+    MIN_PREFIX_CHARS,
+)
+
+
+def test_every_note_has_its_words_in_both_languages() -> None:
+    for about in About:
+        assert about.english.strip()
+        assert about.portuguese.strip()
+        assert about.english != about.portuguese
+        assert about.english.count("{}") == about.portuguese.count("{}") <= 1
+    assert len({about.english for about in About}) == len(About)
+
+
+def test_the_limits_that_are_named_are_the_limits_that_hold() -> None:
+    named = {
+        About.TEXT_CUT: MAX_CHARS,
+        About.TOO_DEEP: MAX_DEPTH,
+        About.CONDITIONS: MAX_CONDITIONS,
+        About.CANDIDATES: MAX_CANDIDATES,
+        About.TERMS: MAX_TERMS,
+        About.PHRASE_LONG: MAX_PHRASE_WORDS,
+        About.PREFIX_SHORT: MIN_PREFIX_CHARS,
+        About.PREFIXES: MAX_PREFIXES,
+    }
+    for about, limit in named.items():
+        assert f"{limit:,}" in about.english
+        assert f"{limit:,}".replace(",", ".") in about.portuguese
+
+
+def test_a_detail_is_one_printable_line_and_not_long() -> None:
+    query = parse("site:\x1b[31m\u202e" + "é!" * 100)
+    assert query.notes[0].about is About.BAD_HOST
+    assert all(line.isprintable() and len(line) < 200 for line in query.warnings)
+
+
+def test_braces_in_a_query_are_only_text() -> None:
+    assert Note(About.BAD_LANG, "lang:{}{0}%s").text("pt").startswith("lang:{}{0}%s não é")
+
+
+def test_nobody_is_told_more_than_they_would_read() -> None:
+    notes = Notes()
+    for number in range(100):
+        notes.add(About.FILTER_UNKNOWN, f"f{number}:")
+        notes.add(About.FILTER_UNKNOWN, "f0:")
+    assert len(notes.all()) == MAX_NOTES

@@ -1,0 +1,164 @@
+"""Snippets: the best window, safely marked, whatever the page is made of."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import unescape
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from teia.search.show.snippets import SNIPPET_CHARS, Highlighter, Snippet, cut_at, folded_octets, shown, window
+from tests.index.pages import page
+
+URL = "http://a.test/"
+FILLER = "Nothing of interest is said in this sentence. "
+
+
+def snippet(text: str, *words: str, description: str = "", phrases: tuple[tuple[str, ...], ...] = ()) -> Snippet:
+    return Highlighter(dict.fromkeys(words, 1.0), phrases).snippet(page(URL, text, description=description))
+
+
+def marked(snippet: Snippet) -> list[str]:
+    return [text for text, is_marked in snippet.parts if is_marked]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("The libraries are open", "library", ["libraries"]),
+        ("Informações públicas", "informacao", ["Informações"]),
+        ("IMPÔSTO de renda", "imposto", ["IMPÔSTO"]),
+        ("Olá, mundo", "mundo", ["mundo"]),
+        ("a rede, as redes e o redemoinho", "rede", ["rede", "redes"]),
+        ("Привет мир", "привет", ["Привет"]),
+        ("Šafařík wrote", "safarik", ["Šafařík"]),
+        ("nothing here", "absent", []),
+        ("“quoted” – and dashed", "quoted", ["quoted"]),
+    ],
+)
+def test_a_word_is_marked_in_all_its_forms(text: str, word: str, expected: list[str]) -> None:
+    assert marked(snippet(text, word)) == expected
+
+
+def test_the_window_is_where_the_words_are_together() -> None:
+    text = FILLER * 20 + "A red apple. " + FILLER * 20 + "A green apple and a pear lie on the table. " + FILLER * 20
+    shown_text = snippet(text, "apple", "pear", "green").plain()
+    assert "A green apple and a pear" in shown_text
+    assert shown_text.startswith("… ")
+    assert shown_text.endswith(" …")
+    assert len(shown_text) <= SNIPPET_CHARS + 4
+
+
+def test_a_rare_word_decides_where_the_window_is() -> None:
+    text = "The common word. " + FILLER * 20 + "The rarest thing. " + FILLER * 20
+    highlighter = Highlighter({"common": 1.0, "rarest": 5.0})
+    assert "rarest" in highlighter.snippet(page(URL, text)).plain()
+
+
+def test_a_phrase_is_marked_as_a_whole_and_its_stop_words_only_there() -> None:
+    text = "Os sistemas são de todos. " + FILLER * 10 + "Os sistemas de busca são de todos."
+    found = snippet(text, "sistemas", "de", "busca", phrases=(("sistemas", "de", "busca"),))
+    assert "sistemas de busca" in marked(found)
+    assert "de" not in marked(found)
+
+
+def test_stop_words_are_marked_where_there_is_nothing_else() -> None:
+    assert marked(snippet("ser ou não ser", "ou")) == ["ou"]
+
+
+def test_without_a_word_in_the_text_the_description_is_shown_and_else_the_beginning() -> None:
+    assert snippet("Some text.", "absent", description="What the page says of itself.").plain() == (
+        "What the page says of itself."
+    )
+    assert snippet(FILLER * 30, "absent").plain().startswith("Nothing of interest")
+    assert marked(snippet("Some text.", "word", description="A word.")) == ["word"]
+    assert snippet("", "absent").plain() == ""
+
+
+def test_only_the_beginning_of_a_long_page_is_looked_at() -> None:
+    assert marked(snippet("x " * 40_000 + "needle", "needle")) == []
+
+
+def test_markup_is_text() -> None:
+    found = snippet('<script>alert("needle & more")</script>', "needle").html()
+    assert found == "&lt;script&gt;alert(&quot;<mark>needle</mark> &amp; more&quot;)&lt;/script&gt;"
+
+
+def test_controls_and_signs_that_turn_the_writing_are_taken_out() -> None:
+    text = "a\x00b\x1b[31m needle\u202e turned\u2066 \x9b2J"
+    assert snippet(text, "needle").plain() == "ab[31m needle turned 2J"
+
+
+def test_blanks_of_all_kinds_are_one_blank() -> None:
+    assert snippet("a\n\n needle\t\u00a0 b", "needle").plain() == "a needle b"
+
+
+def test_a_title_is_marked_as_a_whole() -> None:
+    highlighter = Highlighter({"imposto": 1.0})
+    assert highlighter.whole("Prazos do imposto").html() == "Prazos do <mark>imposto</mark>"
+    assert len(highlighter.whole("x" * 5_000).plain()) < 400
+
+
+def test_an_accent_stays_with_its_letter_at_a_cut() -> None:
+    text = "e\u0301" * 200
+    for at in range(len(text)):
+        place = cut_at(text, at)
+        assert place <= at or place == len(text)
+        assert not unicodedata.combining(text[place : place + 1] or "x")
+
+
+def test_a_family_of_signs_is_not_cut_apart() -> None:
+    family = "👨\u200d👩\u200d👧" * 100
+    for at in range(60, 120):
+        place = cut_at(family, at)
+        assert family[place] != "\u200d"
+        assert family[place - 1] != "\u200d"
+
+
+def test_folding_keeps_every_place() -> None:
+    text = "Ação “straße” 𝒳 日本 Łódź İ"
+    assert len(folded_octets(text)) == 1 + len(text)
+    assert folded_octets("Ação, Łódź!") == b" acao  lodz "
+
+
+AWKWARD = [
+    "needle", "Needles", "nêedle", "<b>", "&amp;", "&", '"', "\u0301", "\u200d", "\ud7ff", "\u202e", "\x00", "\n", " ",
+    "x" * 50, "日本語", "👨‍👩‍👧", "İ", "ß", "e\u0301", "the",
+]  # fmt: skip
+pieces = st.lists(
+    st.sampled_from(AWKWARD),
+    max_size=120,
+).map("".join)
+
+
+@given(st.one_of(st.text(), pieces), st.one_of(st.text(max_size=12), st.just("needle")))
+@example("needle" + "\u0301" * 300, "needle")
+def test_whatever_the_page_holds_the_snippet_is_safe_and_whole(text: str, word: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    highlighter = Highlighter({word: 1.0, "needle": 2.0}, [(word, "needle")])
+    found = highlighter.snippet(page(URL, text))
+    html = found.html()
+    assert html.count("<mark>") == html.count("</mark>") == len(marked(found))
+    bare = re.sub(r"</?mark>", "", html)
+    assert "<" not in bare
+    assert ">" not in bare
+    assert not re.search(r"&(?!amp;|lt;|gt;|quot;|#x27;)", bare)
+    assert unescape(bare) == found.plain()
+    assert all(each == " " or not each.isspace() for each in found.plain())
+    assert not any(unicodedata.category(each) == "Cc" for each in found.plain())
+    assert len(found.plain()) <= SNIPPET_CHARS + 8
+
+
+@given(pieces)
+def test_marks_are_in_order_and_do_not_overlap(text: str) -> None:
+    highlighter = Highlighter({"needle": 1.0, "the": 0.5})
+    marks = highlighter.marks(text)
+    assert all(one[1] <= other[0] for one, other in pairwise(marks))
+    start, end = window(text, marks)
+    assert 0 <= start <= end <= len(text)
+    if marks:
+        assert any(is_marked for _, is_marked in shown(text, marks, start, end).parts)

@@ -1,0 +1,118 @@
+"""Words that are spelt alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teia.search.show.spelling import (
+    MAX_ALIKE,
+    MIN_CHARS,
+    SAME_BEGINNING,
+    SURE_BEGINNING,
+    distance,
+    edits,
+    words_farther,
+    words_near,
+)
+
+WORDS = {"servidor": 100, "servidores": 40, "serviço": 7, "renda": 50, "rende": 3, "kernel": 9, "imposto": 12}
+
+
+def beginning(prefix: str) -> list[tuple[str, int]]:
+    return [(each, count) for each, count in WORDS.items() if each.startswith(prefix)]
+
+
+def alike(word: str) -> dict[str, int]:
+    return words_near(word, lambda text: WORDS.get(text, 0), beginning) or words_farther(word, beginning)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("sevidor", "servidor"),
+        ("srevidor", "servidor"),
+        ("servidir", "servidor"),
+        ("serrvidor", "servidor"),
+        ("rnda", "renda"),
+        ("kernle", "kernel"),
+        ("sevridir", "servidor"),
+        ("imosto", "imposto"),
+    ],
+)
+def test_slips_of_the_pen_are_understood(typed: str, meant: str) -> None:
+    assert next(iter(alike(typed))) == meant
+
+
+def test_the_most_frequent_comes_first() -> None:
+    assert list(alike("rend")) == ["renda", "rende"]
+
+
+@pytest.mark.parametrize("typed", ["", "a", "ab", "x" * 30, "12345", "se-vidor", "qwertyuiop", "日本語"])
+def test_what_cannot_be_a_slip_gets_nothing(typed: str) -> None:
+    assert alike(typed) == {}
+
+
+def test_few_words_are_offered() -> None:
+    found = words_near("casa", lambda text: int(text != "casa"), lambda _: [])
+    assert len(found) == MAX_ALIKE
+
+
+def test_a_word_that_pages_have_is_told_behind_the_others() -> None:
+    assert list(alike("rende")) == ["renda", "rende"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [
+        ("casa", "casa", 0),
+        ("casa", "caso", 1),
+        ("casa", "acsa", 1),
+        ("casa", "cas", 1),
+        ("casa", "cosas", 2),
+        ("a", "xyz", 3),
+    ],
+)
+def test_distance_counts_slips(one: str, other: str, slips: int) -> None:
+    assert distance(one, other) == distance(other, one) == slips
+
+
+words = st.text(alphabet="abc", min_size=1, max_size=6)
+
+
+@given(words)
+def test_every_edit_is_at_distance_one(word: str) -> None:
+    assert all(distance(word, other) == 1 for other in edits(word))
+
+
+@given(words, words)
+def test_distance_is_symmetric_and_zero_only_for_the_same(one: str, other: str) -> None:
+    assert distance(one, other) == distance(other, one)
+    assert (distance(one, other) == 0) == (one == other)
+    assert (distance(one, other) == 1) == (other in edits(one))
+
+
+@given(words, st.sets(words, max_size=12))
+def test_no_word_at_distance_one_is_overlooked(word: str, known: set[str]) -> None:
+    """Against comparing it with every word: what is not looked up cannot be there."""
+    pages = dict.fromkeys(sorted(known), 1)
+    found = words_near(
+        word, lambda text: pages.get(text, 0), lambda start: [(each, 1) for each in pages if each.startswith(start)]
+    )
+    near = sorted(each for each in known if distance(word, each) == 1)
+    if len(word) >= MIN_CHARS:
+        assert list(found) == [*near[:MAX_ALIKE], *({word} & known)]
+
+
+def test_words_that_have_only_two_letters_in_common_are_never_listed() -> None:
+    """In a large collection there are tens of thousands of them."""
+    asked: list[str] = []
+
+    def beginning(start: str) -> list[tuple[str, int]]:
+        asked.append(start)
+        return []
+
+    assert words_farther("sevridir", beginning) == {}
+    assert min(map(len, asked)) == SAME_BEGINNING
+    assert {each[:SURE_BEGINNING] for each in asked} == {"se"}

@@ -1,0 +1,225 @@
+"""A crawl that is stopped at random moments ends in time, loses nothing and asks nobody early on its way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from teia.cli.crawl.control import tell
+from teia.collections.inbox import Command
+from teia.frontier.queue.ledger import Ledger
+from teia.lab.server.witness import early_requests
+from teia.store.root import open_root
+from teia.transfer.read_all import fetch_log
+
+from .labs import Lab, crawl, crawling, running_lab, said
+from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request
+
+DELAY_S = 0.5
+WITHIN_S = 15.0
+"""A stop that takes longer has failed."""
+
+FLAGS = ("--delay", str(DELAY_S), "--cells", "3", "--max-hosts", "3000")
+SPEC = """
+seed = 23
+hosts = {hosts}
+pages = {pages}
+
+[sites]
+theta = 0
+nxdomain = 0
+unreachable = 0.02
+aliases = 0
+mirrors = 0
+slow = 0.05
+slow_s = {slow_s}
+dripping = 0.05
+drip_s = {drip_s}
+
+[links]
+outside = 6
+
+[errors]
+scale = 0.0
+
+[changes]
+slowest = 0.0001
+fastest = 0.0001
+
+[urls]
+sessions = 0
+
+[robots]
+crawl_delay = 0
+
+[sitemaps]
+lying = 0
+"""
+"""Hosts that are slow, that nobody listens at, and that drip, all longer than some stops wait for them."""
+
+Stop = Callable[[subprocess.Popen[bytes], Path, random.Random], None]
+
+
+def end_by_limit(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
+    """Do nothing: `--max-seconds` does."""
+
+
+def terminate(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
+    process.send_signal(signal.SIGTERM)
+
+
+def tell_to_stop(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
+    tell(open_root(data), None, Command.STOP, "stopped")  # what `teia stop` does, without the start of a process
+
+
+def interrupt(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def interrupt_twice(process: subprocess.Popen[bytes], data: Path, chance: random.Random) -> None:
+    interrupt(process, data, chance)
+    time.sleep(chance.uniform(0.0, 0.5))
+    if process.poll() is None:
+        interrupt(process, data, chance)
+
+
+KINDS: dict[str, tuple[Stop, int]] = {
+    "limit": (end_by_limit, 0),
+    "SIGTERM": (terminate, 0),
+    "teia stop": (tell_to_stop, 0),
+    "Ctrl-C": (interrupt, 130),
+    "Ctrl-C twice": (interrupt_twice, 130),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How often a crawl of which web is stopped; after `per_round` stops it is let end, and another one begins."""
+
+    stops: int
+    per_round: int
+    hosts: int
+    pages: int
+    slow_s: float
+    drip_s: float
+    longest_s: float
+    retry_wait_s: float
+
+    @property
+    def spec(self) -> str:
+        return SPEC.format(hosts=self.hosts, pages=self.pages, slow_s=self.slow_s, drip_s=self.drip_s)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Settings: a name server that is late on a busy machine must not look like a name without an address."""
+        return {"TEIA_COURTESY_RESPONSE_FACTOR": "0", "TEIA_COURTESY_RETRY_WAIT_S": str(self.retry_wait_s)}
+
+
+def stop_once(lab: Lab, data: Path, kind: str, trial: Trial, chance: random.Random) -> float | None:
+    """Let a crawl run for a while and stop it; returns how long the stop took, None if there was nothing left to do."""
+    runs_s = chance.uniform(0.0, trial.longest_s)
+    stop, status = KINDS[kind]
+    # A crawl that ends by itself waits for its index, which is another matter.
+    limit = ("--max-seconds", f"{runs_s:.3f}", "--no-index") if kind == "limit" else ("--max-seconds", "600")
+    began = time.monotonic()
+    with crawling(lab, data, *FLAGS, *limit, environ=trial.environ) as process:
+        if kind == "limit":
+            asked = began + runs_s  # the start counts as well, which only makes the stop look longer
+        else:
+            if not wait_for_own_request(lab, process, time.time()):
+                assert process.wait(60) == 0, said(data)
+                return None
+            time.sleep(runs_s)
+            asked = time.monotonic()
+            stop(process, data, chance)
+        ended = process.wait(60)
+        if ended == 0 and status and ": finished" in said(data):
+            return None  # by itself, a moment before the signal
+        assert ended == status, (kind, ended, said(data))
+        took_s = time.monotonic() - asked
+    assert took_s <= WITHIN_S, (kind, took_s, said(data))
+    assert was_closed_cleanly(data), (kind, said(data))
+    return took_s
+
+
+def wait_for_own_request(lab: Lab, process: subprocess.Popen[bytes], since_s: float) -> bool:
+    """Wait until the crawl has sent something; False if it ended by itself. Slow hosts log what went before late."""
+    while wait_for_request(lab, process, lab.requests()):
+        if any(entry.start_s > since_s for entry in lab.entries()[-20:]):
+            return True
+    return False
+
+
+def was_closed_cleanly(data: Path) -> bool:
+    """Whether the ledger of rests is whole: what was learnt of servers is committed."""
+    ledger = Ledger(data / "ledger.sqlite")
+    is_clean = ledger.open()
+    ledger.close(clean=is_clean, now_s=time.time())
+    return is_clean
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        pytest.param(Trial(6, 6, 60, 120, 0.6, 1.0, 0.4, 0.2), id="6"),
+        pytest.param(Trial(200, 100, 3000, 6_000, 3.0, 6.0, 1.5, 16.0), id="200", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.timeout(7200)
+def test_stops_end_in_time_lose_nothing_and_ask_nobody_early(tmp_path: Path, trial: Trial) -> None:
+    seed = int(os.environ.get("STOP_SEED") or 20261117)
+    print(f"STOP_SEED={seed}")
+    chance = random.Random(seed)
+    stops = int(os.environ.get("STOP_STOPS") or trial.stops)
+    kinds = [kind for _ in range(stops) for kind in chance.sample(list(KINDS), len(KINDS))][:stops]
+    took: list[tuple[str, float]] = []
+    with running_lab(tmp_path / "calm_lab", trial.spec, 220, epoch=EPOCH) as calm:
+        undisturbed = crawl(calm, tmp_path / "calm", *FLAGS, "--no-index", timeout_s=3600, environ=trial.environ)
+        while len(took) < stops:
+            with running_lab(tmp_path / f"from {len(took)}", trial.spec, 200, port=calm.port, epoch=EPOCH) as lab:
+                data = lab.log.with_name("data")
+                watch = ArchiveWatch(data)
+                for kind in kinds[len(took) :][: trial.per_round]:
+                    took_s = stop_once(lab, data, kind, trial, chance)
+                    if took_s is None:
+                        break
+                    took.append((kind, took_s))
+                    report(took)
+                    watch.check()
+                    time.sleep(LOG_WRITTEN_S)
+                lost = len(lab.settled_entries()) - committed_answers(data)
+                summary = crawl(lab, data, *FLAGS, "--max-seconds", "0", timeout_s=3600, environ=trial.environ)
+                entries = lab.settled_entries()
+            assert undisturbed["state"] == summary["state"] == "finished"
+            assert pages_of(data) == pages_of(tmp_path / "calm")
+            assert len(entries) <= len(calm.settled_entries()) + lost
+            watch.check()
+            assert watch.records >= summary["archive_records"]
+            assert early_requests(entries, DELAY_S, lambda entry: entry.host) == []
+            assert early_requests(entries, DELAY_S, lambda entry: entry.address) == []
+
+
+def committed_answers(data: Path) -> int:
+    with fetch_log(open_root(data), "main") as log:
+        return int(log.query("SELECT count(*) FROM fetches WHERE status > 0").rows[0][0])
+
+
+def report(took: list[tuple[str, float]]) -> None:
+    """Say how long stops took so far, in the file that `STOP_REPORT` names."""
+    lines = {}
+    for kind in ("all", *KINDS):
+        those = sorted(took_s for each, took_s in took if kind in (each, "all"))
+        if those:
+            places = {"median_s": len(those) // 2, "p95_s": int(0.95 * (len(those) - 1)), "max_s": -1}
+            lines[kind] = {"stops": len(those)} | {name: round(those[at], 2) for name, at in places.items()}
+    if "STOP_REPORT" in os.environ:
+        Path(os.environ["STOP_REPORT"]).write_text(json.dumps(lines), "utf-8")

@@ -1,0 +1,195 @@
+"""Reports of a collection that was counted by hand (crawler/handmade.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from teia.crawler.keep_fresh.bound import Lost
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.schema import BY_LINK
+from teia.records import Outcome
+from teia.store.root import open_root
+from teia.views.reports.catalogue import REPORTS, unit_of
+from teia.views.reports.coverage import coverage
+from teia.views.reports.errors import errors
+from teia.views.reports.freshness import Freshness, HostRow
+from teia.views.reports.hosts import hosts
+from teia.views.reports.links import links
+from teia.views.reports.outcomes import code_of, meaning_of, outcomes
+from teia.views.reports.servers import part_holding, servers
+from teia.views.reports.source import Source, looking
+from teia.views.reports.space import space
+from teia.views.reports.types import types
+from tests.crawler.handmade import CONFIG, NOW_S, found, make
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    with looking(make(tmp_path / "data"), "main") as opened:
+        yield opened
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Source]:
+    """A collection whose seed has not been asked for yet."""
+    root = open_root(tmp_path / "empty", create=True)
+    for folder in root.create_collection("main", CONFIG, cells=2).cells():
+        FrontierCell(folder.frontier).close()
+    with looking(root, "main") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_of_nothing_is_empty_and_not_an_error(empty: Source, name: str) -> None:
+    assert "notes" in asdict(REPORTS[name](empty, 5))
+
+
+def test_outcomes_count_urls_and_requests(source: Source) -> None:
+    found = outcomes(source)
+    rows = {row.outcome: (row.code, row.count, row.requests) for row in found.rows}
+    assert rows == {
+        "200": (200, 7, 7),
+        "404": (404, 1, 1),
+        "robots": (-7, 1, 0),
+        "timeout": (-10, 1, 3),
+        "dns": (-11, 1, 0),
+    }
+    assert (found.count, found.requests) == (11, 11)
+    assert found.rows[0].outcome == "200"
+    assert sum(row.share for row in found.rows) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_a_meaning_in_words(outcome: str) -> None:
+    assert meaning_of(outcome)
+    assert code_of(outcome) == Outcome(outcome).tarantula_code
+
+
+@pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: not a registered status")])
+def test_http_statuses_are_their_own_code(outcome: str, meaning: str) -> None:
+    assert (code_of(outcome), meaning_of(outcome)) == (int(outcome), meaning)
+
+
+def test_types_by_documents_and_bytes(source: Source) -> None:
+    found = types(source)
+    rows = {row.media_type: (row.documents, row.answers, row.wire_bytes, row.decoded_bytes) for row in found.rows}
+    assert rows == {
+        "text/html": (5, 5, 3500, 7000),
+        "application/pdf": (1, 1, 4000, 8000),
+        "text/xml": (1, 1, 250, 500),
+    }
+    assert (found.documents, found.wire_bytes, found.decoded_bytes) == (7, 7750, 15500)
+    assert found.rows[0].mean_decoded_bytes == 1400
+
+
+def test_servers_by_documents_and_over_time(source: Source) -> None:
+    found = servers(source, top=1)
+    assert [(row.host, row.documents) for row in found.top] == [("a.test", 5)]
+    assert (found.servers, found.documents, found.documents_per_server) == (2, 7, 3.5)
+    assert found.part_with_80 == 1.0
+    assert found.bucket_s == 1
+    assert sum(bucket.documents for bucket in found.over_time) == 7
+    assert found.over_time[0].start == "2023-11-14T22:13:24Z"
+    assert found.over_time[-1].cumulative_share == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "part"), [([80, 10, 5, 5], 0.25), ([1, 1, 1, 1, 1], 0.8), ([7], 1.0), ([], 0.0), ([79, 21], 1.0)]
+)
+def test_least_part_of_servers_that_holds_80_percent(counts: list[int], part: float) -> None:
+    assert part_holding(counts, 0.8) == part
+
+
+def test_errors_by_class_with_examples_and_by_host(source: Source) -> None:
+    found = errors(source)
+    rows = {row.outcome: (row.kind, row.urls, row.hosts, row.detail, row.examples) for row in found.rows}
+    assert rows == {
+        "404": ("client", 1, 1, "", ("http://a.test/4",)),
+        "robots": ("refused", 1, 1, "", ("http://a.test/5",)),
+        "timeout": ("network", 1, 1, "too slow", ("http://b.test/7",)),
+        "dns": ("network", 1, 1, "", ("http://c.test/",)),
+    }
+    assert (found.visited, found.errors) == (11, 4)
+    by_host = {row.host: (row.errors, row.mostly) for row in found.by_host}
+    assert by_host == {"a.test": (2, "404"), "b.test": (1, "timeout"), "c.test": (1, "dns")}
+    assert found.by_host[0].share == pytest.approx(2 / 7)
+
+
+def test_space_by_cell(source: Source) -> None:
+    found = space(source)
+    first, second = found.cells
+    assert (first.documents, first.wire_bytes, first.warc_bytes, first.cdxj_bytes) == (5, 2390, 5000, 0)
+    assert (second.documents, second.wire_bytes, second.decoded_bytes, second.warc_bytes) == (2, 5500, 11000, 0)
+    assert first.log_bytes > 0 == second.log_bytes
+    total = {each.what: each.total_bytes for each in found.total}
+    assert total["frontier"] == first.frontier_bytes + second.frontier_bytes > 0
+    assert total["disk"] == 5000 + total["frontier"] + total["log"]
+    assert found.total[0].per_document_bytes == pytest.approx((2390 + 5500) / 7)
+
+
+def test_links_found_and_how_they_spread(source: Source) -> None:
+    found = links(source)
+    assert (found.pages_read, found.references, found.references_in_scope) == (6, 16, 13)
+    assert (found.references_unindexable, found.named_by_lists) == (3, 3)
+    ways = {row.way: (row.urls, row.only) for row in found.found_by}
+    assert ways["link"] == (10, 7)
+    assert ways["sitemap"] == (4, 2)
+    assert ways["seed"] == (1, 0)
+    spread = {(row.least, row.most): row.urls for row in found.per_url}
+    assert spread == {(0, 0): 2, (1, 1): 7, (2, 3): 2, (4, 7): 1}
+    assert (found.top[0].url, found.top[0].in_links) == ("http://a.test/", 5)
+    assert found.references_per_url == pytest.approx(16 / 12)
+
+
+def test_coverage_of_a_host_with_two_lists(source: Source) -> None:
+    """a.test: 4 by links (one of them waits), 3 by its sitemap, 2 by both; b.test and c.test have no sitemap."""
+    found = coverage(source)
+    row = next(each for each in found.by_host if each.host == "a.test")
+    assert (row.held, row.by_links, row.by_sitemaps, row.by_both) == (4, 4, 3, 2)
+    assert row.estimate == 5.7
+    assert row.coverage == pytest.approx(4 / (5 + 2 / 3))
+    assert row.low is not None
+    assert row.high is not None
+    assert 5 == row.low < 5.7 < row.high
+    assert next(each for each in found.by_host if each.host == "b.test").estimate is None
+    assert (found.hosts_estimated, found.held, found.held_on_other_hosts) == (1, 6, 2)
+    assert (found.total.estimate, found.total.low, found.total.high) == (row.estimate, row.low, row.high)
+    assert any("assumptions" in note for note in found.notes)
+
+
+def test_hosts_one_by_one(source: Source) -> None:
+    found = hosts(source)
+    rows = {row.host: row for row in found.rows}
+    assert (found.hosts, found.parked) == (3, 1)
+    a, b = rows["a.test"], rows["b.test"]
+    assert (a.urls, a.pages, a.queued, a.failed, a.excluded) == (8, 5, 1, 0, 1)
+    assert (a.rest_s, a.crawl_delay_s) == (3.0, 3.0)
+    assert a.response_s == pytest.approx(0.5)
+    assert (b.failed, b.crawl_delay_s, b.parked) == (1, None, "")
+    assert rows["c.test"].parked == "no address"
+
+
+def test_lists_are_as_long_as_asked_for(source: Source) -> None:
+    assert len(hosts(source, 1).rows) == len(coverage(source, 1).by_host) == len(links(source, 1).top) == 1
+    assert hosts(source, 1).rows[0].host == "a.test"
+
+
+def test_report_sees_one_instant_of_a_crawl_that_goes_on(source: Source) -> None:
+    writer = FrontierCell(source.cells[1].folder.frontier)
+    with writer.transaction():
+        writer.absorb([found("http://b.test/new", BY_LINK)], NOW_S)
+    writer.close()
+    assert links(source).urls_known == 12
+
+
+@pytest.mark.parametrize("rows", [Freshness, HostRow, Lost])
+def test_every_number_of_freshness_has_a_unit(rows: type) -> None:
+    """Else `teia report freshness` and the page write 0.9 where 93.4% is meant."""
+    named = {name for name, kind in get_type_hints(rows).items() if kind in {float, float | None}}
+    assert named
+    assert {name for name in named if not unit_of(name)} <= {"granted_a_day", "changes_per_day"}

@@ -1,0 +1,271 @@
+"""What comes next is what the crawler then takes; hosts, why URLs wait, and what can be done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from teia.clock import VirtualClock
+from teia.collections.account import nothing_yet
+from teia.collections.stored import saved
+from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.errors import StoreError
+from teia.frontier.queue.host_rules import PAUSED
+from teia.frontier.queue.politeness import Politeness
+from teia.store.root import open_root
+from teia.transfer.read_all import known_urls
+from teia.views.alerts import Disk, needs_of
+from teia.views.feasibility import WeekPlan, feasibility_of, week_plan
+from teia.views.host import host_view, line_of, standing_at, state_of
+from teia.views.host_reasons import count_reasons, reasons_of
+from teia.views.hosts import HostLine, HostTable, Waits, host_table, whys_of
+from teia.views.lookup import Lookup
+from teia.views.queue import Filter, coming
+from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
+
+WORDS = ["casa", "rio", "lua", "mar", "sol", "pedra", "vento", "fogo", "terra", "nuvem", "folha", "areia"]
+WEEK_S = 7 * 86_400.0
+
+
+def web() -> ScriptedWeb:
+    hosts = {}
+    for at, host in enumerate(("a.test", "b.test")):
+        pages = {f"/{word}": html(text=text_of(100 * at + n)) for n, word in enumerate(WORDS)}
+        hosts[host] = pages | {"/": html(*(f"/{word}" for word in WORDS), text=text_of(99 - at))}
+    return ScriptedWeb(hosts)
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Crawled:
+    """A crawl of two hosts that was stopped after a few pages."""
+    return crawl_web(web(), tmp_path, "a.test/", "b.test/", limits__pages=5, courtesy__delay_s=0.05)
+
+
+def line(host: str = "x.test", **values: object) -> HostLine:
+    plain = {
+        "host_id": 1, "cell": 0, "urls": 10, "visited": 4, "failed": 0, "excluded": 0, "requests": 5, "bytes": 100,
+        "address": "10.0.0.1", "parked": "", "response_s": 0.0, "rest_s": 5.0, "ready_at_s": None, "last_asked_s": None,
+        "waits": Waits(new=6),
+    }  # fmt: skip
+    return HostLine(host, **{**plain, **values})  # type: ignore[arg-type]
+
+
+# ---- the order ------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_the_order_the_crawler_takes(cut: Crawled, tmp_path: Path) -> None:
+    """A6, C1: host by host, the URLs that were announced are the ones that are asked for, in that order."""
+    root, now_s = open_root(cut.data), 2e9
+    table, config = host_table(root, "main", now_s), saved(root, "main").config
+    with Lookup(root, "main") as lookup:
+        announced = coming(lookup, table, config, now_s, 1_000, Filter())
+    waiting = {each["url"] for each in known_urls(root, "main") if each["state"] == "queued"}
+    assert {each.url for each in announced} == waiting
+    assert len(announced) == len(waiting) > 10
+    assert [each.expected_s for each in announced] == sorted(each.expected_s for each in announced)
+    more = crawl_web(web(), tmp_path, "a.test/", "b.test/", port=cut.port, limits__pages=0, courtesy__delay_s=0.05)
+    asked = [entry for entry in more.entries if entry.path != "/robots.txt"]
+    for host in ("a.test", "b.test"):
+        expected = [each.url.rpartition("/")[2] for each in announced if each.host == host]
+        assert [entry.path.lstrip("/") for entry in asked if entry.host == host][-len(expected) :] == expected
+
+
+def test_the_kth_url_of_a_host_comes_k_slots_after_it_is_ready(cut: Crawled) -> None:
+    root, now_s = open_root(cut.data), 2e9
+    table, config = host_table(root, "main", now_s), saved(root, "main").config
+    slot_s = table.hosts["a.test"].slot_s
+    with Lookup(root, "main") as lookup:
+        of_a = coming(lookup, table, config, now_s, 5, Filter(host="a.test"))
+    assert [each.ahead for each in of_a] == [0, 1, 2, 3, 4]
+    assert [each.expected_s - now_s for each in of_a] == pytest.approx([n * slot_s for n in range(5)], abs=1e-4)
+
+
+def test_what_is_asked_for_is_what_is_listed(cut: Crawled) -> None:
+    root = open_root(cut.data)
+    table, config = host_table(root, "main", 2e9), saved(root, "main").config
+    with Lookup(root, "main") as lookup:
+        found = coming(lookup, table, config, 2e9, 50, Filter(contains="areia"))
+        assert {each.host for each in found} == {"a.test", "b.test"}
+        assert all(each.ahead > 0 for each in found), "its place among all of its host is kept"
+        assert coming(lookup, table, config, 2e9, 50, Filter(host="c.test")) == []
+        assert coming(lookup, table, config, 2e9, 50, Filter(source="retry")) == []
+        assert coming(lookup, table, config, 2e9, 50, Filter(depth=7)) == []
+
+
+# ---- hosts ----------------------------------------------------------------------------------------------------------
+
+
+def test_whys_add_up_to_what_waits(cut: Crawled) -> None:
+    root = open_root(cut.data)
+    whys = whys_of(host_table(root, "main", 2e9))
+    waiting = sum(each["state"] == "queued" for each in known_urls(root, "main"))
+    assert whys.total == waiting
+    assert whys.next + whys.resting + whys.behind + whys.retry + whys.suspect + whys.parked + whys.not_due == waiting
+    assert (whys.next, whys.resting) == (2, 0)
+    resting = host_table(root, "main", 1.0)
+    assert whys_of(resting).total == waiting
+
+
+@pytest.mark.parametrize(
+    ("values", "reasons"),
+    [
+        ({}, ()),
+        ({"parked": PAUSED}, ("paused",)),
+        ({"parked": "robots.txt asks for a Crawl-delay of 900 s"}, ("parked",)),
+        ({"visited": 0, "failed": 1}, ("unanswered",)),
+        ({"visited": 40, "failed": 5}, ("errors",)),
+        ({"visited": 60, "failed": 5}, ()),
+        ({"visited": 0, "excluded": 10, "waits": Waits()}, ("left_out",)),
+        ({"rest_s": 1e6}, ("slow",)),
+        ({"waits": Waits(retry=2, retry_due=1)}, ("retry",)),
+        ({"waits": Waits(retry=2, retry_due=2)}, ()),
+        ({"waits": Waits(suspect=1)}, ("suspect",)),
+        ({"ready_at_s": 11.0}, ("resting",)),
+        ({"ready_at_s": 11.0, "parked": PAUSED}, ("paused",)),
+        ({"visited": 0, "failed": 3, "rest_s": 1e6}, ("unanswered", "slow")),
+    ],
+)
+def test_what_is_in_the_way_of_a_host_has_a_name(values: dict[str, object], reasons: tuple[str, ...]) -> None:
+    """UX 2.7."""
+    of = line(**values)
+    assert reasons_of(of, 10.0) == reasons
+    assert {word for word, number in count_reasons([of, line()], 10.0).items() if number} == set(reasons)
+
+
+def test_the_slowest_host_decides_when_all_is_done() -> None:
+    hosts = [line("a.test"), line("b.test", waits=Waits(new=4), rest_s=60.0), line("c.test", parked="asked to")]
+    table = HostTable(0.0, {each.host: each for each in hosts})
+    assert table.slowest is hosts[1]
+    assert table.slowest.finish_s == 240.0
+    assert HostTable(0.0, {}).slowest is None
+    assert table.sharing(hosts[0]) == 2
+
+
+def test_a_crawl_delay_counts_where_nobody_was_asked_lately(tmp_path: Path) -> None:
+    pages = {"/robots.txt": robots("User-agent: *\nCrawl-delay: 0.4\n"), "/": html("/b"), "/b": html()}
+    done = crawl_web(ScriptedWeb({"x.test": pages}), tmp_path, "x.test/")
+    (tmp_path / "data" / "ledger.sqlite").unlink()
+    assert host_table(open_root(done.data), "main", 2e9).hosts["x.test"].rest_s == 0.4
+
+
+def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
+    root = open_root(cut.data)
+    table = host_table(root, "main", 2e9)
+    with Lookup(root, "main") as lookup:
+        about = host_view(lookup, table, "A.TEST", Config(), 2e9)
+        with pytest.raises(StoreError, match="no host"):
+            host_view(lookup, table, "nobody.test", Config(), 2e9)
+    asked = [entry for entry in cut.entries if entry.host == "a.test"]
+    assert about.requests_seen == len(asked)
+    assert sum(about.outcomes.values()) == sum(count for *_, count in about.times) == len(asked)
+    assert about.early == 0
+    assert about.rhythm == (), "long ago"
+    assert len(about.next) == 10
+    assert about.state == state_of(line_of(table, "a.test"), 2e9) == "ready"
+
+
+def test_how_fresh_a_host_could_be_depends_on_the_delay(cut: Crawled) -> None:
+    root = open_root(cut.data)
+    of = host_table(root, "main", 2e9).hosts["a.test"]
+    often, seldom = (standing_at(root, "main", of, slot_s, 2e9) for slot_s in (10.0, 1e6))
+    assert often.best is not None
+    assert seldom.best is not None
+    assert often.best > seldom.best
+    assert often.fresh == seldom.fresh
+
+
+# ---- can it be done -------------------------------------------------------------------------------------------------
+
+
+def test_a_pass_is_pages_times_rest() -> None:
+    """UX acceptance 15."""
+    found = feasibility_of(line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0))
+    assert found.pages == 535_700
+    assert found.pass_s == pytest.approx(535_700 * 5.0, rel=0.01)
+    assert not found.fits_in_week
+    assert found.week_pages == 120_960
+    asked = feasibility_of(line(response_s=0.5), delay_s=1.0, pages=1_000)
+    assert (asked.pages, asked.pass_s, asked.fits_in_week) == (1_000, 1_500.0, True)
+
+
+@pytest.mark.parametrize(("pages", "response_s"), [(300_000, 0.0), (535_700, 0.03), (1_000_000, 0.2)])
+def test_the_weekly_delay_finishes_in_a_week(pages: int, response_s: float) -> None:
+    """UX acceptance 15: the politeness the crawler goes by, with that delay, has all pages asked within seven days."""
+    delay_s = feasibility_of(line(visited=pages, waits=Waits(), response_s=response_s)).week_delay_s
+    assert delay_s is not None
+    politeness, clock = Politeness(CourtesySettings(delay_s=delay_s, response_factor=1.0)), VirtualClock(0.0)
+    server, address = politeness.server("x.test"), politeness.address("10.0.0.1")
+    at, asked = clock.ticks_s(), 0
+    sample = 2_000
+    for _ in range(sample):
+        at = max(at, server.ready_at, address.ready_at)
+        politeness.started(server, address)
+        politeness.finished(server, address, at, at + response_s)
+        at, asked = at + response_s, asked + 1
+    assert server.ready_at / asked * pages == pytest.approx(WEEK_S, rel=0.001)
+
+
+def test_a_server_that_answers_too_slowly_has_no_weekly_delay() -> None:
+    assert feasibility_of(line(visited=10**6, response_s=1.0)).week_delay_s is None
+    assert feasibility_of(line(visited=0, waits=Waits())).pass_s == 0
+
+
+def test_the_visits_of_a_week_are_shared_out_as_the_crawler_does() -> None:
+    """UX 2.7: so many to known pages, the rest to new ones."""
+    keep = RefreshSettings(keep=True, share=0.5, least_s=3_600.0)
+    both = line(visited=235_700, waits=Waits(new=300_000), rest_s=5.0, response_s=0.0)
+    assert week_plan(both, keep) == WeekPlan(known=60_480, new=60_480)
+    assert week_plan(replace(both, waits=Waits()), keep) == WeekPlan(known=120_960, new=0)
+    assert week_plan(replace(both, waits=Waits(new=2, retry=1)), keep) == WeekPlan(known=120_957, new=3), "then no more"
+    assert week_plan(replace(both, waits=Waits(suspect=5)), keep) == WeekPlan(known=120_960, new=0), "they are held"
+    assert week_plan(replace(both, parked="paused"), keep) is None
+    assert week_plan(replace(both, visited=10), keep) == WeekPlan(known=1_680, new=119_280), "none every few seconds"
+    assert week_plan(both, RefreshSettings()) is None
+    assert week_plan(replace(both, visited=0), keep) is None
+
+
+# ---- what needs a person --------------------------------------------------------------------------------------------
+
+
+def account(**values: object) -> dict[str, object]:
+    return {**asdict(nothing_yet("main")), **values}
+
+
+def test_nothing_is_said_where_nothing_is_wrong() -> None:
+    table = HostTable(0.0, {"a.test": line("a.test")})
+    assert needs_of(account(live={"early": 0}), table, Disk(0.5, 0.05)) == []
+    assert needs_of(account(), None, Disk(0.5, 0.05)) == []
+
+
+def test_the_most_harmful_comes_first_and_names_its_host() -> None:
+    slow = line("slow.test", visited=535_700)
+    shy = line("shy.test", parked="robots.txt asks for a Crawl-delay of 7200 s")
+    table = HostTable(0.0, {each.host: each for each in (slow, shy)})
+    fresh = {"pages": 900, "visited_again": 500, "fresh": 0.5, "fresh_error": 0.02, "best": 0.8}
+    said = account(
+        live={"early": 3}, state="paused", paused_why="only 3 MiB are free", failed_seeds=("u: dns",), freshness=fresh
+    )
+    needs = needs_of(said, table, Disk(0.06, 0.05))
+    assert [need.kind for need in needs] == ["early", "paused", "disk", "seeds", "freshness", "slow_host", "parked"]
+    assert needs[5].host == "slow.test"
+    assert "31 days" in needs[5].message
+    assert needs_of(account(state="paused", paused_why="asked to"), None, Disk(0.5, 0.05)) == []
+
+
+def test_an_index_that_lacks_pages_is_told_of() -> None:
+    def of_index(**values: object) -> list[tuple[str, float | None]]:
+        return [(need.kind, need.value) for need in needs_of(account(**values), None, Disk(0.5, 0.05))]
+
+    assert of_index(indexed=380, index_behind=2_620) == [("index", 2_620)]
+    assert of_index(indexed=380, index_behind=2_620, index_writing=True) == [("index", 2_620)]
+    assert of_index(indexed=90_000, index_behind=2_620, index_writing=True) == [], "it keeps up well enough"
+    assert of_index(indexed=0, index_behind=20, live={"early": 0}) == [], "the crawl has just begun"
+    assert of_index(indexed=3, index_unreadable=2) == [("unreadable", 2)]
+
+
+def test_many_slow_hosts_are_one_more_line() -> None:
+    table = HostTable(0.0, {f"h{n}.test": line(f"h{n}.test", visited=10**6 + n) for n in range(50)})
+    kinds = [need.kind for need in needs_of(account(), table, Disk(0.5, 0.05))]
+    assert kinds == ["slow_host"] * 3 + ["slow_hosts"]

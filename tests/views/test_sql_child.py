@@ -1,0 +1,128 @@
+"""A question in SQL has no more memory, time or answer than it is given, whatever it asks (issue 15, 16)."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from teia.errors import QueryError, TeiaError
+from teia.store.fetchlog import plain
+from teia.store.root import Root, open_root
+from teia.views.sql_child import Bounds, ask
+from teia.views.sql_tables import sql_views
+from tests.crawler.webs import ScriptedWeb, crawl_web, html
+
+LITTLE = Bounds(seconds=20.0, memory_bytes=300 << 20, rows=100, answer_bytes=1 << 20)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    web = ScriptedWeb({"a.test": {"/": html("/1", "/2"), "/1": html(), "/2": html()}})
+    return open_root(crawl_web(web, tmp_path_factory.mktemp("asked"), "a.test/").data)
+
+
+def test_an_answer_is_what_it_is_without_a_child(root: Root) -> None:
+    sql = "SELECT count(*) AS n, max(status) AS s, 1.5::DECIMAL(4, 2) AS d, NULL AS x, [1, 2] AS l FROM fetches"
+    found = ask(root, "main", sql, LITTLE)
+    assert (found.rows.columns, found.damaged) == (("n", "s", "d", "x", "l"), ())
+    assert found.rows.rows == [(4, 404, 1.5, None, [1, 2])]
+    assert not found.rows.cut
+    pages = ask(root, "main", "SELECT count(*) FROM pages JOIN hosts USING (host) WHERE state = 'done'", LITTLE)
+    assert pages.rows.rows == [(3,)]
+    many = ask(root, "main", "SELECT range FROM range(101)", LITTLE)
+    assert (len(many.rows.rows), many.rows.cut) == (100, True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT repeat('x', 2000000000)",  # 3.9 GB and 29 s before, past DuckDB's own limit and its interrupt
+        "SELECT string_agg(repeat('x', 1000), ',') FROM range(10000000)",
+        "SELECT unnest(range(200000000))",  # 4.7 GB
+        "SELECT " + ", ".join(f"repeat('x', 100000) c{n}" for n in range(500)) + " FROM range(1000)",  # 8.7 GB
+    ],
+)
+def test_a_query_that_takes_gigabytes_is_refused(root: Root, sql: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(QueryError, match="needs more than 300 MiB of memory"):
+        ask(root, "main", sql, LITTLE)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < 64 << 10, "and not by who asks"
+
+
+def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
+    with pytest.raises(QueryError, match="the answer is longer than 1 MiB"):
+        ask(root, "main", "SELECT repeat('x', 100000) FROM range(50)", LITTLE)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # 113 kB of Arrow and 105 MB of rows: a dictionary of one text
+        f"SELECT list('{'x' * 1000}'::ENUM('{'x' * 1000}')) FROM range(100000)",
+        "SELECT list(true) FROM range(4000000)",  # a bit each
+        "SELECT list([]::BOOLEAN[]) FROM range(150000)",  # two characters of JSON each
+        "SELECT list({'a': NULL}) FROM range(20000)",
+    ],
+)
+def test_an_answer_that_is_long_only_as_rows_is_refused_where_memory_is_bounded(root: Root, sql: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(QueryError, match=r"the answer is longer than 1 MiB|needs more than 300 MiB of memory"):
+        ask(root, "main", sql, LITTLE)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < 16 << 10, "and not by who asks"
+
+
+def test_values_are_what_they_are_as_json(root: Root) -> None:
+    sql = """SELECT 170141183460469231731687303715884105727::HUGEINT AS huge, 'NaN'::DOUBLE AS nan, 'ab'::BLOB AS blob,
+        TIMESTAMP '2026-01-02 03:04:05' AS moment, DATE '2026-01-02' AS day, {'a': [1.5], 'b': NULL} AS struct,
+        MAP {'k': 1} AS map, 'line\nend\u2028é' AS text, 'x'::ENUM('x', 'y') AS word, INTERVAL 90 SECOND AS span"""
+    found = ask(root, "main", sql, LITTLE).rows
+    with sql_views(root, "main", sql) as log:
+        assert found.rows == [tuple(plain(value) for value in row) for row in log.query(sql).rows]
+    assert len(found.rows[0]) == 10
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT DATE '290000-01-01'", "a value cannot be shown"),
+        (f"SELECT {'[' * 40}1{']' * 40}", "more than 32 deep"),
+    ],
+)
+def test_values_that_are_no_json_are_refused_in_words(root: Root, sql: str, why: str) -> None:
+    with pytest.raises(QueryError, match=why):
+        ask(root, "main", sql, LITTLE)
+
+
+def test_who_asks_loads_neither_duckdb_nor_arrow() -> None:
+    """A terminal would wait for them twice: here and in the child."""
+    loaded = "import sys, teia.views.sql_child; print(sorted({'duckdb', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True, timeout=60)
+    assert said.stdout.strip() == b"[]"
+
+
+def test_a_query_that_takes_too_long_is_ended_and_leaves_nothing(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    cross = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(100) c, pages WHERE a.range + b.range = 7"
+    began_s = time.monotonic()
+    with pytest.raises(QueryError, match=r"(took longer than|stopped after) 0\.5 s"):
+        ask(root, "main", cross, replace(LITTLE, seconds=0.5))
+    assert time.monotonic() - began_s < 20
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sql", ["SELECT", "DROP VIEW fetches", "SELECT 1; SELECT 2", "SELECT * FROM '/etc/passwd'"])
+def test_what_was_refused_is_refused_in_words(root: Root, sql: str) -> None:
+    with pytest.raises(TeiaError) as raised:
+        ask(root, "main", sql, LITTLE)
+    assert "memory" not in str(raised.value)

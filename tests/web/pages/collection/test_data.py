@@ -1,0 +1,267 @@
+"""What a collection takes on the disk, its audits, its backup (UX 2.13)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import closing
+from threading import Thread
+
+import pytest
+
+from teia.clock import WallClock
+from teia.collections.inbox import Control
+from teia.errors import TeiaError, UsageError
+from teia.transfer.audits import Kind, audit, last_audit
+from teia.transfer.disk_use import backup_of, holding_of
+from teia.web.access.roles import Role
+from teia.web.background.audits import Auditor
+from tests.web.conftest import Web
+
+pytestmark = pytest.mark.timeout(600)
+"""Other tests may need all of the machine while a child of ours begins."""
+
+
+@pytest.fixture(autouse=True)
+def not_nice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of low priority it would wait for all other tests."""
+    monkeypatch.setattr("teia.web.background.audits.NICE", 0)
+
+
+def auditor_of(web: Web, program: str) -> Auditor:
+    """An auditor whose child is a small program."""
+    return Auditor(web.site.root, WallClock(), (sys.executable, "-c", program))
+
+
+def until_done(auditor: Auditor) -> None:
+    until = time.monotonic() + 500
+    while auditor.going is not None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert auditor.going is None
+
+
+def test_space_is_what_the_files_take(web: Web) -> None:
+    root = web.site.root
+    found = holding_of(root, "main")
+    everything = sum(path.stat().st_size for path in (root.path / "main").rglob("*") if path.is_file())
+    assert found.total_bytes == everything
+    assert min(found.archive_bytes, found.frontier_bytes, found.index_bytes) > 0
+    assert found.archive_files == sum(len(list(cell.archive.iterdir())) for cell in root.collection("main").cells())
+    client = web.client(Role.VIEWER)
+    twin, page = client.get("/api/v1/c/main/data").json(), client.get("/c/main/data").text
+    assert twin["space"]["total_bytes"] == everything
+    assert twin["room"]["disk_bytes"] >= twin["room"]["free_bytes"] > 0
+    assert "on the disk, and" in page
+    assert "never made" in page
+    assert "Run now" not in page, "a viewer reads"
+
+
+def test_an_audit_is_made_beside_and_what_it_found_is_kept(web: Web) -> None:
+    client = web.client(Role.OPERATOR)
+    done = client.post("/c/main/data/audit", data={"kind": "archive", "csrf": web.csrf(client)})
+    assert (done.status_code, done.headers["location"]) == (303, "/c/main/data")
+    until_done(web.site.auditor)
+    rows = {row["kind"]: row for row in client.get("/api/v1/c/main/data").json()["audits"]}
+    assert rows["archive"]["violations"] == 0
+    assert rows["archive"]["checked"] > 4
+    assert rows["archive"]["ended"] is not None
+    assert rows["politeness"]["ended"] is None
+    assert "all well" in client.get("/c/main/data").text
+    every = web.client(Role.VIEWER).get("/api/v1/settings/data").json()["collections"]
+    assert [(each["name"], each["audits"][0]["violations"]) for each in every] == [("main", 0)]
+    assert "all well" in client.get("/settings/data").text
+    assert "audit" in [line.what for _, line in web.site.accounts.noted(5)]
+
+
+def test_what_an_audit_complains_of_is_shown(web: Web) -> None:
+    root = web.site.root
+    archives = [cell.archive for cell in root.collection("main").cells()]
+    (file,) = [path for archive in archives for path in archive.glob("*.warc.gz")][:1]
+    with file.open("r+b") as opened:
+        opened.seek(file.stat().st_size // 2)
+        opened.write(b"\0" * 16)
+    assert audit(root, "main", Kind.ARCHIVE, WallClock()).violations > 0
+    row = web.client(Role.VIEWER).get("/api/v1/c/main/data").json()["audits"][0]
+    assert row["violations"] > 0
+    assert file.name in row["details"][0]
+    assert "fault" in web.client(Role.VIEWER).get("/c/main/data").text
+
+
+def test_politeness_and_index_are_audited_too_and_where_nothing_can_be_kept_it_is_told(web: Web) -> None:
+    root, clock = web.site.root, WallClock()
+    for kind in (Kind.POLITENESS, Kind.INDEX):
+        found = audit(root, "main", kind, clock)
+        kept = last_audit(root.collection("main"), kind)
+        assert kept is not None
+        assert (kept.checked, kept.violations) == (found.checked, found.violations)
+    folder = root.collection("main").audits
+    for broken in (b"", b"[]", b'{"version": 9}', b'{"version": 1}'):
+        (folder / "index.json").write_bytes(broken)
+        assert last_audit(root.collection("main"), Kind.INDEX) is None
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    folder.write_text("in the way")
+    assert audit(root, "main", Kind.INDEX, clock).violations == 0
+    assert last_audit(root.collection("main"), Kind.INDEX) is None
+
+
+def test_one_audit_at_a_time_and_one_that_fails_says_why(web: Web) -> None:
+    slow = auditor_of(web, "import time; time.sleep(600)")
+    slow.begin("main", Kind.ARCHIVE)
+    with pytest.raises(UsageError, match="an audit is being made already"):
+        slow.begin("main", Kind.INDEX)
+    going = slow.going
+    assert going is not None
+    assert (going.collection, going.kind) == ("main", "archive")
+    slow.close()
+    until_done(slow)  # it ends with the server
+    broken = auditor_of(web, "import sys; print('error: so and so', file=sys.stderr); sys.exit(2)")
+    broken.begin("main", Kind.INDEX)
+    until_done(broken)
+    assert broken.failure("main", Kind.INDEX) == "error: so and so"
+    web.site.auditor = broken
+    assert "error: so and so" in web.client(Role.OPERATOR).get("/c/main/data").text
+
+
+def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
+    """Both end with status 1; what was printed tells them apart. Beside a failure the last result stands."""
+    audit(web.site.root, "main", Kind.INDEX, WallClock())
+    said = '{"error": "CorruptFile", "message": "frontier.sqlite: so and so", "next": ""}'
+    for program, failure in (
+        (f"import sys; print({said!r}); sys.exit(1)", "frontier.sqlite: so and so"),
+        ("raise SystemExit(1)", "it ended with status 1"),
+        ("print('[1]')", "it ended with status 0"),
+        ('print(\'{"checked": 1200, "violations": 2, "details": []}\'); raise SystemExit(1)',
+         "1,200 checked, 2 faults; this could not be kept in audits/index.json"),
+    ):  # fmt: skip
+        web.site.auditor = auditor_of(web, program)
+        web.site.auditor.begin("main", Kind.INDEX)
+        until_done(web.site.auditor)
+        assert web.site.auditor.failure("main", Kind.INDEX) == failure
+        page = web.client(Role.VIEWER).get("/c/main/data").text
+        assert failure in page
+        assert "all well" in page
+
+
+def test_a_collection_that_cannot_be_audited_says_why(web: Web) -> None:
+    made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
+    assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
+    web.site.auditor.begin("novo", Kind.INDEX)
+    until_done(web.site.auditor)
+    (row,) = [row for row in web.client(Role.VIEWER).get("/api/v1/c/novo/data").json()["audits"] if row["failure"]]
+    assert (row["kind"], row["ended"]) == ("index", None)
+    assert "novo" in row["failure"]
+
+
+def test_an_audit_ends_with_its_server_however_that_ends(web: Web) -> None:
+    """Its standard input is open as long as the server lives, and it ends when that does."""
+    looks = "import select, sys; found = select.select([0], [], [], 0.3)[0]"
+    watched = auditor_of(web, f'{looks}; print(\'{{"message": "%s %s"}}\' % (found, sys.argv[-1]))')
+    watched.begin("main", Kind.INDEX)
+    until_done(watched)
+    assert watched.failure("main", Kind.INDEX) == "[] --supervised"
+    waits = "from teia.cli.supervised import end_with_input; import time; end_with_input(); time.sleep(900)"
+    child = subprocess.Popen((sys.executable, "-c", waits), stdin=subprocess.PIPE)
+    try:
+        assert child.stdin is not None
+        child.stdin.close()  # as the system does when whoever started it is killed
+        assert child.wait(500) != 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_where_no_audit_can_be_begun_the_next_one_can(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    auditor = auditor_of(web, "import time; time.sleep(600)")
+
+    def fails(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Thread, "start", fails)
+        with pytest.raises(TeiaError, match="can't start new thread"):
+            auditor.begin("main", Kind.INDEX)
+    assert auditor.going is None
+    auditor.begin("main", Kind.INDEX)
+    auditor.close()
+    until_done(auditor)
+
+
+def test_bad_wishes_are_refused(web: Web) -> None:
+    client, token = web.client(Role.OPERATOR), web.token(Role.OPERATOR)
+    assert client.post("/c/main/data/audit", data={"kind": "x", "csrf": web.csrf(client)}).status_code == 400
+    assert web.client().post("/api/v1/c/nada/data/audit", json={"kind": "index"}, headers=token).status_code == 404
+    assert client.get("/c/nada/data").status_code == 404
+
+
+def test_the_commands_of_a_backup_name_the_folder_to_those_who_may_copy_it(web: Web) -> None:
+    path = str(web.site.root.path)
+    seen = {role: web.client(role).get("/api/v1/c/main/data").text for role in (Role.VIEWER, Role.OPERATOR)}
+    assert path in seen[Role.OPERATOR]
+    assert path not in seen[Role.VIEWER]
+    assert "--data DIR" in seen[Role.VIEWER]
+    running = backup_of("/a b", "main", ["main", "outra"]).whole
+    assert [line.rpartition(" ")[2] for line in running[:2]] == ["main", "outra"]
+    assert running[0].startswith("teia stop")
+    assert "'/a b'/" in running[2], "a name with a blank is quoted"
+    assert json.loads(seen[Role.VIEWER])["running"] == []
+
+
+def test_a_backup_is_made_while_no_collection_of_the_folder_is_crawled(web: Web) -> None:
+    """It copies all of them, whichever the page is of."""
+    made = {"name": "outra", "settings": {"collection": {"seeds": ["https://outra.test/"]}}}
+    assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
+    viewer = web.client(Role.VIEWER)
+    assert "No crawl runs now." in viewer.get("/c/main/data").text
+    with closing(Control(web.site.root.path / "control.sqlite")) as control:
+        control.begin("outra", WallClock().now_s())
+        twin, page = viewer.get("/api/v1/c/main/data").json(), viewer.get("/c/main/data").text
+        control.end("outra")
+    assert twin["running"] == ["outra"]
+    assert twin["backup"]["whole"][0] == "teia stop --data DIR --collection outra"
+    assert "A crawl runs: stop it first." in page
+
+
+def test_a_page_is_not_loaded_again_by_itself_while_an_audit_is_made(web: Web) -> None:
+    """WCAG 2.2.1: somebody may be reading; there is a link."""
+    web.site.auditor = auditor_of(web, "import time; time.sleep(600)")
+    web.site.auditor.begin("main", Kind.INDEX)
+    page = web.client(Role.VIEWER).get("/c/main/data")
+    web.site.auditor.close()
+    assert "<progress" in page.text
+    assert '<a href="/c/main/data">Reload</a>' in page.text
+    assert "refresh" not in page.headers
+    assert "http-equiv" not in page.text
+
+
+def test_the_list_of_all_collections_waits_a_moment_for_all_of_them_together(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = []
+
+    def space(_: object, name: str, patience_s: float) -> tuple[None, None]:
+        patience.append(patience_s)
+        time.sleep(patience_s)
+        return None, None
+
+    monkeypatch.setattr("teia.web.pages.collection.data._space", space)
+    monkeypatch.setattr(type(web.site), "names", lambda _: ["main"] * 20)
+    assert web.client(Role.VIEWER).get("/settings/data").status_code == 200
+    assert len(patience) == 20
+    assert sum(patience) <= 0.11
+
+
+def test_a_collection_that_was_never_crawled_has_its_page_too(web: Web) -> None:
+    admin = web.client(Role.ADMIN)
+    made = {"name": "novo", "settings": {"collection": {"seeds": ["https://novo.test/"]}}}
+    assert web.client().post("/api/v1/c", json=made, headers=web.token(Role.ADMIN)).status_code in (200, 201)
+    twin, page = admin.get("/api/v1/c/novo/data").json(), admin.get("/c/novo/data")
+    assert page.status_code == 200
+    assert twin["space"]["archive_files"] == 0
+    added = {"urls": ["https://novo.test/a"]}
+    done = web.client().post("/api/v1/c/novo/frontier/add", json=added, headers=web.token(Role.OPERATOR)).json()
+    assert [each["fate"] for each in done["urls"]] == ["added"]
+    assert admin.get("/c/novo/frontier.jsonl").status_code == 404

@@ -1,0 +1,148 @@
+"""Monitor, and what it says in JSON: is it going well, what needs me? (UX 2.6)"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from teia.collections.inbox import Control
+from teia.collections.series import FINE_S
+from teia.views.alerts import Disk
+from teia.web.access.roles import Role
+from tests.web.conftest import XSS, Web
+
+LIVE: dict[str, Any] = {
+    "now": [{"host": "x.test", "url": "http://x.test/a", "seconds": 1.5}],
+    "under_way": 1,
+    "done": [
+        {"number": 7, "time": "2026-11-15T12:00:00.000000Z", "outcome": "200", "url": f"http://x.test/{XSS}", "ms": 12,
+         "bytes": 2_345, "links": 3},
+    ],
+    "hosts": {"ready": 1, "resting": 88, "fetching": 7, "idle": 316},
+    "early": 0,
+    "closest_s": 5.003,
+    "closest_of_s": 5.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def running(web: Web) -> Iterator[Control]:
+    """A crawl that runs, as far as its account says."""
+    control, now_s = Control(web.site.root.path / "control.sqlite"), web.site.clock.now_s()
+    account = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+    account |= {"state": "running", "pages": 1_204_511, "urls_queued": 5, "live": LIVE}
+    control.begin("main", now_s)
+    control.account("main", account, now_s)
+    for n in range(30):
+        point = (100 * n, 50 * n, 1_000 + n, 500 - n, None, None)
+        control.note_point("main", FINE_S, now_s - FINE_S * (30 - n), point)
+    yield control
+    control.close()
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"<[^>]+>", "", page)
+
+
+@pytest.mark.usefixtures("running")
+def test_the_page_shows_the_numbers_of_its_twin(web: Web) -> None:
+    """UX acceptance 7."""
+    client = web.client(Role.VIEWER)
+    page, twin = text_of(client.get("/c/main").text), client.get("/api/v1/c/main/status").json()
+    assert twin["is_running"]
+    assert twin["pages_per_s_now"] == 10.0
+    for shown in ("1,204,511", "10.0", "5.003", "88 resting", "running", "12"):
+        assert shown in page, shown
+    assert len(twin["series"]["rate"]) == 29
+    assert {rate for _, rate in twin["series"]["rate"]} == {20.0}
+    assert twin["series"]["visited"][-1][1] == 1_029 - 471
+
+
+@pytest.mark.usefixtures("running")
+def test_what_sites_wrote_is_text_and_charts_are_pictures(web: Web) -> None:
+    page = web.client(Role.VIEWER).get("/c/main").text
+    assert XSS not in page
+    assert page.count('<svg class="wide"') == 2
+    assert " style=" not in page
+    assert len(page) < 100_000
+
+
+def test_a_crawl_that_rests_says_so_and_loses_nothing(web: Web) -> None:
+    page = web.client(Role.VIEWER).get("/c/main").text
+    assert "The crawler is not running. Nothing is lost." in page
+    assert "Nothing needs you." in page
+    twin = web.client(Role.VIEWER).get("/api/v1/c/main/status").json()
+    assert (twin["finish"], twin["needs"], twin["live"], twin["is_running"]) == (None, [], None, False)
+
+
+def test_what_needs_a_person_is_on_the_page(web: Web, running: Control) -> None:
+    run = running.run("main")
+    assert run is not None
+    seeds = [f"http://y.test/{XSS}: dns"]
+    account = {**run.account, "live": {**LIVE, "early": 2}, "failed_seeds": seeds}
+    running.account("main", account, web.site.clock.now_s())
+    client = web.client(Role.VIEWER)
+    needs = client.get("/api/v1/c/main/status").json()["needs"]
+    assert [need["kind"] for need in needs] == ["early", "seeds"]
+    page = client.get("/c/main").text
+    assert "2 requests came before their server had rested." in page
+    assert "1 seed could not be visited:" in page
+    assert XSS not in page
+
+
+def test_the_bounds_of_freshness_move_with_the_estimate(web: Web, running: Control) -> None:
+    """UX 2.9: they stand together, also on a page that has been open for an hour."""
+    said = {"pages": 900, "visited_again": 800, "fresh": 0.9, "fresh_error": 0.01, "best": 0.85, "possible": 0.93}
+    run = running.run("main")
+    assert run is not None
+    running.account("main", {**run.account, "freshness": said}, web.site.clock.now_s())
+    page = web.client(Role.VIEWER).get("/c/main").text
+    for name, text in (("fresh", "90.0%"), ("best", "85.0%"), ("possible", "93.0%")):
+        assert re.search(rf'data-live="freshness.{name}" data-as="percent:1">{text}<', page), name
+    assert "</span> possible" in page
+
+
+def test_monitor_speaks_portuguese(web: Web) -> None:
+    page = web.client(Role.VIEWER).get("/c/main", headers={"accept-language": "pt-BR"}).text
+    assert "Precisa de você" in page
+    assert "Needs you" not in page
+
+
+def test_no_such_collection_is_said_so(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    for path in ("", "/hosts", "/frontier", "/freshness", "/reports/outcomes", "/sql"):
+        answer = client.get(f"/c/none{path}")
+        assert answer.status_code == 404, path
+        assert "none" in answer.text
+
+
+def test_a_warning_is_set_aside_and_shown_again(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UX 2.6: who set it aside, and when, stays on the page."""
+    monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
+    client = web.client(Role.OPERATOR)
+    (need,) = client.get("/api/v1/c/main/status").json()["needs"]
+    assert need["kind"] == "disk"
+
+    def send(deed: str, kind: str = "disk") -> int:
+        sent = {"kind": kind, "about": "", "deed": deed, "csrf": web.csrf(client)}
+        return client.post("/c/main/needs", data=sent).status_code
+
+    assert send("dismiss", "early") == 404, "what is not there cannot be set aside"
+    assert send("dismiss") == 303
+    status, page = client.get("/api/v1/c/main/status").json(), client.get("/c/main").text
+    assert status["needs"] == []
+    (aside,) = status["dismissed"]
+    assert aside["who"].startswith("operator")
+    assert "1 dismissed" in page
+    assert "dismissed by operator" in page
+    assert client.get("/api/v1/c").json()["collections"][0]["needs"] == []
+    monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.02, 0.05))
+    assert client.get("/api/v1/c/main/status").json()["needs"], "it is three times as bad"
+    monkeypatch.setattr("teia.web.pages.collection.monitor.disk_of", lambda *_: Disk(0.06, 0.05))
+    assert (send("restore"), send("restore")) == (303, 404)
+    assert client.get("/api/v1/c/main/status").json()["needs"]
+    assert [each.what for _, each in web.site.accounts.noted(2)] == ["warning: restore", "warning: dismiss"]
+    assert "Dismiss" not in web.client(Role.VIEWER).get("/c/main").text

@@ -1,0 +1,145 @@
+"""Reports and SQL on the web (UX 2.10)."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import pkgutil
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from teia.frontier.cell.schema import STATE_NAMES
+from teia.frontier.traps.shapes import TRAP_RULES
+from teia.frontier.traps.suspicion import Doubt
+from teia.views import reports
+from teia.views.reports.catalogue import REPORTS, unit_of
+from teia.views.reports.links import WAYS
+from teia.views.reports.outcomes import MEANINGS
+from teia.views.reports.traps import STANDINGS
+from teia.web.access.roles import Role
+from teia.web.language.sentences import sentences
+from tests.web.conftest import Web
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_report_has_a_page_a_twin_and_a_file(web: Web, name: str) -> None:
+    client = web.client(Role.VIEWER)
+    twin = client.get(f"/api/v1/c/main/reports/{name}").json()
+    assert twin["report"] == name
+    page = client.get(f"/c/main/reports/{name}")
+    assert page.status_code == 200, page.text
+    assert " style=" not in page.text
+    assert client.get(f"/c/main/reports/{name}/csv").headers["content-type"].startswith("text/csv")
+
+
+def test_a_report_says_what_the_command_says(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    twin = client.get("/api/v1/c/main/reports/outcomes").json()
+    assert (twin["count"], twin["requests"]) == (4, 4)
+    assert [(row["outcome"], row["count"]) for row in twin["rows"]] == [("200", 4)]
+    page = client.get("/c/main/reports/outcomes").text
+    assert "100.0% of 4 URLs were there at their last visit." in page
+    (row,) = csv.DictReader(io.StringIO(client.get("/c/main/reports/outcomes/csv").text))
+    assert (row["outcome"], row["count"]) == ("200", "4")
+
+
+def test_a_report_that_is_not_there_is_said_so(web: Web) -> None:
+    answer = web.client(Role.VIEWER).get("/api/v1/c/main/reports/weather")
+    assert answer.status_code == 404
+    assert "outcomes" in answer.json()["message"]
+    assert web.client(Role.VIEWER).get("/c/main/reports").headers["location"] == "/c/main/reports/outcomes"
+
+
+# ---- SQL ------------------------------------------------------------------------------------------------------------
+
+
+def test_sql_answers_what_reads(web: Web) -> None:
+    client = web.client(Role.VIEWER)
+    query = "SELECT host, count(*) AS n FROM fetches GROUP BY ALL"
+    twin = client.get("/api/v1/c/main/sql", params={"q": query}).json()
+    assert (twin["columns"], twin["rows"], twin["cut"]) == (["host", "n"], [["x.test", 5]], False)
+    assert "x.test" in client.get("/c/main/sql", params={"q": query}).text
+    assert client.get("/c/main/sql.csv", params={"q": query}).text == "host,n\nx.test,5\n"
+    urls = client.get("/api/v1/c/main/sql", params={"q": "SELECT count(*) FROM pages"}).json()
+    assert urls["rows"] == [[4]]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM fetches",
+        "SELECT 1; SELECT 2",
+        "COPY fetches TO '/tmp/x'",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "ATTACH '/tmp/x.db'",
+        "SELECT nonsense FROM nowhere",
+        "{{7*7}}",
+    ],
+)
+def test_sql_refuses_everything_else_and_keeps_what_was_typed(web: Web, query: str) -> None:
+    """RELIABILITY 42."""
+    client = web.client(Role.VIEWER)
+    answer = client.get("/api/v1/c/main/sql", params={"q": query})
+    assert answer.status_code == 400
+    assert "root:" not in answer.text
+    page = client.get("/c/main/sql", params={"q": query})
+    assert page.status_code == 200
+    assert 'role="alert"' in page.text
+    assert "49" not in page.text.partition("<form action")[2].partition("</form>")[0]
+
+
+def test_sql_is_stopped_when_it_takes_too_long(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teia.web.limits.SQL_S", 0.2)
+    query = "SELECT sum(a.range * b.range) FROM range(1000000) AS a, range(1000000) AS b"
+    answer = web.client(Role.VIEWER).get("/api/v1/c/main/sql", params={"q": query})
+    assert answer.status_code == 400
+    assert "longer than 0.2 s" in answer.json()["message"]
+
+
+def test_what_a_spreadsheet_would_take_for_a_formula_is_text(web: Web) -> None:
+    answer = web.client(Role.VIEWER).get("/c/main/sql.csv", params={"q": "SELECT '=1+1' AS a, -1 AS b, '@x' AS c"})
+    assert answer.text == "a,b,c\n'=1+1,-1,'@x\n"
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+def static_sentences() -> set[str]:
+    """The sentences that reports have in themselves."""
+    found: set[str] = set()
+    for each in pkgutil.iter_modules(reports.__path__):
+        for value in vars(importlib.import_module(f"teia.views.reports.{each.name}")).values():
+            if isinstance(value, type) and is_dataclass(value):
+                found |= _defaults(value)
+    return found
+
+
+def _defaults(record: Any) -> set[str]:
+    given = {field.name: field.default for field in fields(record) if field.default is not MISSING}
+    notes = given.get("notes", ())
+    return {*notes, *([given["method"]] if "method" in given else [])}
+
+
+def test_what_reports_say_can_be_said_in_other_languages() -> None:
+    said = set(sentences(str))
+    assert static_sentences() <= said
+    assert set(MEANINGS.values()) <= said
+    assert {str(doubt) for doubt in Doubt if doubt} <= said
+    assert {rule.name for rule in TRAP_RULES} <= said
+    assert {*WAYS, *STATE_NAMES, *STANDINGS.values()} <= said
+
+
+def test_a_report_comes_in_portuguese(web: Web) -> None:
+    page = web.client(Role.VIEWER).get("/c/main/reports/coverage", headers={"accept-language": "pt"}).text
+    assert "A estimativa erra" in page
+    assert "The estimate" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("share", "share"), ("wire_bytes", "size"), ("rest_s", "span"), ("code", "code"), ("count", "")]
+)
+def test_the_name_of_a_field_says_its_unit(name: str, unit: str) -> None:
+    assert unit_of(name) == unit
