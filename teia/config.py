@@ -1,4 +1,4 @@
-"""Every setting, in one typed tree.
+"""All settings, in one typed tree.
 
 A section is a frozen dataclass; a setting is a field made by `setting(default, meaning, ...)` (settings.py), which
 carries its unit and what values are allowed. Values come from, in rising order: the default here, a TOML file, the
@@ -38,295 +38,398 @@ NOT_SETTINGS = frozenset({"TEIA_CONFORMANCE", "TEIA_PYTHON", "TEIA_VENV"})
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
-    """What a collection is (T1)."""
+    """Name, seeds and order of a collection (T1)."""
 
-    name: str = setting("main", "name of the collection, and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
-    seeds: tuple[str, ...] = setting((), "URLs to begin with")
+    name: str = setting("main", "name of the collection and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
+    seeds: tuple[str, ...] = setting((), "URLs where the crawl starts")
     order: str = setting(
         "breadth",
-        "which new URL of a host comes first (A6)",
+        "order in which the new URLs of a host are fetched",
         choices=("breadth", "depth", "backlinks", "pagerank", "focused", "sydney"),
     )
-    cells: int = setting(4, "parts the collection is split into; fixed when it is made", at_least=1, at_most=SLOTS)
+    cells: int = setting(
+        4, "number of cells (partitions) of the collection; fixed when it is created", at_least=1, at_most=SLOTS
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FocusSettings:
-    """What a focused crawl looks for, where `collection.order` is `focused` (A6; see orders.md)."""
+    """Topic of a focused crawl; used if `collection.order` is `focused` (A6; see orders.md)."""
 
-    words: tuple[str, ...] = setting((), "words of the topic")
+    words: tuple[str, ...] = setting((), "keywords of the topic")
     examples: tuple[str, ...] = setting(
         (),
-        "pages of the topic: files, folders, patterns, or URLs the collection holds; they need `others` beside them",
+        "example pages of the topic: files, folders, glob patterns, or URLs stored in the collection; needs"
+        " `others` too",
         of_machine=HERE,
     )
     others: tuple[str, ...] = setting(
         (),
-        "pages of other topics, the same; NAME=PATH makes them a kind of which is learnt where it leads",
+        "example pages of other topics, in the same forms; NAME=PATH makes a class whose links are ranked by where"
+        " they led",
         of_machine=HERE,
     )
     mode: str = setting(
         "soft",
-        "soft: links of relevant pages are taken first; hard: links of others are not taken",
+        "soft: links of relevant pages are fetched first; hard: links of irrelevant pages are not followed",
         choices=("soft", "hard"),
     )
-    tunnel: int = setting(1, "irrelevant pages in a row through which hard focus goes on", at_least=0, at_most=100)
-    threshold: float = setting(0.5, "score from which a page is relevant", at_least=0.01, at_most=1)
+    tunnel: int = setting(
+        1,
+        "number of consecutive irrelevant pages whose links a hard-focused crawl still follows",
+        at_least=0,
+        at_most=100,
+    )
+    threshold: float = setting(0.5, "minimum relevance score of a relevant page", at_least=0.01, at_most=1)
 
 
 @dataclass(frozen=True, slots=True)
 class SydneySettings:
-    """The Sydney strategy, where `collection.order` is `sydney` (A6; see orders.md)."""
+    """The Sydney strategy; used if `collection.order` is `sydney` (A6; see orders.md)."""
 
     links: int = setting(
-        12, "new links of a page to one host that go ahead; the others wait until the host has no more", at_least=1
+        12,
+        "new links per page and target host that are queued first; the others wait until the host has no other URLs",
+        at_least=1,
     )
-    seed: int = setting(1, "what decides which of them go ahead")
+    seed: int = setting(1, "random seed for the choice of these links")
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeSettings:
-    """Which URLs belong to the collection (A8, C4)."""
+    """Rules for the URLs that belong to the collection (A8, C4)."""
 
-    include: tuple[str, ...] = setting((), "rules a URL must match one of; empty: the hosts of the seeds")
-    exclude: tuple[str, ...] = setting((), "rules a URL must match none of")
-    types: tuple[str, ...] = setting((), "media types kept, others are fetched no further; empty: all")
-    max_depth: int = setting(20, "hops from a seed, by the shortest way found", at_least=0)
-    queries: bool = setting(True, "whether URLs with a query are followed")
-    url_rules: tuple[str, ...] = setting(DEFAULT_RULES, "rules of the canonical form", choices=tuple(RULES))
+    include: tuple[str, ...] = setting(
+        (), "include rules: a URL must match at least one; empty: the hosts of the seeds"
+    )
+    exclude: tuple[str, ...] = setting((), "exclude rules: a URL must match none; they override include rules")
+    types: tuple[str, ...] = setting(
+        (), "media types to store; bodies of other types are not downloaded; empty: all types"
+    )
+    max_depth: int = setting(
+        20, "maximum depth: links between a seed and a page, along the shortest path found", at_least=0
+    )
+    queries: bool = setting(True, "follow URLs that have a query string")
+    url_rules: tuple[str, ...] = setting(DEFAULT_RULES, "URL normalization rules", choices=tuple(RULES))
 
 
 @dataclass(frozen=True, slots=True)
 class CourtesySettings:
-    """How servers are treated (A7, C2, T5)."""
+    """Politeness towards servers: delays, robots.txt, identification (A7, C2, T5)."""
 
-    delay_s: float = setting(5.0, "rest of a server after its last answer", unit="s", at_least=0)
-    response_factor: float = setting(2.0, "a server also rests this many times its last response time", at_least=0)
-    per_host: int = setting(1, "requests at once to one host; more only for hosts that are yours", at_least=1)
-    robots: bool = setting(True, "whether robots.txt and meta robots are obeyed")
-    robots_max_age_s: float = setting(86_400.0, "how long a robots.txt is believed", unit="s", at_least=60)
-    max_crawl_delay_s: float = setting(
-        3_600.0, "a host that asks for a longer Crawl-delay is parked", unit="s", at_least=1
+    delay_s: float = setting(
+        5.0, "minimum delay between two requests to a server, from the last byte of a response", unit="s", at_least=0
     )
-    retry_wait_s: float = setting(30.0, "first wait before a failed URL is tried again; doubles", unit="s", at_least=0)
+    response_factor: float = setting(
+        2.0, "minimum delay as a multiple of the server's last response time; the longer delay applies", at_least=0
+    )
+    per_host: int = setting(1, "parallel requests to one host; more than 1 only for hosts that are yours", at_least=1)
+    robots: bool = setting(True, "obey robots.txt and robots meta tags")
+    robots_max_age_s: float = setting(86_400.0, "time after which robots.txt is fetched again", unit="s", at_least=60)
+    max_crawl_delay_s: float = setting(
+        3_600.0, "longest Crawl-delay that is accepted; hosts that demand more are parked", unit="s", at_least=1
+    )
+    retry_wait_s: float = setting(
+        30.0, "delay before the first retry of a failed URL; doubled at each further failure", unit="s", at_least=0
+    )
     shared_sites: int = setting(
-        8, "registered domains at one address that share one rest; with more it is divided (sharing.py)", at_least=1
+        8,
+        "maximum number of sites (registered domains) at one IP address that share one full delay;"
+        " with more, it is divided",
+        at_least=1,
     )
     shared_rest_s: float = setting(
-        1.0, "shortest rest of an address that many sites share, if the delay is longer", unit="s", at_least=0.05
+        1.0,
+        "minimum delay between two requests to an IP address shared by many sites, where delay_s is longer",
+        unit="s",
+        at_least=0.05,
     )
     cdn_nets: tuple[str, ...] = setting(
-        (), "networks of content delivery, like 104.16.0.0/13: an address there rests shared_rest_s", of_machine=ADMIN
+        (),
+        "networks of content delivery networks, such as 104.16.0.0/13; the delay of their addresses is shared_rest_s",
+        of_machine=ADMIN,
     )
-    host_delays: tuple[str, ...] = setting(
-        (), "hosts that rest longer than delay_s, like www.example.org=20, in seconds"
-    )
+    host_delays: tuple[str, ...] = setting((), "longer delay for single hosts, in seconds: www.example.org=20")
     agreed_delays: tuple[str, ...] = setting(
-        (), "hosts that rest less than delay_s and who of their owners agreed to it: www.example.org=2 Ana Souza"
+        (),
+        "shorter delay for single hosts, in seconds, with the name of the owner who approved it:"
+        " www.example.org=2 Ana Souza",
     )
-    paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
-    max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
+    paused: tuple[str, ...] = setting((), "paused hosts: no requests are sent to them, their URLs stay queued")
+    max_hosts: int = setting(2_000, "maximum number of hosts crawled in parallel", at_least=1)
     user_agent: str = setting(
-        "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+", in_header=True
+        "teia",
+        "product token of the User-Agent header; also selects the group in robots.txt",
+        matches=r"[A-Za-z_-]+",
+        in_header=True,
     )
     contact: str = setting(
         "https://teia.invalid/about",
-        "where a server's owner can reach you; part of the User-Agent header",
+        "contact URL or e-mail address for server owners; part of the User-Agent header",
         in_header=True,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """What one crawl, host or page may cost. None of these can be switched off."""
+    """Limits of a crawl, a host or a page. Safety limits cannot be switched off."""
 
-    pages: int = setting(0, "pages stored before the crawl stops; 0: as many as there are", at_least=0)
-    seconds: float = setting(0.0, "time before the crawl stops; 0: as long as it takes", unit="s", at_least=0)
-    pages_per_host: int = setting(1_000_000, "requests to one host", at_least=1)
-    host_budgets: tuple[str, ...] = setting((), "hosts with a number of their own instead: www.example.org=500")
-    pages_per_site: int = setting(2_000_000, "requests to one registered domain", at_least=1)
-    bytes_per_host: int = setting(50 * 2**30, "received from one host", unit="bytes", at_least=1024)
-    bytes_per_site: int = setting(100 * 2**30, "received from one registered domain", unit="bytes", at_least=1024)
-    pages_kept: int = setting(
-        0, "pages that are kept fresh; when there are so many, no new ones are asked for (F2); 0: any", at_least=0
+    pages: int = setting(0, "maximum number of pages stored per crawl; 0: unlimited", at_least=0)
+    seconds: float = setting(0.0, "maximum duration of a crawl; 0: unlimited", unit="s", at_least=0)
+    pages_per_host: int = setting(1_000_000, "maximum number of requests to one host", at_least=1)
+    host_budgets: tuple[str, ...] = setting(
+        (), "request limits for single hosts, instead of pages_per_host: www.example.org=500"
     )
-    failures_per_host: int = setting(12, "failures in a row after which a host is given up for the run", at_least=1)
-    failures_per_site: int = setting(200, "the same for all hosts of a registered domain together", at_least=1)
-    body_bytes: int = setting(10 * 2**20, "body on the wire", unit="bytes", at_least=1024)
-    decoded_bytes: int = setting(32 * 2**20, "body after decompression", unit="bytes", at_least=1024)
-    decoded_ratio: int = setting(200, "decompressed to compressed, after the first MiB", at_least=2)
-    header_line_bytes: int = setting(8 * 1024, "one header line", unit="bytes", at_least=256)
-    header_bytes: int = setting(64 * 1024, "all headers of an answer", unit="bytes", at_least=1024)
-    header_count: int = setting(100, "header lines of an answer", at_least=10)
-    connect_s: float = setting(10.0, "to connect, TLS included", unit="s", at_least=0.1)
-    slow_s: float = setting(15.0, "below 1 KiB/s for so long, an answer is given up", unit="s", at_least=1)
-    fetch_s: float = setting(120.0, "for a whole answer", unit="s", at_least=1)
-    redirects: int = setting(5, "hops of one redirect chain", at_least=0, at_most=20)
-    robots_bytes: int = setting(500 * 1024, "of a robots.txt that are read", unit="bytes", at_least=1024)
-    url_chars: int = setting(2_048, "length of a URL", unit="characters", at_least=64)
-    url_segments: int = setting(20, "segments of a URL's path", at_least=1)
-    links_per_page: int = setting(6_000, "links taken from one page", at_least=1)
-    parse_cpu_s: float = setting(10.0, "processor time for one page", unit="s", at_least=0.1)
-    parse_memory_bytes: int = setting(512 * 2**20, "memory of a parse child", unit="bytes", at_least=64 * 2**20)
-    disk_free_bytes: int = setting(2 * 2**30, "free space below which fetching pauses", unit="bytes", at_least=0)
+    pages_per_site: int = setting(2_000_000, "maximum number of requests to one site (registered domain)", at_least=1)
+    bytes_per_host: int = setting(
+        50 * 2**30, "maximum number of bytes received from one host", unit="bytes", at_least=1024
+    )
+    bytes_per_site: int = setting(
+        100 * 2**30, "maximum number of bytes received from one site (registered domain)", unit="bytes", at_least=1024
+    )
+    pages_kept: int = setting(
+        0, "maximum number of pages kept fresh; once it is reached, no new pages are fetched; 0: unlimited", at_least=0
+    )
+    failures_per_host: int = setting(
+        12, "consecutive failures after which a host is skipped for the rest of the run", at_least=1
+    )
+    failures_per_site: int = setting(
+        200,
+        "consecutive failures, over all hosts of a site, after which the site is skipped for the rest of the run",
+        at_least=1,
+    )
+    body_bytes: int = setting(10 * 2**20, "maximum size of a response body as transferred", unit="bytes", at_least=1024)
+    decoded_bytes: int = setting(
+        32 * 2**20, "maximum size of a response body after decompression", unit="bytes", at_least=1024
+    )
+    decoded_ratio: int = setting(
+        200, "maximum compression ratio of a response body, checked after the first MiB", at_least=2
+    )
+    header_line_bytes: int = setting(8 * 1024, "maximum size of one header line", unit="bytes", at_least=256)
+    header_bytes: int = setting(64 * 1024, "maximum size of all headers of a response", unit="bytes", at_least=1024)
+    header_count: int = setting(100, "maximum number of header lines of a response", at_least=10)
+    connect_s: float = setting(10.0, "connection timeout, TLS handshake included", unit="s", at_least=0.1)
+    slow_s: float = setting(
+        15.0, "timeout for slow responses: time below 1 KiB/s after which a request is aborted", unit="s", at_least=1
+    )
+    fetch_s: float = setting(120.0, "timeout for a whole response", unit="s", at_least=1)
+    redirects: int = setting(5, "maximum number of redirects in a chain", at_least=0, at_most=20)
+    robots_bytes: int = setting(
+        500 * 1024, "maximum size of a robots.txt; the remainder is ignored", unit="bytes", at_least=1024
+    )
+    url_chars: int = setting(2_048, "maximum length of a URL", unit="characters", at_least=64)
+    url_segments: int = setting(20, "maximum number of path segments of a URL", at_least=1)
+    links_per_page: int = setting(6_000, "maximum number of links extracted from one page", at_least=1)
+    parse_cpu_s: float = setting(10.0, "maximum CPU time for parsing one page", unit="s", at_least=0.1)
+    parse_memory_bytes: int = setting(
+        512 * 2**20, "maximum memory of a parse process", unit="bytes", at_least=64 * 2**20
+    )
+    disk_free_bytes: int = setting(
+        2 * 2**30, "minimum free disk space; fetching pauses below it", unit="bytes", at_least=0
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How addresses are found and reached."""
+    """Name resolution and connections."""
 
-    resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached", of_machine=ADMIN)
-    dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's", of_machine=ADMIN)
-    bind: str = setting("", "own address that requests are sent from; empty: as the system chooses", of_machine=ADMIN)
+    resolve: tuple[str, ...] = setting(
+        (),
+        "static name resolution, PATTERN=ADDRESS[:PORT]: matching host names connect to this address",
+        of_machine=ADMIN,
+    )
+    dns: str = setting("", "DNS resolver, ADDRESS[:PORT]; empty: the resolver of the system", of_machine=ADMIN)
+    bind: str = setting(
+        "", "local IP address that requests are sent from; empty: chosen by the system", of_machine=ADMIN
+    )
     allow_nets: tuple[str, ...] = setting(
-        (), "networks the address guard would refuse, e.g. 127.0.0.0/8", of_machine=ADMIN
+        (),
+        "networks that may be contacted although the address guard blocks them, such as 127.0.0.0/8",
+        of_machine=ADMIN,
     )
-    keep_alive: int = setting(1_000, "idle connections kept", at_least=0, of_machine=ADMIN)
-    at_once: int = setting(
-        2_000, "requests under way at the same time (A9)", at_least=1, at_most=20_000, of_machine=ADMIN
-    )
+    keep_alive: int = setting(1_000, "maximum number of idle connections kept open", at_least=0, of_machine=ADMIN)
+    at_once: int = setting(2_000, "maximum number of parallel requests", at_least=1, at_most=20_000, of_machine=ADMIN)
 
 
 @dataclass(frozen=True, slots=True)
 class ParseSettings:
-    """The parse children."""
+    """The parse processes."""
 
-    children: int = setting(0, "processes; 0: as many as there are cores", at_least=0)
-    waiting_pages: int = setting(512, "pages that may wait for a child before fetching slows", at_least=1)
-    waiting_bytes: int = setting(32 * 2**20, "the same in bytes", unit="bytes", at_least=2**20)
-    processors: tuple[str, ...] = setting(
-        (), "MEDIA_TYPE=module:function, your own readers of documents (A15)", of_machine=HERE
+    children: int = setting(0, "number of parse processes; 0: one per CPU core", at_least=0)
+    waiting_pages: int = setting(
+        512, "maximum number of pages waiting to be parsed; fetching slows down above it", at_least=1
     )
-    text: bool = setting(True, "whether the text of pages is read, for language and fingerprints; links always are")
+    waiting_bytes: int = setting(
+        32 * 2**20,
+        "maximum size of all pages waiting to be parsed; fetching slows down above it",
+        unit="bytes",
+        at_least=2**20,
+    )
+    processors: tuple[str, ...] = setting((), "custom document parsers, MEDIA_TYPE=module:function", of_machine=HERE)
+    text: bool = setting(
+        True, "extract the text of pages, for language detection and fingerprints; links are always extracted"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSettings:
     """The WARC files and the fetch log."""
 
-    file_bytes: int = setting(2**30, "size at which a WARC file is closed", unit="bytes", at_least=2**20)
-    requisites: bool = setting(False, "whether images, styles and scripts of a page are fetched too (T12)")
-    answers: bool = setting(True, "whether answers are kept; without, a crawl finds links and nothing else")
+    file_bytes: int = setting(
+        2**30, "size at which a WARC file is closed and a new one begins", unit="bytes", at_least=2**20
+    )
+    requisites: bool = setting(False, "fetch page requisites too: images, style sheets and scripts")
+    answers: bool = setting(True, "store responses in the archive; if false, the crawl only discovers links")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """The search index."""
 
-    enabled: bool = setting(True, "whether pages are put into the search index")
-    semantics: bool = setting(False, "whether a model of meaning is learnt from 2,000 pages on, and helps to rank")
+    enabled: bool = setting(True, "add pages to the search index")
+    semantics: bool = setting(False, "train a semantic model from 2,000 pages on, and use it for ranking")
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSettings:
-    """Group commit."""
+    """Group commit: pages are made durable in groups."""
 
-    every_s: float = setting(0.2, "longest wait of a page for its commit", unit="s", at_least=0.01)
-    every_pages: int = setting(256, "pages that make a commit before that", at_least=1)
+    every_s: float = setting(0.2, "maximum time between fetching a page and committing it", unit="s", at_least=0.01)
+    every_pages: int = setting(256, "number of pages that triggers a commit earlier", at_least=1)
 
 
 @dataclass(frozen=True, slots=True)
 class SitesSettings:
-    """Names that are one site, and pages that are not there (A7; see sites.md)."""
+    """Aliases (several names of one site), soft 404 pages and traps (A7; see sites.md)."""
 
-    aliases: bool = setting(True, "whether two names of one site are recognised and crawled as one")
+    aliases: bool = setting(
+        True, "detect host names that serve the same site (aliases), and crawl the site under one name"
+    )
     alias_pages: int = setting(
-        3, "different pages that both names must show alike, robots.txt being the same too", at_least=2, at_most=32
+        3,
+        "number of identical pages, besides robots.txt, required to treat two host names as aliases",
+        at_least=2,
+        at_most=32,
     )
     alias_check_s: float = setting(
-        604_800.0, "after so long an alias that is still linked to is looked at again", unit="s", at_least=0
+        604_800.0, "interval between checks of an alias that pages still link to", unit="s", at_least=0
     )
     probe_after_pages: int = setting(
-        20, "known URLs of a host before it is asked for one that cannot exist, to find soft 404s; 0: never", at_least=0
+        20,
+        "number of known URLs of a host before one nonexistent URL is fetched to detect soft 404 pages; 0: never",
+        at_least=0,
     )
-    traps: bool = setting(False, "whether kinds of URLs that have no end are found by their pages and parked (T9)")
+    traps: bool = setting(False, "detect endless URL patterns (traps) by their pages, and park their URLs")
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshSettings:
-    """Keeping known pages fresh (P9, A13; see keep-fresh.md)."""
+    """Revisits that keep known pages fresh (P9, A13; see keep-fresh.md)."""
 
-    keep: bool = setting(False, "whether known pages are visited again; the crawl then ends only when told to")
+    keep: bool = setting(False, "revisit known pages to keep them fresh; the crawl then runs until it is stopped")
     policy: str = setting(
         "edf",
-        "which page is visited again when; edf is the one that is best over weeks",
+        "policy that schedules revisits; edf gives the best freshness over weeks",
         choices=(
             "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index",
             "rate-update", "round-robin", "sampling", "user-centric",
         ),
     )  # fmt: skip
     share: float = setting(
-        0.5, "of a host's requests that go to known pages while it also has new ones", at_least=0, at_most=1
+        0.5, "share of a host's requests for known pages while it also has new ones", at_least=0, at_most=1
     )
-    least_s: float = setting(3_600.0, "no page is visited more often than this", unit="s", at_least=0.001)
+    least_s: float = setting(3_600.0, "minimum interval between two visits to a page", unit="s", at_least=0.001)
     floor: float = setting(
-        0.05, "of a host's visits that all its pages share alike, so that none is given up", at_least=0, at_most=1
+        0.05,
+        "share of a host's visits distributed equally over all its pages, so that every page is revisited",
+        at_least=0,
+        at_most=1,
     )
     explore: float = setting(
-        0.05, "of pages that come sooner, by the best rate they may have, to learn the true one", at_least=0, at_most=1
+        0.05,
+        "share of pages revisited earlier, at the highest plausible change rate, to learn their true rate",
+        at_least=0,
+        at_most=1,
     )
     weights: str = setting(
         "equal",
-        "what makes a page important; file: as weights_file says; hits: as access logs do (teia signals import-log)",
+        "importance of pages; file: read from weights_file; hits: from access logs (teia signals import-log)",
         choices=("equal", "in_links", "pagerank", "file", "hits"),
     )
     weights_file: str = setting(
-        "", "lines of URL and weight; pages that are not there have the weight 1", of_machine=HERE
+        "", "file with one URL and weight per line; pages that are not listed have weight 1", of_machine=HERE
     )
     signals: bool = setting(
-        True, "whether what sites say of changes (sitemaps, feeds, pings) moves visits, as far as it proved true"
+        True, "use change signals of sites (sitemaps, feeds, pings) to schedule visits, weighted by their past accuracy"
     )
-    horizon_s: float = setting(86_400.0, "how far ahead timetables are made (psp …)", unit="s", at_least=1)
-    replan_s: float = setting(900.0, "a host that has news is planned anew after so long", unit="s", at_least=0.1)
+    horizon_s: float = setting(
+        86_400.0, "period covered by one plan, for policies with timetables (psp …)", unit="s", at_least=1
+    )
+    replan_s: float = setting(900.0, "minimum interval between two plans of a host", unit="s", at_least=0.1)
 
 
 @dataclass(frozen=True, slots=True)
 class SignalsSettings:
-    """What others announce: the cache parasite (C7; see signals.md)."""
+    """Change signals of other programs: Squid (the cache parasite), IndexNow, WebSub (C7; see signals.md)."""
 
     socket: str = setting(
-        "", "path where the helper beside a Squid announces pages; empty: nobody does", of_machine=ADMIN
+        "", "path of the socket where the Squid helper announces pages; empty: disabled", of_machine=ADMIN
     )
     proxy: str = setting(
-        "", "the cache they are then taken from, ADDRESS:PORT; empty: they are visited like others", of_machine=ADMIN
-    )
-    delay_s: float = setting(
-        10.0, "wait before the cache is asked, so that it has the page by then", unit="s", at_least=0
-    )
-    max_age_s: float = setting(86_400.0, "a copy that is younger is not renewed", unit="s", at_least=0)
-    not_cached: str = setting(
-        "skip",
-        "what becomes of a page that the cache does not have; visit: we ask its server, as courteously as ever",
-        choices=("skip", "visit"),
-    )
-    new_pages: bool = setting(True, "whether announced pages that are not known are collected")
-    indexnow: bool = setting(False, "whether `teia serve` takes pings of sites whose pages changed (IndexNow)")
-    websub: str = setting(
         "",
-        "public address of `teia serve`, where hubs tell of changed feeds (WebSub); empty: they are not asked to",
+        "address of the cache from which announced pages are fetched, ADDRESS:PORT; empty:"
+        " they are fetched from their servers",
         of_machine=ADMIN,
     )
-    queries: bool = setting(False, "whether announced URLs with a query are taken; they may tell of a person")
+    delay_s: float = setting(
+        10.0,
+        "delay before an announced page is requested from the cache, which needs time to store it",
+        unit="s",
+        at_least=0,
+    )
+    max_age_s: float = setting(
+        86_400.0, "minimum age of a capture before an announcement renews it", unit="s", at_least=0
+    )
+    not_cached: str = setting(
+        "skip",
+        "action for announced pages that are not in the cache; visit: fetch them from their server, with its usual"
+        " delay",
+        choices=("skip", "visit"),
+    )
+    new_pages: bool = setting(True, "add announced pages that are not known yet")
+    indexnow: bool = setting(False, "accept IndexNow pings at `teia serve`")
+    websub: str = setting(
+        "",
+        "public URL of `teia serve`, where WebSub hubs report changed feeds; empty: no subscriptions to hubs",
+        of_machine=ADMIN,
+    )
+    queries: bool = setting(False, "accept announced URLs with a query string; they may contain personal data")
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSettings:
-    """When the collection is crawled (T1; see schedules.md)."""
+    """Schedule of the collection's runs (T1; see schedules.md)."""
 
-    start: str = setting("", "when the first run begins, like 2026-11-21 02:00; empty: there is no schedule")
-    zone: str = setting("", "time zone of start and until, like America/Sao_Paulo; empty: the machine's")
-    every: str = setting("once", "from one start to the next: once, or like 7 days, 12 hours, 1 month")
-    stop_after: str = setting("", "a run ends after so long, like 4 hours; empty: when it is done or the next begins")
-    until: str = setting("", "last day on which a run begins, like 2027-06-30; empty: there is none")
-    keep_fresh: bool = setting(False, "whether known pages are kept fresh between runs")
+    start: str = setting("", "date and time of the first run, such as 2026-11-21 02:00; empty: no schedule")
+    zone: str = setting(
+        "", "time zone of start and until, such as America/Sao_Paulo; empty: the time zone of the machine"
+    )
+    every: str = setting(
+        "once", "interval between the starts of two runs: once, or a period such as 7 days, 12 hours, 1 month"
+    )
+    stop_after: str = setting(
+        "", "maximum duration of a run, such as 4 hours; empty: until it is complete or the next run starts"
+    )
+    until: str = setting("", "last day on which a run starts, such as 2027-06-30; empty: no end")
+    keep_fresh: bool = setting(False, "keep known pages fresh between runs")
 
 
 @dataclass(frozen=True, slots=True)
 class PublicSettings:
-    """What people who are not signed in may see of the collection in the web interface (see web.md)."""
+    """Access to the collection in the web interface without signing in (see web.md)."""
 
-    search: bool = setting(True, "whether they may search it, and see what is known of its pages")
-    copies: bool = setting(True, "whether they may read copies of its pages")
+    search: bool = setting(True, "allow searches and page details without signing in")
+    copies: bool = setting(True, "allow reading captures without signing in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +516,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file") from None
+        raise ConfigError(f"{path}: file not found") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except RecursionError:

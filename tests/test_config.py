@@ -198,7 +198,7 @@ def test_broken_toml_is_one_line_that_names_the_file(tmp_path: Path, text: str |
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"none\.toml: file not found"):
         read_toml(tmp_path / "none.toml")
 
 

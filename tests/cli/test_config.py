@@ -20,7 +20,7 @@ def test_json_has_every_setting_with_unit_meaning_and_origin(teia: Teia, tmp_pat
     assert result["settings"]["courtesy.delay_s"] == {
         "value": 2.0,
         "unit": "s",
-        "meaning": "rest of a server after its last answer",
+        "meaning": "minimum delay between two requests to a server, from the last byte of a response",
         "origin": "TEIA_COURTESY_DELAY_S",
     }
     assert result["settings"]["collection.name"]["origin"] == "teia.toml"

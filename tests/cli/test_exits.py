@@ -62,7 +62,7 @@ def test_unknown_setting_is_one_line_with_the_nearest_key(teia: Teia, tmp_path: 
 def test_missing_file_is_one_line_with_its_name(teia: Teia) -> None:
     done = teia("config", "--config", "nowhere.toml")
     assert done.returncode == 1
-    assert only_line(done) == "teia: nowhere.toml: there is no such file"
+    assert only_line(done) == "teia: nowhere.toml: file not found"
 
 
 def test_failure_with_json_ends_in_an_object(teia: Teia) -> None:
