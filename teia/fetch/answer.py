@@ -23,6 +23,7 @@ SMALL_BYTES = 4_096
 """Pieces of a body below this are put together as they come: a server may send it octet by octet. Larger ones are kept
 as they are; growing one buffer by them costs twenty times as much with a page of 120 kB."""
 
+# First letters of Content-Length, Content-Type and Transfer-Encoding: all other lines skip `_accepts`.
 _FRAMING_INITIALS = frozenset(b"CcTt")
 _MAX_LENGTH_DIGITS = 18  # libcurl ignores a length above 2**63 and reads to the close
 
@@ -64,6 +65,7 @@ class Answer:
 
     def begin(self, max_body_bytes: int, types: tuple[str, ...]) -> None:
         """Forget the last answer and expect the next."""
+        # The counter is shared by all transfers: return this one's share before its own count is cleared.
         self._held.now_bytes -= self._body_bytes
         self._body_bytes = 0
         self._pieces: list[bytes] = []
@@ -78,7 +80,7 @@ class Answer:
         self.status = 0
         self.stop: Stop | None = None
 
-    # ---- what arrives ------------------------------------------------------------------------------------------------
+    # ---- callbacks of libcurl ----------------------------------------------------------------------------------------
 
     def on_header(self, line: bytes) -> int | None:
         """Take one line of a head, its line end included; folded lines come joined."""
@@ -93,6 +95,7 @@ class Answer:
             return self._end_of_head()
         if len(lines) > limits.header_count:
             return self.refuse(Stop.HEADER_COUNT)
+        # Two framings in one head let two parsers disagree on the body's end (request smuggling, RFC 9112, 6.3).
         if line[0] in _FRAMING_INITIALS and not self._accepts(line):
             return self.refuse(Stop.FRAMING)
         lines.append(line)
@@ -102,6 +105,7 @@ class Answer:
         """Take the next piece of a body."""
         room = self._max_body_bytes - self._body_bytes
         if len(data) > room:
+            # The beginning is kept: a page cut at the limit is archived as truncated.
             self._take(data[:room])
             return self.refuse(Stop.BODY)
         self._take(data)
@@ -138,6 +142,7 @@ class Answer:
         if not self.status:
             return b""
         head = b"".join(self._lines)
+        # WARC readers look for CR LF, so bare LFs are rewritten; libcurl also accepts `http/` in lower case.
         if head.count(b"\n") != head.count(b"\r\n"):
             head = b"".join(line.rstrip(b"\r\n") + b"\r\n" for line in self._lines)
         return head if head.startswith(b"HTTP/") else b"HTTP/" + head[5:]
@@ -169,6 +174,7 @@ class Answer:
         if len(fields) < 2 or len(fields[1]) != 3 or not fields[1].isdigit():
             return self.refuse(Stop.STATUS_LINE)
         status = int(fields[1])
+        # A 101 would hand the connection to another protocol; no request of ours asks for an upgrade.
         if status == 101:
             return self.refuse(Stop.UPGRADE)
         if status < 200:

@@ -34,6 +34,7 @@ class NameServer:
         )
         if not addresses:
             return (), 0.0, Failure.NO_ADDRESS
+        # The answer holds the CNAME chain too: the shortest TTL of the chain limits the address.
         return addresses, float(min(record.ttl for record in result.answer)), None
 
     async def close(self) -> None:

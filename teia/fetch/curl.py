@@ -97,7 +97,7 @@ class Transfer:
         self.done: Done
         self.head = b""
         self.started_s = 0.0
-        # What had been received when, by the fetcher's last look at its speed.
+        # Bytes received at the last check of the speed, and the time of that check.
         self.mark_bytes = 0
         self.mark_s = 0.0
         # Current options of the handle, so that only changes are passed to libcurl.
@@ -136,6 +136,7 @@ class Transfer:
 
     def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
         family, kind, protocol, (address, port, *_) = wanted
+        # The address that libcurl is about to connect to, after pins and CONNECT_TO.
         refusal = self._guard.check(address, port, is_cache=self.request.cache_only)
         if refusal is not None or address != self.request.address or port != self.request.connect_port:
             self.answer.stop = Stop.ADDRESS
@@ -154,8 +155,10 @@ class Transfer:
     def on_request(self, address: str, local: str, port: int, local_port: int) -> int:
         self._checked += 1
         self.local = (local, local_port)
+        # A socket opened for this transfer is new; without one, libcurl took a kept connection.
         is_new = self._opened is not None
         self._drop_opened()
+        # A second call: libcurl wants to repeat a request that the server may have seen (module docstring).
         if self._checked > 1:
             self.answer.stop = Stop.REPEAT
         elif address != self.request.address or port != self.request.connect_port:
@@ -224,6 +227,7 @@ class CurlFetcher:
             outcome = Outcome.SYSTEM if self._closed else Outcome.BLOCKED_ADDRESS
             self._fail(request, done, outcome, refusal)
             return
+        # Handles are reused: a new one costs the hooks and some twenty options.
         transfer = self._idle.pop() if self._idle else self._make()
         transfer.request, transfer.done = request, done
         transfer.started_s = self._clock.now_s()
@@ -239,6 +243,7 @@ class CurlFetcher:
             return
         self._running[transfer.curl] = transfer
         assert transfer.pin is not None
+        # Count the transfers that rely on the pin: `_to_make_room_for` removes only pins with none.
         self._pins[transfer.pin.key] = self._pins.get(transfer.pin.key, 0) + 1
         self._pins.move_to_end(transfer.pin.key)
 
@@ -284,17 +289,22 @@ class CurlFetcher:
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        # HTTP/0.9 has no head: any service that answers with bytes would count as a page.
         setopt(pycurl.HTTP09_ALLOWED, 0)
+        # The URL is canonical; libcurl must not remove dot segments again.
         setopt(pycurl.PATH_AS_IS, 1)
         setopt(pycurl.FOLLOWLOCATION, 0)
+        # An empty proxy overrides http_proxy and https_proxy of the environment.
         setopt(pycurl.PROXY, "")
         setopt(pycurl.NOSIGNAL, 1)
+        # Raw bytes: a decompression bomb stays small here, and the archive gets what the server sent.
         setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)
         setopt(pycurl.BUFFERSIZE, _RECEIVE_BYTES)
         setopt(pycurl.CAINFO, self._ca_file)
         setopt(pycurl.SSL_VERIFYPEER, 1)
         setopt(pycurl.SSL_VERIFYHOST, 2)
+        # Pins never expire by themselves; `_to_make_room_for` removes them.
         setopt(pycurl.DNS_CACHE_TIMEOUT, -1)
         setopt(pycurl.MAXAGE_CONN, int(IDLE_S))
         setopt(pycurl.CONNECTTIMEOUT_MS, int(limits.connect_s * 1000))
@@ -354,9 +364,11 @@ class CurlFetcher:
         answer, request = transfer.answer, transfer.request
         if kept >= 0:
             self._kept.note(transfer.local, kept)
+        # This server closes kept connections without notice: it keeps none for FORGO_S.
         if answer.stop is Stop.HUNG_UP or answer.stop is Stop.REPEAT:
             asked = place_asked(request)
             self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
+        # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
         if answer.stop in _NOT_SENT and not transfer.is_fresh:
             self._begin_again(transfer)
             return
@@ -379,6 +391,7 @@ class CurlFetcher:
         self._release(transfer.pin)
         transfer.end()
         self._idle.append(transfer)
+        # The contract of `Fetcher.start`: `done` gets a turn of the loop of its own, for it may start a transfer.
         self._loop.call_soon(self._deliver, transfer.done, fetched)
 
     def _release(self, pin: Pin | None) -> None:

@@ -52,6 +52,7 @@ class Destinations:
         expires_s, failure = resolution.expires_s, resolution.failure
         if failure is not None:
             return Destination("", port, expires_s, Outcome.DNS, failure.value, failure.is_temporary)
+        # One forbidden record forbids the name, though only the first address is used (decision 6).
         refusal = self._guard.check_all(resolution.addresses, port)
         if refusal is not None:
             return Destination("", port, expires_s, Outcome.BLOCKED_ADDRESS, refusal)

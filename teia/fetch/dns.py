@@ -29,6 +29,7 @@ from teia.fetch.overrides import split_address
 if TYPE_CHECKING:
     from teia.fetch.cares import NameServer
 
+# Seconds that an answer lives in the cache: good ones within floor and ceiling, failures see `_life_s`.
 TTL_FLOOR_S = 30.0
 TTL_CEILING_S = 3_600.0
 NO_NAME_S = 600.0
@@ -94,6 +95,7 @@ def resolve_here(name: str) -> Resolution | None:
     last_label = name.rstrip(".").rpartition(".")[2].lower()
     if last_label == "localhost":
         return Resolution(("127.0.0.1",), math.inf)
+    # 253 is the longest name of the DNS (RFC 1035). IDNs arrive as punycode, so a canonical name is ASCII.
     if not last_label or last_label.isdigit() or last_label.startswith("0x") or len(name) > 253 or not name.isascii():
         return Resolution((), math.inf, Failure.BAD_NAME)
     return None
@@ -161,6 +163,7 @@ class CaresResolver:
 
     def known(self, name: str) -> Resolution | None:
         entry = self._cache.get(name)
+        # Expired entries stay: `_remember` needs their failure count and the address in use.
         if entry is not None and entry.resolution.expires_s > self._clock.ticks_s():
             self._cache.move_to_end(name)
             return entry.resolution
@@ -189,6 +192,7 @@ class CaresResolver:
 
     async def _ask(self, name: str) -> Resolution:
         try:
+            # The time limit begins inside the semaphore, so waiting for a place is not counted as a slow name server.
             async with self._places:
                 limit_s = self._lookup_limit_s if self._was_heard else min(self._lookup_limit_s, UNHEARD_LIMIT_S)
                 try:
@@ -196,6 +200,7 @@ class CaresResolver:
                         addresses, ttl_s, failure = await self._lookup(name)
                 except TimeoutError:
                     addresses, ttl_s, failure = (), 0.0, Failure.TIMEOUT
+            # Any answer, SERVFAIL included, shows that a name server is there: from now on the long limit holds.
             self._was_heard = self._was_heard or failure is not Failure.TIMEOUT
             return self._remember(name, addresses, ttl_s, failure)
         finally:

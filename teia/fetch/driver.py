@@ -40,6 +40,7 @@ class CurlDriver:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_connects)
+        # No HTTP/2 multiplexing: one connection carries one request at a time.
         self._multi.setopt(pycurl.M_PIPELINING, 0)
         self._loop.add_reader(self._epoll.fileno(), self._on_ready)
 
@@ -119,6 +120,7 @@ class CurlDriver:
             if fd not in self._watched:  # taken away while an earlier one of this batch was served
                 continue
             mask = 0
+            # After a hang-up there may be data left to read; libcurl learns of the close by reading to its end.
             if events & (select.EPOLLIN | select.EPOLLHUP):
                 mask |= pycurl.CSELECT_IN
             if events & select.EPOLLOUT:

@@ -123,12 +123,14 @@ def judge(end: Ending) -> Verdict:
         return _whole_answer(end)
     verdict = STOPS[end.stop] if end.stop else _by_code(end)
     body_trouble = end.stop is Stop.BODY if end.stop else end.code in _BODY_TROUBLE
+    # The body of a redirect or an error is not needed: its status stands, though the body was cut.
     settled_by_head = end.status >= 300 and body_trouble
     outcome = str(end.status) if settled_by_head else verdict.outcome
     return Verdict(outcome, verdict.truncated, end.stop.value if end.stop else end.message)
 
 
 def _whole_answer(end: Ending) -> Verdict:
+    # teia sends no Range header, so a 206 is an incomplete page and must not replace a whole one.
     if end.status == 206:
         return Verdict(Outcome.BAD_ANSWER, "unspecified", "a part of the page, without having asked for one")
     if end.status == 304 and not end.conditional:

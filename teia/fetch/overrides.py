@@ -47,6 +47,7 @@ class Overrides:
 
 
 def _parse_row(item: str) -> tuple[str, Override]:
+    # The last `=`: a pattern may contain one, an address cannot.
     pattern, equals, where = item.strip().rpartition("=")
     if not equals or not pattern:
         raise ConfigError(f"fetch.resolve: {item!r} has no pattern; write PATTERN=ADDRESS[:PORT]")

@@ -44,6 +44,7 @@ def request_headers(request: FetchRequest, user_agent: str, keep: bool) -> Heade
     lines = [f"{name}: {value}".encode("latin-1") for name, value in validators if value and _may_be_sent(value)]
     if not request.cache_only:
         return _headers((*common.lines, *lines))
+    # RFC 9111, 5.2.1.7: the proxy answers from its cache or with 504, and never contacts the server.
     headers = _headers((*common.lines, b"Cache-Control: only-if-cached", *lines))
     host = f"Host: {split(request.url).authority}".encode()
     return Headers((host, *headers.lines), headers.block)  # libcurl would name the proxy
