@@ -52,6 +52,7 @@ def audit_archive(folder: Path, end: Position | None = None, audited: Mapping[st
             checked += offset is not None
             violations += len(complaints)
             where = path.name if offset is None else f"{path.name} offset {offset}"
+            # Violations are all counted; only the words of the first MAX_DETAILS are kept.
             details.extend(f"{where}: {why}" for why in complaints[: MAX_DETAILS - len(details)])
     return Audit(checked, violations, tuple(details))
 
@@ -69,6 +70,7 @@ def _audit_file(path: Path, end: int | None, start: int) -> Iterator[tuple[int |
                     complaints.append("the gzip header is not as written")
             reached = member.offset + member.length
             yield member.offset, complaints
+    # A whole record may be missing at the end: every other record would still pass.
     if end is not None and reached != end:
         yield None, [f"{end} bytes were committed, records end at {reached}"]
     yield None, _index_complaints(path)
@@ -109,6 +111,7 @@ def matches(named: str | None, data: bytes) -> bool:
     """Tell whether data has the digest a record names, in any encoding of RFC 4648; without a digest it matches."""
     algorithm, _, value = (named or "").partition(":")
     try:
+        # "sha-256" and "SHA256" are both found in foreign archives.
         digest = hashlib.new(algorithm.lower().replace("-", ""), data, usedforsecurity=False).digest()
     except ValueError:
         return named is None

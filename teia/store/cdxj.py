@@ -49,12 +49,14 @@ def cdxj_line(record: Record) -> bytes | None:
         return None
     head = split_head(record.block)[0]
     status, media_type = _STATUS.match(head), _MEDIA_TYPE.search(head)
+    # "unk" is the CDX convention for an answer without a Content-Type.
     mime = media_type[1].decode("ascii", "replace").lower() if media_type else "unk"
     is_revisit = record.kind == "revisit"
     fields = {
         "url": record.url,
         "mime": "warc/revisit" if is_revisit else mime,
         "status": status[1].decode() if status and not is_revisit else "-",
+        # CDX files name SHA-1 digests without their algorithm; pywb's own indexer does the same.
         "digest": record.headers.get("warc-payload-digest", "-").removeprefix("sha1:"),
         "length": str(record.length),
         "offset": str(record.offset),
@@ -107,6 +109,7 @@ def merged(indexes: Iterable[Path]) -> Iterator[bytes]:
 def sorted_lines(lines: Iterator[bytes], run_lines: int) -> Iterator[bytes]:
     """Sort more lines than should be held in memory: sorted runs in temporary files, then merged."""
     with ExitStack() as stack:
+        # TemporaryFile has no name: a process that is killed leaves nothing to clean up.
         runs: list[IO[bytes]] = []
         while run := sorted(islice(lines, run_lines)):
             runs.append(stack.enter_context(tempfile.TemporaryFile()))

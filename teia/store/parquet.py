@@ -81,6 +81,7 @@ def table_of(rows: Iterable[Sequence[Any]]) -> Any:
 
 def _array(values: Sequence[Any], column: Column) -> Any:
     if column.arrow == _TIME:
+        # Arrow would take a float for microseconds and drop its fraction: pass it whole microseconds.
         return pa.array([round(value * 1e6) for value in values], pa.int64()).cast(_TIME)
     if column.arrow == pa.bool_():
         return pa.array([None if value is None else bool(value) for value in values], pa.bool_())

@@ -170,11 +170,13 @@ def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) 
         if member is None:
             return
         if member.damage:
+            # The length in a damaged member cannot be trusted, so the search begins one byte further.
             next_offset = _next_record(stream, offset + 1, end)
             yield Member(offset, next_offset - offset, damage=member.damage)
             offset = next_offset
         else:
             offset += member.length
+            # pop() gives away the last reference: while the caller works, this frame holds no second one.
             held = [member]
             del member
             yield held.pop()
@@ -190,12 +192,14 @@ def _one_member(stream: BinaryIO, offset: int, end: int | None, max_bytes: int) 
         while not unzip.eof:
             raw = b""
             if unzip.needs_input:
+                # Never read past `end`: a writer may be appending there.
                 raw = stream.read(_PIECE if end is None else min(_PIECE, end - offset - read))
                 read += len(raw)
                 if not read:
                     return None
                 if not raw:
                     return Member(offset, 0, damage="the file ends within a record")
+            # One byte more than allowed is enough to know that the record is too large.
             pieces.append(unzip.decompress(raw, max_bytes + 1 - size))
             size += len(pieces[-1])
             if size > max_bytes:
@@ -213,7 +217,9 @@ def _next_record(stream: BinaryIO, offset: int, end: int | None) -> int:
         window = stream.read(_PIECE)
         found = window.find(_MAGIC)
         if found < 0:
+            # Windows overlap by two bytes: the magic number may lie across their border.
             offset += max(1, len(window) - len(_MAGIC) + 1)
+        # The three bytes also occur inside compressed data; only "WARC/" behind them proves a record.
         elif _is_record(_at(stream, offset + found)):
             return min(offset + found, stop)
         else:
@@ -309,6 +315,7 @@ def record_of(path: Path, member: Member) -> Record:
         raise CorruptFile(path, f"offset {member.offset}: not a WARC record: {error}") from error
     if block_bytes < 0 or block_at + block_bytes > len(member.data):
         raise CorruptFile(path, f"offset {member.offset}: the record is shorter than it says")
+    # Offsets of CDXJ and fetch log name members, so a second record in one could never be addressed.
     if member.data[block_at + block_bytes :].strip(b"\r\n"):
         raise CorruptFile(path, f"offset {member.offset}: more than one record in a gzip member")
     block = member.data[block_at : block_at + block_bytes]
@@ -346,6 +353,7 @@ def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_
 
 def split_head(block: bytes, max_body_bytes: int | None = None) -> tuple[bytes, bytes]:
     """Return the head of an HTTP message, blank line included, and what follows it, or as much of it as is wanted."""
+    # Bare LFs occur in foreign archives; our own writer stores CR LF only.
     for blank_line in (b"\r\n\r\n", b"\n\n"):
         at = block.find(blank_line)
         if at >= 0:

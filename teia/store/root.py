@@ -124,6 +124,7 @@ class CollectionFolder:
     def editing(self) -> Iterator[None]:
         """Hold the lock to read, change and write teia.toml; other processes wait for a while."""
         with disk_errors(self.path, "opened"):
+            # Lock the folder and not teia.toml: an atomic write replaces that file, and the lock would go with it.
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for _ in range(EDIT_TRIES):
@@ -159,6 +160,7 @@ class CollectionFolder:
         folder = self.path / "cells"
         with disk_errors(folder, "read"):
             names = [path.name for path in folder.iterdir() if _CELL.fullmatch(path.name)] if folder.is_dir() else []
+        # Folders beyond the list belong to a split that was not finished.
         starts = self._written_starts()
         numbers = sorted(number for number in map(int, names) if not starts or number < len(starts))
         return tuple(self._cell(number) for number in numbers)
@@ -228,13 +230,14 @@ class Root:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """Return the process that holds the folder for writing; None if none does, 0 if it cannot be told."""
+        """Return the process that holds the folder for writing; None if none does, 0 if it is unknown."""
         path = self.path / "lock"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
+            # A shared lock can be taken only while no writer holds the exclusive one; it ends with the descriptor.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
@@ -261,6 +264,7 @@ class Root:
                 "or choose another --data"
             ) from None
         with disk_errors(path, "written"):
+            # Only the holder writes its process id, for `holder` and for the message above.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -298,6 +302,7 @@ def open_root(path: Path, *, create: bool = False) -> Root:
 
 
 def _make_ours(path: Path, create: bool) -> None:
+    # Hidden files are allowed: a crash during the write below leaves one, and mount points may have their own.
     others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
     if others:
         raise StoreError(f"{path} is not a data folder of teia: it holds {min(others)!r}; choose an empty folder")

@@ -150,8 +150,10 @@ def _header_lines(lines: list[bytes]) -> list[bytes]:
     for line in lines:
         line = line.translate(_BAD_OCTETS).rstrip()
         if line[:1] in {b" ", b"\t"} and clean:
+            # A folded line (obsolete, RFC 9112, 5.2): some readers would take it for a header of its own.
             clean[-1] += b" " + line.lstrip()
         elif b":" in line:
+            # The body is stored without chunks; a reader that saw `chunked` would try to undo them again.
             clean.append(b"X-Crawler-" + line if _name(line) == b"transfer-encoding" else line)
     return clean
 
@@ -246,6 +248,7 @@ def page_members(
     answer_id, payload_digest, concurrent = "", "", ""
     if head is not None:
         known = f"sha256:{sha256}" if sha256 else ""
+        # The answer is made first, for its id stands in the request record, which comes before it in the file.
         kind, answer_id, payload_digest, answer = _answer(fetched, url, date, head, dechunked, revisit_of, known)
         concurrent = f"WARC-Concurrent-To: {answer_id}\r\n"
     if fetched.request_head:
@@ -276,6 +279,7 @@ def _answer(
     if revisit_of is not None and fetched.status == 304:
         return _revisit(NOT_MODIFIED, url, date, head, revisit_of, address)
     payload_digest = (digest or digest_of(body)) if body else _NO_PAYLOAD
+    # A truncated body with the same digest is no proof of the same page: the rest is unknown.
     if revisit_of is not None and body and payload_digest == revisit_of.payload_digest and not fetched.truncated:
         return _revisit(IDENTICAL, url, date, head, revisit_of, address)
     extra = f"{address}WARC-Payload-Digest: {payload_digest}\r\n"
