@@ -41,6 +41,7 @@ def weak_politeness(world: World, caps: CapRule = "ceil") -> float:
     rest = replace(
         world,
         weight=np.where(unlimited, 0.0, world.weight),
+        # Any interval > 0 will do: the pages of these servers have no weight left.
         politeness_s=np.where(free, world.horizon_s, world.politeness_s),
     )
     return hopeless + float(rest.weight @ even_staleness(rest, plan_counts(rest, caps="ceil")))

@@ -49,7 +49,9 @@ def plan_counts(
     # Only pages that a visit can improve, and that may get more than their minimum, take part.
     of_use = _rows(world.worth_visiting & (high > low))
     pages = Pages.of(world, of_use, low, high)
+    # 1. Each server takes its best visits up to its cap.
     more = pages.high.copy() if caps == "none" else pages.capped(room - _sums(Segments(world.starts), low))
+    # 2. Where these exceed the budget, the best of all of them stay. Pages that take no part keep their minimum.
     given = low.sum(dtype=np.float64) - pages.low.sum(dtype=np.float64)
     if world.budget is not None and given + more.sum(dtype=np.float64) > world.budget:
         more = pages.budgeted(more, world.budget - int(low.sum()))
@@ -165,6 +167,7 @@ class Pages:
     def _best(self, target: Floats, groups: Segments, binding: Flags, counts: Numbers) -> None:
         """Put the best visits of each group, as many as its target, into `counts`; the minimum where nothing binds."""
         state = self._narrowed(target, groups, binding)
+        # An infinite threshold leaves the pages of a group that does not bind at their minimum.
         high = np.where(binding, np.where(np.isfinite(state.high), state.high, state.low), np.inf)
         low = np.where(binding, np.where(np.isfinite(state.low), state.low, state.high), np.inf)
         row, open_ = self._between(np.exp(high), np.exp(low), groups, counts)
@@ -196,6 +199,7 @@ class Pages:
         else:
             y -= np.maximum(0.0, 1.0 - self.aged[part] / u)
         k = np.maximum(np.floor(y), 0.0)
+        # `y` has seven digits only, so the exact gain decides about the visit at the threshold.
         k += (y >= 0) & (self._growth(part, k) >= z)
         return np.clip(k, self.low[part], self.high[part])
 
@@ -244,6 +248,7 @@ class Pages:
         left = target - groups.sums(counts)
         group = groups.number[row]
         candidates = np.bincount(group, open_, minlength=len(groups))
+        # Many visits between two thresholds that cannot be narrowed further have equal gains: ids decide.
         alike = (candidates > np.maximum(FEW_CANDIDATES, groups.lengths)) & (candidates > left)
         for give, chosen in ((self._by_id, alike[group]), (self._by_gain, ~alike[group])):
             some = row[chosen]
@@ -253,6 +258,7 @@ class Pages:
         """Distribute visits of equal gain to pages in the order of their ids."""
         order = np.lexsort((self.page[row], group))
         before, of_order = np.cumsum(open_[order]) - open_[order], group[order]
+        # Running sums of all groups, less the sum at the beginning of each group.
         within = before - before[np.searchsorted(of_order, of_order)]
         given = np.zeros(len(row), dtype=np.int64)
         given[order] = np.clip(left[of_order] - within, 0.0, open_[order])

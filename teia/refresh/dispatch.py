@@ -103,6 +103,7 @@ class DueQueue:
     def next(self, now_s: float) -> Due | None:  # noqa: ARG002  # the order does not depend on the time
         while self._waiting:
             due_s, page = self._waiting[0]
+            # An entry is current only if it has the page's latest due time; others are left from earlier schedules.
             if self._due_s.get(page) == due_s:
                 return Due(page, due_s)
             heapq.heappop(self._waiting)
@@ -204,6 +205,7 @@ def carry_out(plan: Plan, world: World) -> Timetable:
         slot_s = float(plan.slot_s[server])
         if math.isfinite(slot_s) and world.starts[server] < world.starts[server + 1]:
             queue = queue_of(plan, world, server)
+            # All numbers with (number + 0.5) * slot_s < horizon_s.
             for number in range(max(0, math.ceil(world.horizon_s / slot_s - 0.5))):
                 at_s = (number + 0.5) * slot_s
                 due = queue.next(at_s)

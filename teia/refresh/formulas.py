@@ -77,6 +77,7 @@ def gap_for(z: ArrayLike) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(2):
             # A step never more than halves u, which keeps it positive.
+            # Newton's step with q'(u) = u e^-u.
             step = (marginal(u) - z) * np.exp(u) / u
             u = np.where(inside, np.maximum(u - step, u / 2), u)
     return np.where(z >= 1, np.inf, np.where(z <= 0, 0.0, u))
@@ -101,6 +102,7 @@ def rough_gap_for(z: Floats) -> Floats:
 def _gap_table() -> tuple[Floats, Floats]:
     v = np.linspace(0.0, TABLE_END, TABLE_CELLS + 1)[1:]
     tail = v * v  # -ln(1 - z), which is u - ln(1 + u)
+    # Newton's method on u - ln(1 + u) = tail. The table is made once, so the steps are not counted.
     u = tail + np.sqrt(2 * tail)
     for _ in range(30):
         u -= (u - np.log1p(u) - tail) * (1 + u) / u
@@ -192,6 +194,7 @@ def visited_age_s(world: World, page: Rows, time_s: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         later = np.bincount(gaps.page, _aged(lam[gaps.page] * gaps.length, lam[gaps.page]), minlength=len(world))
         area = later + _aged(lam * (before + gaps.first), lam) - _aged(lam * before, lam)
+    # A page that always changes is stale from the visit on, so its age grows linearly within each gap.
     always = (np.bincount(gaps.page, gaps.length**2 / 2, minlength=len(world)) + gaps.first**2 / 2) + (
         before * gaps.first
     )
@@ -224,6 +227,7 @@ class _Gaps:
 
     @classmethod
     def of(cls, world: World, page: Rows, time_s: Floats) -> _Gaps:
+        # In a timetable the visits of a page are in order of time, and a stable sort keeps it: lexsort is rare.
         order = np.argsort(page, kind="stable")
         page, time_s = page[order], time_s[order]
         same = page[1:] == page[:-1]

@@ -39,6 +39,7 @@ SHORTEST_GAP = 1e-3
 CLOCK_ERROR_S = 120.0
 """Tolerance in seconds for a server clock ahead of ours; a Last-Modified further in the future is ignored."""
 
+# Format, flags, number of gaps; then the seven numbers of `encode`. `_HEAD_TYPE` below is the same layout.
 _HEAD = Struct("<BBHddffdfd")
 _GAP = Struct("<ff")
 _FORMAT = 1
@@ -134,8 +135,10 @@ class History:
         changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
         self.is_gone = sight is Sight.GONE
         interval_s = now_s - self.visited_s
+        # The clock went back: the state above is true, an interval of no length is not evidence.
         if interval_s <= 0.0:
             return changed
+        # Decay first, so that this observation has its full weight.
         self._fade(0.5 ** (interval_s / half_life_s))
         self.visits += 1.0
         if changed:
@@ -209,8 +212,7 @@ def _two_made_one(gaps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*gaps[:at], merged, *gaps[at + 2 :]]
 
 
-# ---- a million histories
-# ----------------------------------------------------------------------------------------------
+# ---- histories in columns -------------------------------------------------------------------------------------------
 
 _HEAD_TYPE = np.dtype(
     [
@@ -256,6 +258,7 @@ def in_columns(records: Sequence[bytes]) -> Histories:
     lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
     if lengths.size and lengths.min() < _HEAD.size:
         raise ValueError("a history that was cut")
+    # One gather reads all heads at once; the octets that belong to no head are the gaps, in the order of pages.
     octets = np.frombuffer(b"".join(records), dtype=np.uint8)
     starts = np.concatenate(([0], np.cumsum(lengths)))
     heads = octets[starts[:-1, None] + np.arange(_HEAD.size)].reshape(-1).view(_HEAD_TYPE)

@@ -65,6 +65,7 @@ def plan_intensities(
     segments = Segments(world.starts)
     each = server_limits(world, limit) if polite else np.full(world.servers, limit)
     of_use = world.worth_visiting
+    # 1. Floors. 2. Each server under its own limit. 3. All servers under the common one.
     floor = np.where(of_use, segments.spread(_floors(segments, each, of_use, limit, floor_share)), 0.0)
     pages = _Pages(world, _CURVES[objective], floor, of_use)
     if polite:
@@ -143,9 +144,11 @@ class _Pages:
 
     def __init__(self, world: World, curve: Curve, floor: Floats, of_use: Flags) -> None:
         self.curve, self.floor, self.of_use = curve, floor, of_use
+        # 1.0 is a placeholder that keeps the curves finite; `_part` sets the result of these pages to 0.
         self.weight, self.rate = np.where(of_use, world.weight, 1.0), np.where(of_use, world.rate, 1.0)
         self.server = np.repeat(np.arange(world.servers, dtype=np.int32), world.pages_per_server)
         self.price = np.zeros(world.servers)
+        # No limit yet: `_granted` takes the minimum of this and the curve.
         self.intensity = np.where(of_use, np.inf, 0.0)
 
     def total(self) -> float:
@@ -153,6 +156,7 @@ class _Pages:
 
     def solve_servers(self, segments: Segments, each: Floats) -> None:
         relevant = segments.sums(self.of_use.astype(np.float64)) > 0
+        # Where the floors alone fill the limit, the price stays infinite and each page keeps its floor.
         relevant &= segments.sums(self.floor) < each * (1 - PRECISION)
 
         def visits(at: Floats, wanted: Flags) -> Floats:

@@ -67,6 +67,7 @@ def sketch_of(text: str) -> bytes:
     digits = octets.translate(None, _ALL_BUT_DIGITS).split(b"\n")
     if len(wordings) > MAX_BLOCKS:
         numbers = list(map(xxhash.xxh3_64_intdigest, wordings))
+        # Cuts depend on contents, not on positions: a block inserted above moves no cut below it.
         cuts = sorted({0, *nsmallest(MAX_BLOCKS - 1, range(len(wordings)), key=numbers.__getitem__)})
         spans = list(pairwise((*cuts, len(wordings))))
         wordings = [b"\n".join(wordings[begin:end]) for begin, end in spans]
@@ -195,6 +196,7 @@ class HostMask:
                 pages = (*pages, page)
             self.names[name] = (times + 1, pages)
         if len(self.names) > MAX_NAMES:
+            # Cut to three quarters, so that the sort is not needed again at the next name.
             kept = sorted(self.names.items(), key=lambda entry: -entry[1][0])[: MAX_NAMES * 3 // 4]
             self.names = dict(kept)
 
@@ -231,6 +233,7 @@ def judge(page: PageMask, host: HostMask, page_key: int, now: bytes) -> bool | N
         page.sketch = now
         return None
     found = difference(page.sketch, now)
+    # Learn before judging: a part that changed at the last two visits and at this one is volatile now.
     page.learn(found, now)
     host.learn(found, page_key)
     if found.is_large:

@@ -96,6 +96,7 @@ class World:
         if of_server.min() < 0 or of_server.max() >= count:
             raise UsageError(f"a page is on server {of_server.max()}, but servers are numbered 0 to {count - 1}")
         ids = np.arange(pages) if page is None else np.asarray(page, dtype=np.int64)
+        # Sorted by server, then by id: the last key of lexsort is the first criterion.
         order = np.lexsort((ids, of_server))
         starts = np.zeros(count + 1, dtype=np.int64)
         np.cumsum(np.bincount(of_server, minlength=count), out=starts[1:])
@@ -159,6 +160,7 @@ class World:
         free = np.iinfo(np.int64).max if self.budget is None else self.budget
         if rule == "none":
             return np.full(self.servers, free, dtype=np.int64)
+        # P = 0 becomes a tiny interval instead of a division by zero; `limited` leaves such servers at `free`.
         fit = self.horizon_s / np.maximum(self.politeness_s, self.horizon_s * 1e-300)
         near = np.rint(fit)
         whole = np.abs(fit - near) <= ROUNDING * near

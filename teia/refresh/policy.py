@@ -48,6 +48,7 @@ class Intervals:
     def interval_for(self, server: int, weight: float, rate: float) -> float:
         """Return the interval of a page that is not in the plan; its `weight` is on the world's scale."""
         if self.price is None:
+            # Infinite intervals are pages that the plan never visits; they would distort the median.
             known = self.interval_s[np.isfinite(self.interval_s)]
             return float(np.median(known)) if len(known) else float("inf")
         visits = float(intensity_at(self.objective, self.price[server], weight, rate)[0])

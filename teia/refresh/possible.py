@@ -142,6 +142,7 @@ def _worth_knowing(sample: Sample, rates: Floats, plan: Intensities, total: floa
     if not np.isfinite(plan.price[0]):
         return 0.0, 0.0
     weight, planned = sample.pages.weight[:, None], plan.visits_per_s[sample.rows][:, None]
+    # `blind`: freshness of the plan, which knows only mean rates, at each rate drawn.
     blind = weight * (1.0 - steady_staleness(rates, planned))
     tried = []
     for price in PRICES * (plan.price[0] * total):
@@ -163,10 +164,12 @@ def possible_within(copies: Copies, horizon_s: float) -> float:
     planned = float(copies.weight @ _fresh_by(copies, counts, horizon_s))
     of_use = np.flatnonzero(world.worth_visiting)
     last = total * float(gain(world, of_use, counts[of_use]).max(initial=LEAST_PRICE))
+    # The dual also counts the visits that the plan leaves unused, at their price.
     unused = float(world.caps("ceil")[0] - counts.sum())
     sample = Sample.of(copies)
     rates = sample.pages.drawn()
     rows = np.repeat(np.arange(len(rates)), DRAWS)
+    # Each drawn rate becomes a page of its own: Gamma(rate, 1) has the drawn rate as its mean, all that is used.
     drawn = replace(sample.pages.at(rows), found=Gamma(rates.ravel(), np.ones(rates.size)))
     weight, count, of_drawn = drawn.weight, sample.count[rows] / DRAWS, _from_ages(drawn, horizon_s)
     planned_counts = counts[sample.rows][rows]
@@ -218,6 +221,7 @@ class Ages:
     @classmethod
     def of(cls, copies: Copies) -> Ages:
         pages = len(copies)
+        # The k-th youngest copy is k slots old, or younger where a real copy is (see the module's docstring).
         ages = np.minimum(np.arange(pages) * copies.slot_s, np.sort(copies.age_s))
         begins = np.unique(np.linspace(0, pages, min(pages, SAMPLE), endpoint=False).astype(np.int64))
         return cls(ages[begins], np.diff(np.append(begins, pages)).astype(np.float64))

@@ -25,6 +25,7 @@ Groups = npt.NDArray[np.int64]
 WIDEST, NARROWEST = 0.3, 20.0
 """Limits of a prior's shape: rates that differ by orders of magnitude, and rates within a fifth of their mean."""
 
+# Weight of the parent's prior in that of a group, in pages (docs/rates.md).
 PARENT_PAGES = 5.0
 ROUNDS = 10
 
@@ -82,6 +83,7 @@ def priors_of(histories: Histories, host: Groups, kind: Groups, trusted: Flags |
     host_of_kind[kind] = host
     counts = (histories.visits > 0.0).astype(np.float64)
     everywhere, nothing = np.zeros(pages, dtype=np.int64), same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
+    # EM: estimate all pages under their priors, then refit the priors from the widest group to the narrowest.
     for _ in range(ROUNDS):
         found = estimate(histories, prior, trusted)
         of_all = fit(found, counts, everywhere, nothing)

@@ -36,6 +36,7 @@ class Scenario:
 
     @property
     def ids(self) -> Numbers:
+        # 18 digits always fit into an int64.
         if all(name.isascii() and name.isdigit() and len(name) < 19 for name in self.pages):
             return np.array([int(name) for name in self.pages], dtype=np.int64)
         return np.arange(len(self.pages))
@@ -67,6 +68,7 @@ class Scenario:
 def read_scenario(path: Path) -> Scenario:
     """Read a file of pages. The error for a bad file names its first broken row and the number of further ones."""
     try:
+        # utf-8-sig: spreadsheet programs write a byte order mark.
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _read(str(path), csv.reader(file))
     except OSError as error:
@@ -133,6 +135,7 @@ class _Rows:
             if value is None or (math.isinf(value) and name not in ("rate_per_day", "age_s")):
                 return f"{name} is {row[place].strip()!r}, not a number >= 0"
             values.append(value)
+        # All checks are above: a row that is rejected leaves nothing behind.
         self._seen.add(page)
         self._into.pages.append(page)
         if server not in self._servers:
@@ -206,6 +209,7 @@ def _shares(pages: int, servers: int, theta: float) -> Numbers:
     exact = pages * share / share.sum()
     whole = np.floor(exact).astype(np.int64)
     left = pages - int(whole.sum())
+    # The largest remainders get the pages that rounding down left over.
     whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
     result: Numbers = whole
     return result

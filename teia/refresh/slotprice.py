@@ -61,6 +61,7 @@ def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
     after = world.horizon_s - at
     after[:-1][same] = np.diff(at)[same]
     rate = world.rate[page]
+    # Without a visit its two gaps become one: (1 - e^(-lam before)) (1 - e^(-lam after)) / lam is lost.
     lost = world.weight[page] / (rate * world.horizon_s) * np.expm1(-rate * before) * np.expm1(-rate * after)
     worth = np.empty_like(lost)
     worth[order] = lost
@@ -134,6 +135,7 @@ class _Server:
     def _answer(self, price: Floats) -> tuple[float, Floats]:
         """Return the total gain if each page picks its best visits at these prices, and the demand for each slot."""
         slots, every = len(price), np.arange(len(self.never))
+        # best[p, s]: best net gain of page p whose last visit so far is in slot s; `before` is the visit before it.
         best = self.first - price
         before = np.full(best.shape, -1, dtype=np.int64)
         for slot in range(1, slots):
@@ -177,6 +179,7 @@ def _lowest(planes: list[tuple[Floats, float]], best: Floats, reach: float) -> t
     """Return the knots, within reach of the best ones, at which the maximum of all planes is lowest, and its value."""
     from scipy.optimize import linprog  # takes half a second; only this function needs it
 
+    # Minimise t with slope @ knots + value <= t for all planes; `unit` scales prices to about 1 for the solver.
     unit = max(float(best.mean()), 1e-300)
     slopes = np.array([slope for slope, _ in planes]) * unit
     found = linprog(

@@ -63,6 +63,7 @@ class Trust:
         if all(modified):
             self.dates.note(content_changed=content_changed, moved=modified[0] != modified[1])
         if all(etag):
+            # Weak comparison (RFC 9110, 8.8.3.2): a server may send the same tag as weak after compression.
             before, now = (each.removeprefix("W/") for each in etag)
             self.tags.note(content_changed=content_changed, moved=before != now)
 

@@ -28,6 +28,7 @@ class Sampling:
         counts = sampled.copy()
         room = world.caps()
         each = np.bincount(world.server, sampled, minlength=world.servers).astype(np.int64)
+        # 1. The samples are paid for first. 2. Servers take the rest of the budget, most changed samples first.
         left = max(0, (len(world) if world.budget is None else world.budget) - int(each.sum()))
         changed = self._changed(world, sampled)
         for server in np.argsort(-changed, kind="stable").tolist():
