@@ -141,7 +141,7 @@ class ArchiveWriter:
     def _recover(self, start: Position | None, past_damage: bool) -> None:
         if start is None:
             self._set_aside()
-        # A file shipped from another node is read-only: a repair begins a file of its own after it.
+        # A committed file of another node of the cluster is a read-only copy: this node begins its own file.
         elif self._is_whole(start) and not (past_damage and self._is_brought(start)):
             self._remove_after(start)
             self._reopen(start)
