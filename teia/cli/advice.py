@@ -21,9 +21,9 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
     failed = dict(_seed_and_outcome(each) for each in account.get("failed_seeds", ()))
     if Outcome.BLOCKED_ADDRESS in failed.values():
         yield (
-            "the guard keeps addresses of this machine and of networks that are not public from being asked;"
-            " --allow-net CIDR lifts that for a network of yours: then whatever any page links to there is fetched,"
-            " and shown to whoever may read the collection"
+            "the address guard blocks addresses of this machine and of private networks; allow a network of yours"
+            " with --allow-net CIDR: every link into it is then followed, and everybody with access to"
+            " the collection can read the result"
         )
     unresolved = [url for url, outcome in failed.items() if outcome == Outcome.DNS]
     if unresolved:
@@ -32,21 +32,24 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
     forbidden = [url for url, outcome in failed.items() if outcome == Outcome.ROBOTS]
     if forbidden:
         line = _robots_line(root, config, forbidden[0])
-        said = f" says `{line}`" if line else " could not be read, and until it can nothing is allowed"
-        yield f"robots.txt of {forbidden[0]}{said}; ask its owner, or begin with pages that it allows"
+        said = f" has the line `{line}`" if line else " could not be fetched; until then nothing may be crawled"
+        yield (
+            f"robots.txt of {forbidden[0]}{said}; ask the owner of the site for permission, or start from pages"
+            " that are allowed"
+        )
 
 
 def _about_name(host: str, why: str) -> str:
     """Say what to do about a name without an address, by what the name servers said of it."""
-    elsewhere = f"--resolve {host}=ADDRESS says where it is reached"
+    elsewhere = f"or set its address with --resolve {host}=ADDRESS"
     if any(failure in why for failure in Failure if failure.is_temporary):
         return (
-            f"the address of {host} could not be asked for; look at the network of this machine, or name another"
-            f" resolver with --dns ADDRESS; {elsewhere}"
+            f"the name servers could not be reached for {host}; check the network connection of this machine,"
+            f" choose another DNS resolver with --dns ADDRESS, {elsewhere}"
         )
     return (
-        f"the name {host} has no address; look at its spelling. If only some resolvers know it, name one with"
-        f" --dns ADDRESS; {elsewhere}"
+        f"the host name {host} does not exist; check its spelling. If only some DNS resolvers know it, choose one"
+        f" with --dns ADDRESS, {elsewhere}"
     )
 
 
@@ -63,8 +66,8 @@ def about_contact(courtesy: CourtesySettings) -> str:
     if courtesy.contact != CourtesySettings().contact:
         return ""
     return (
-        "no contact in the user agent: owners of servers cannot reach you; set courtesy.contact to a page or an"
-        " address of yours (TEIA_COURTESY_CONTACT, or `teia set`)"
+        "the user agent has no contact address, so server owners cannot reach you; set courtesy.contact to a web"
+        " page or an e-mail address of yours (TEIA_COURTESY_CONTACT, or `teia set`)"
     )
 
 

@@ -48,20 +48,24 @@ crawl_delay_s = 0.5
 
 
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="Crawl, report and leave.")] = False,
-    pages: Annotated[int, typer.Option("--pages", min=1, max=1_000_000, help="How many pages the web has.")] = PAGES,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed, another web.")] = 1,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the web's servers; 0: any free one.")] = 0,
-    web_port: Annotated[int, typer.Option("--web-port", min=0, max=65535, help="Of the pages to look at.")] = 8700,
+    once: Annotated[bool, typer.Option("--once", help="Crawl, print the summary and exit.")] = False,
+    pages: Annotated[
+        int, typer.Option("--pages", min=1, max=1_000_000, help="Number of pages of the generated web.")
+    ] = PAGES,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the generated web.")] = 1,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the generated web's servers; 0: any free port.")
+    ] = 0,
+    web_port: Annotated[int, typer.Option("--web-port", min=0, max=65535, help="Port of the web interface.")] = 8700,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="Keep what was crawled; a temporary folder if not given."),
+        typer.Option("--data", metavar="DIR", help="Folder that keeps the results; by default a temporary folder."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make up a web on loopback addresses, crawl it politely, and show it in the browser.
+    """Generate a web on loopback addresses, crawl it politely, and show the result in the browser.
 
-    Nothing leaves this machine. Without --once the web and its pages to look at stay up until Ctrl-C.
+    Nothing leaves this machine. Without --once the generated web and the web interface run until Ctrl-C.
     """
     console = progress_console()
     with _folder(data) as folder, tempfile.TemporaryDirectory(prefix="teia-web-") as plans:
@@ -71,10 +75,9 @@ def demo(
         sizes = [word for key, value in size.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         place = ["--port", str(port), "--dns-address", "127.77.255.53:0"]
         with lab_process("--spec", str(spec), *sizes, *place) as lab:
-            console.print(f"a web of {lab['pages']:,} pages on {lab['hosts']} servers, made up from seed {seed}")
+            console.print(f"generated a web of {lab['pages']:,} pages on {lab['hosts']} servers from seed {seed}")
             console.print(
-                f"crawling it from {lab['seeds'][0]}; every server rests {DELAY_S:g} s after each answer"
-                " (5 s by default; these are ours)",
+                f"crawling from {lab['seeds'][0]}; delay between requests to a server: {DELAY_S:g} s (default: 5 s)",
                 soft_wrap=True,
             )
             root = open_root(folder, create=True)
@@ -118,8 +121,8 @@ def _keep_fresh(root: Root) -> None:
     change(root, NAME, [Edit(key, Operator.SET, value) for key, value in KEPT.items()], clock)
     order(root, NAME, Command.RUN, clock)
     progress_console().print(
-        f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones, and are now kept fresh; every server rests"
-        f" {KEPT['courtesy.delay_s']:g} s."
+        f"\nIts pages change {TIME_FACTOR:,} times as fast as real ones and are now kept fresh; delay between"
+        f" requests to a server: {KEPT['courtesy.delay_s']:g} s."
     )
 
 
@@ -127,7 +130,7 @@ def _keep_fresh(root: Root) -> None:
 def _folder(data: Path | None) -> Iterator[Path]:
     if data is not None:
         if data.exists() and any(data.iterdir()):
-            raise StoreError(f"{data} is not empty; remove it, or give another --data")
+            raise StoreError(f"{data} is not empty; remove it, or choose another folder with --data")
         yield data
         return
     with tempfile.TemporaryDirectory(prefix="teia-demo-") as folder:
@@ -137,17 +140,17 @@ def _folder(data: Path | None) -> Iterator[Path]:
 def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
     console = progress_console()
     url = lab["seeds"][0]
-    console.print("\nThe web is still up. To try in another terminal:")
+    console.print("\nThe generated web is still running. Try in another terminal:")
     for words, meaning in (
-        (f"teia page {url} --data {folder}", "one page: versions, links in and out"),
-        (f"teia trace {url} --data {folder}", "its way through the crawler, with times"),
-        (f"teia export graph --data {folder}", "who links to whom"),
-        (f"teia export warc --data {folder} --out demo.warc.gz", "everything, for other archive tools"),
-        (f"teia audit politeness --data {folder}", "was any server asked too early?"),
+        (f"teia page {url} --data {folder}", "one page: versions, incoming and outgoing links"),
+        (f"teia trace {url} --data {folder}", "its path through the crawler, with times"),
+        (f"teia export graph --data {folder}", "the link graph"),
+        (f"teia export warc --data {folder} --out demo.warc.gz", "the whole archive, for other tools"),
+        (f"teia audit politeness --data {folder}", "check that every delay between requests was respected"),
     ):
         console.print(f"  {words}\n      {meaning}", soft_wrap=True, markup=False)
     if not kept:
-        console.print(f"{folder} goes when the demo ends; --data DIR keeps it.", soft_wrap=True)
+        console.print(f"{folder} is deleted when the demo ends; --data DIR keeps the results.", soft_wrap=True)
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -71,7 +71,7 @@ def exit_status(command: Callable[[], object], words: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # whatever it is, a person gets a line and not a traceback
         return _end(error, _fault_line(error), FAILED, words)
     if status == WRONG_USAGE and "--json" in words:
-        _print_failure(UsageError("wrong usage; standard error says what is wrong"))
+        _print_failure(UsageError("wrong usage; see the message on standard error"))
     return status
 
 
@@ -102,7 +102,7 @@ def _missing(error: ModuleNotFoundError) -> tuple[Exception, str]:
     package, extra = EXTRAS.get((error.name or "").partition(".")[0], ("", ""))
     if not package:
         return error, _fault_line(error)
-    missing = MissingComponent(f"{package} is not installed; pip install 'teia[{extra}]'")
+    missing = MissingComponent(f"{package} is not installed; install it with pip install 'teia[{extra}]'")
     missing.__cause__ = error
     return missing, str(missing)
 
@@ -117,7 +117,7 @@ def _fault_line(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"unexpected {what}{where}; this is a fault of teia: run `teia --debug …` again and report what it prints"
+    return f"unexpected {what}{where}; this is a bug in teia: run `teia --debug …` again and report the output"
 
 
 def _forget_standard_output() -> None:

@@ -25,9 +25,9 @@ from teia import __version__
 from teia.cli.exits import RootGroup, exit_status
 
 CRAWLING = "Crawling"
-LOOKING = "Looking at what was crawled"
+LOOKING = "Reading the results"
 LABORATORY = "Laboratory"
-MACHINES = "Many machines"
+MACHINES = "Clusters"
 SETTINGS = "Settings"
 
 GARBAGE_AFTER = 20_000
@@ -70,9 +70,9 @@ COMMANDS = {
 FIRST_WORDS = """\
 teia crawls a part of the web politely, archives it, keeps it fresh and searches it.
 
-  teia demo                    a made-up web on this machine, crawled before your eyes
-  teia crawl SEED          crawl from a URL on
-  teia config                  every setting, its value and where it came from
+  teia demo                    generate a web on this machine and crawl it
+  teia crawl SEED --data DIR   crawl from a URL into a folder
+  teia config                  list all settings, their values and where each came from
 
 `teia --help` lists all commands."""
 
@@ -108,10 +108,10 @@ def _version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001  # typer calls `_version` for it
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[  # noqa: ARG001  # `exits` looks for it among the words, also when parsing fails
-        bool, typer.Option("--debug", help="Print a traceback when something fails.")
+        bool, typer.Option("--debug", help="Print a traceback if a command fails.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

@@ -28,3 +28,8 @@ def result_console() -> Console:
 def progress_console() -> Console:
     """Where everything goes that is not the result."""
     return Console(stderr=True, highlight=False, emoji=False)
+
+
+def count_of(number: float, noun: str) -> str:
+    """Return a number with its noun: `1 host`, `1,204 hosts`."""
+    return f"{number:,.0f} {noun}" + ("" if number == 1 else "s")

@@ -25,7 +25,9 @@ STEP = 0.005
 
 Supervised = Annotated[
     bool,
-    typer.Option("--supervised", help="Progress as JSON lines on standard error; end when standard input does."),
+    typer.Option(
+        "--supervised", help="Write progress as JSON lines to standard error; exit when standard input is closed."
+    ),
 ]
 
 

@@ -127,13 +127,13 @@ def test_reader_that_leaves_is_not_an_error(body: str) -> None:
 def test_missing_package_says_which_extra_brings_it(teia: Teia) -> None:
     done = teia("lab", "reproduce", "P7", "--quick", runner=without_module("matplotlib"))
     assert done.returncode == 1
-    assert only_line(done) == "teia: matplotlib is not installed; pip install 'teia[lab]'"
+    assert only_line(done) == "teia: matplotlib is not installed; install it with pip install 'teia[lab]'"
 
 
 def test_made_up_web_without_its_name_server_says_which_extra_brings_it(teia: Teia) -> None:
     done = teia("lab", "serve", runner=without_module("dns"))
     assert done.returncode == 1
-    assert only_line(done) == "teia: dnspython is not installed; pip install 'teia[lab]'"
+    assert only_line(done) == "teia: dnspython is not installed; install it with pip install 'teia[lab]'"
 
 
 @pytest.mark.parametrize("module", ["matplotlib", "dns"])

@@ -150,7 +150,7 @@ def test_nonsense_is_one_line_and_what_is_set_is_read_back(tmp_path: Path) -> No
             " a run has to end before the next begins\n"
         )
         changed = teia("set", "schedule.start=2126-11-30 02:00", "schedule.every=1 month", "--data", str(data))
-        assert "the running crawl goes by it" in changed.stderr
+        assert "applied to the running crawl" in changed.stderr
         assert "Every month at 02:00 (UTC) from Saturday 30 Nov 2126 on, 10 minutes at most." in changed.stderr
         assert teia("stop", "--data", str(data)).returncode == 0
         assert waiting.wait(10) == 0

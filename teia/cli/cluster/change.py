@@ -16,17 +16,26 @@ if TYPE_CHECKING:
     from teia.cluster.members.session import NodeState
     from teia.cluster.placing.cell_owners import Overrides, Ring
 
-CellNumber = Annotated[int, typer.Argument(metavar="CELL", help="Its number, as `teia cluster status` shows it.")]
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node that lives.")]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="A cluster that `teia cluster up` started.")]
-Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="A NATS server of any other cluster.")]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key that NATS lets us in with.")]
-Ca = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Who vouches for the servers (TLS).")]
-Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="With --nats: which collection.")]
-Wait = Annotated[float, typer.Option("--wait", metavar="S", min=0, help="How long to wait until it is done.")]
-Undo = Annotated[bool, typer.Option("--undo", help="Let it keep cells again.")]
+CellNumber = Annotated[
+    int, typer.Argument(metavar="CELL", help="Number of the cell, as shown by `teia cluster status`.")
+]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Name of a running node.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder of a cluster started by `teia cluster up`.")
+]
+Nats = Annotated[list[str] | None, typer.Option("--nats", metavar="URL", help="NATS server of any other cluster.")]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="File with the key for the NATS servers.")]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="File with the CA certificate of the NATS servers (TLS).")
+]
+Collection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection, with --nats.")]
+Wait = Annotated[
+    float, typer.Option("--wait", metavar="S", min=0, help="Maximum time to wait for completion, in seconds.")
+]
+Undo = Annotated[bool, typer.Option("--undo", help="Let the node own cells again.")]
 Settings = Annotated[
-    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+    list[str],
+    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
 LOOK_S = 0.5
@@ -41,7 +50,7 @@ def move(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Have another node keep a cell. It is handed over whole, and stays there until it is moved again."""
+    """Move a cell to another node. It stays there until it is moved again."""
 
     async def deed(overrides: Overrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
@@ -49,13 +58,13 @@ def move(
         from teia.cluster.placing.cell_owners import CircleOrder, moved
 
         if not 0 <= cell < len(starts):
-            raise UsageError(f"there is no cell {cell}; they are numbered from 0 to {len(starts) - 1}")
+            raise UsageError(f"unknown cell {cell}; cells are numbered from 0 to {len(starts) - 1}")
         order = CircleOrder(starts, lambda: overrides.ring)
         keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
         def decide(ring: Ring) -> Ring | None:
             if node in ring.drained:
-                raise UsageError(f"{node} is drained; `teia cluster drain {node} --undo` lets it keep cells again")
+                raise UsageError(f"{node} is drained; undo it first with `teia cluster drain {node} --undo`")
             if order(cell, alive)[0] == node:
                 return None
             circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
@@ -63,8 +72,8 @@ def move(
             return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
-            return f"cell {cell} goes from {keeper or 'nobody'} to {node}"
-        return f"cell {cell} is {node}'s already"
+            return f"moving cell {cell} from {keeper or 'nobody'} to {node}"
+        return f"cell {cell} already belongs to {node}"
 
     print(_do(deed, node, data, nats, key, ca, collection))
 
@@ -78,19 +87,23 @@ def drain(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Have a node give its cells to the others and take none; it goes on living. Stop it then, or --undo."""
+    """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
     async def deed(overrides: Overrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
         from teia.cluster.placing.cell_owners import drained
 
         def decide(ring: Ring) -> Ring | None:
             if not undo and not set(alive) - {node, *ring.drained}:
-                raise UsageError(f"{node} cannot be drained: no other node would be left to keep its cells")
+                raise UsageError(f"{node} cannot be drained: it is the only node left")
             return drained(ring, node, undo=undo)
 
         if not await overrides.change(decide):
-            return f"{node} {'is not drained' if undo else 'is drained already'}"
-        return f"{node} keeps cells again" if undo else f"{node} gives its {len(alive[node].cells)} cells to the others"
+            return f"{node} {'is not drained' if undo else 'is already drained'}"
+        return (
+            f"{node} owns cells again"
+            if undo
+            else (f"draining {node}: its {len(alive[node].cells)} cells move to the others")
+        )
 
     print(_do(deed, node, data, nats, key, ca, collection))
 
@@ -104,7 +117,7 @@ def split(
     collection: Collection = "main",
     wait_s: Wait = 120.0,
 ) -> None:
-    """Divide a cell in two. Its keeper does it, crawling its other cells meanwhile; the new cell goes by the circle."""
+    """Split a cell in two. Its owner keeps crawling its other cells meanwhile; the circle places the new cell."""
     nats, key, collection = servers_of(data, nats, key, collection)
     print(asyncio.run(_split(cell, nats, key, ca, collection, wait_s)))
 
@@ -127,10 +140,10 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
     finally:
         await wire.end()
     if now.splitting == cell:
-        return f"cell {cell} is to be split; its keeper has not done it yet"
+        return f"the split of cell {cell} was requested; its owner has not executed it yet"
     if str(cell) in now.unsplit:
         raise ClusterError(f"cell {cell} was not split: {now.unsplit[str(cell)]}")
-    return f"cell {cell} is split: from slot {now.starts[number]} on its sites are in cell {number}"
+    return f"cell {cell} was split: its sites from slot {now.starts[number]} on are now in cell {number}"
 
 
 def set_(
@@ -141,7 +154,7 @@ def set_(
     ca: Ca = None,
     collection: Collection = "main",
 ) -> None:
-    """Change what all nodes go by, also while none runs: a limit that made them leave can be raised."""
+    """Change the settings of all nodes, also while none runs, such as a limit that ended the crawl."""
     nats, key, collection = servers_of(data, nats, key, collection)
     print(asyncio.run(_set(settings, nats, key, ca, collection)))
 
@@ -184,7 +197,7 @@ def servers_of(
 ) -> tuple[list[str], Path | None, str]:
     """Whom to talk to, with which key, about which collection."""
     if (data is None) == (not nats):
-        raise UsageError("give the folder of a local cluster (--data DIR) or the servers of another (--nats URL)")
+        raise UsageError("missing cluster; use --data DIR for a local cluster, or --nats URL")
     if data is not None:
         from teia.cluster.local import read_local
 
@@ -207,7 +220,7 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
         states = {state.name: state for state in await node_states(wire)}
         alive = {name: each for name, each in states.items() if each.is_alive and each.collection == collection}
         if node not in alive:
-            raise UsageError(f"no node called {node!r} lives; there are {', '.join(sorted(alive)) or 'none'}")
+            raise UsageError(f"no node {node!r} is running; running nodes: {', '.join(sorted(alive)) or 'none'}")
         overrides = Overrides(wire, clock, collection, agreement.replicas)
         return await deed(overrides, alive, agreement.starts)
     finally:

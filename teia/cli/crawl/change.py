@@ -27,28 +27,31 @@ from teia.urls import from_user
 SEEDS, INCLUDE, EXCLUDE = "collection.seeds", "scope.include", "scope.exclude"
 MAX_SHOWN = 5
 
-What = Annotated[list[str], typer.Argument(metavar="WHAT...", help="A name, a URL, a RULE, or @FILE with one a line.")]
-Wanted = Annotated[
-    list[str] | None, typer.Argument(metavar="WHAT...", help="A URL to begin with, or host:NAME or domain:NAME.")
+What = Annotated[
+    list[str], typer.Argument(metavar="WHAT...", help="Host name, URL, RULE, or @FILE with one of these per line.")
 ]
-Rules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="What belongs to the collection from now on.")]
+Wanted = Annotated[list[str] | None, typer.Argument(metavar="WHAT...", help="Seed URL, or host:NAME or domain:NAME.")]
+Rules = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="Add an include rule to the scope; may be repeated.")
+]
 Settings = Annotated[
-    list[str], typer.Argument(metavar="KEY=VALUE...", help="A setting and its value; += and -= change lists.")
+    list[str],
+    typer.Argument(metavar="KEY=VALUE...", help="Setting and value: KEY=VALUE; KEY+=ITEM and KEY-=ITEM change lists."),
 ]
 
 
 def add(
     data: Data, what: Wanted = None, scope: Rules = None, collection: Collection = None, as_json: AsJson = False
 ) -> None:
-    """Add seeds and domains to a collection; a crawl that is running goes on with them at once.
+    """Add seeds and domains to a collection; a running crawl fetches them at once.
 
-    `host:NAME` and `domain:NAME` add a rule to the scope and begin at http://NAME/. Example:
+    `host:NAME` and `domain:NAME` add an include rule to the scope and the seed http://NAME/. Example:
     teia add https://example.org/news/ domain:example.net --data archive
     """
     root = open_root(data)
     name = choose(root, collection)
     if not what and not scope:
-        raise UsageError("say what to add: a URL, host:NAME, domain:NAME, or --scope RULE")
+        raise UsageError("nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE")
     edits = [edit for word in what or () for edit in _added(word)]
     edits += [_rule(INCLUDE, Operator.ADD, rule) for rule in scope or ()]
     changed = change(root, name, edits, WallClock())
@@ -77,14 +80,15 @@ def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
         why = why_out_of_scope(url, rules, scope.exclude, scope.queries) if url else ""
         if why:
             is_excluded = url is not None and compile_scope((), scope.exclude).excludes(url)
-            what = "it is not fetched" if is_excluded else "only this page of its host is fetched"
+            what = "not fetched" if is_excluded else "only this page of its host will be fetched"
             progress_console().print(f"{seed}: {what}: {why}", soft_wrap=True, markup=False)
 
 
 def block(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Exclude hosts, domains and URLs from a collection; nothing of them is asked for any more.
+    """Exclude hosts, domains and URLs from a collection; they are not fetched any more.
 
-    A name means the domain and all below it, a URL what begins so. Given again, @FILE is read again. Example:
+    A name stands for the domain and all its subdomains, a URL for all URLs that begin with it. Repeat the command with
+    @FILE to read a changed file again. Example:
     teia block tracker.example https://example.org/private/ @blocked.txt --data archive
     """
     root = open_root(data)
@@ -93,7 +97,7 @@ def block(data: Data, what: What, collection: Collection = None, as_json: AsJson
 
 
 def unblock(data: Data, what: What, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Take back what `teia block` or --exclude forbade; URLs that waited come back."""
+    """Remove rules added by `teia block` or --exclude; URLs that were excluded are queued again."""
     root = open_root(data)
     name = choose(root, collection)
     edits = [_rule(EXCLUDE, Operator.REMOVE, rule) for word in what for rule in rules_of_word(word)]
@@ -108,7 +112,7 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
             continue
         for path in filter(None, map(list_of, excluded)):
             if edit.value in read_list(Path(path)):
-                raise UsageError(f"{edit.value} stands in {path}; take it out there, then: teia block @{path}")
+                raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
         there = ", ".join(excluded[:MAX_SHOWN]) + (" …" if len(excluded) > MAX_SHOWN else "")
         raise UsageError(f"{edit.value} is not excluded; excluded: {there or 'nothing'}")
 
@@ -116,7 +120,7 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
 def set_settings(data: Data, settings: Settings, collection: Collection = None, as_json: AsJson = False) -> None:
     """Change settings of a collection: KEY=VALUE, or KEY+=ITEM and KEY-=ITEM for lists.
 
-    KEY is a setting (`teia config` lists them) or the name of a flag of `teia crawl`. Example:
+    KEY is a setting (see `teia config`) or the name of an option of `teia crawl`. Example:
     teia set delay=10 max-pages=100000 scope.exclude+=query:yes --data archive
     """
     root = open_root(data)
@@ -156,7 +160,7 @@ def _report(changed: Changed, as_json: bool) -> None:
 
 def _difference(before: Any, after: Any) -> str:
     if before == after:
-        return f"is {_shown(after)} already"
+        return f"is already {_shown(after)}"
     if not isinstance(after, tuple):
         return f"= {_shown(after)} (was {_shown(before)})"
     gone = [f"- {item}" for item in before if item not in after]
@@ -172,7 +176,5 @@ def _shown(value: Any) -> str:
 
 def _since(changed: Changed, key: str) -> str:
     if key in changed.now:
-        return "the running crawl goes by it"
-    return (
-        "the running crawl keeps the old value until it is started again" if changed.running else "no crawl is running"
-    )
+        return "applied to the running crawl"
+    return "saved; the running crawl uses it after a restart" if changed.running else ("saved; no crawl is running")

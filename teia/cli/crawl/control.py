@@ -24,7 +24,7 @@ STOP_PATIENCE_S = 30.0
 
 
 def status(data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Say how a crawl stands: live if one is running, else what its folder holds."""
+    """Show the state of a crawl: live while it runs, otherwise from its folder."""
     root = open_root(data)
     name = choose(root, collection)
     account = {**current_account(root, name), **in_summary(root, name, WallClock())}
@@ -56,17 +56,17 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
 
 
 def pause(data: Data, collection: Collection = None) -> None:
-    """Let a running crawl rest: no new requests until `teia resume`."""
+    """Pause a running crawl: it sends no new requests until `teia resume`."""
     tell(open_root(data), collection, Command.PAUSE, "paused")
 
 
 def resume(data: Data, collection: Collection = None) -> None:
-    """Let a paused crawl go on."""
-    tell(open_root(data), collection, Command.RESUME, "going on")
+    """Resume a paused crawl."""
+    tell(open_root(data), collection, Command.RESUME, "resumed")
 
 
 def stop(data: Data, collection: Collection = None) -> None:
-    """Stop a running crawl cleanly; `teia crawl` on the same folder goes on later."""
+    """Stop a running crawl cleanly; `teia crawl` on the same folder continues it."""
     tell(open_root(data), collection, Command.STOP, "stopped")
 
 
@@ -79,13 +79,13 @@ def tell(root: Root, collection: str | None, command: Command, done: str) -> Non
             if is_clustered(root.collection(name)):
                 raise nobody_hears(root.collection(name))
             raise StoreError(
-                f"no crawl of {name!r} is running in {root.path}; `teia crawl --data {root.path}` starts one"
+                f"no crawl of {name!r} is running in {root.path}; start one with `teia crawl --data {root.path}`"
             )
         number = control.ask(name, command, clock.now_s())
         until = clock.ticks_s() + (STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S)
         while not control.is_done(number) or (command is Command.STOP and control.run(name) is not None):
             if clock.ticks_s() > until:
-                raise StoreError(f"the crawl of {name!r} did not answer in time; is its process stopped?")
+                raise StoreError(f"the crawl of {name!r} did not respond in time; check whether its process is stopped")
             time.sleep(0.05)
     finally:
         control.close()

@@ -23,13 +23,17 @@ from teia.views.reports.source import snapshot
 LOOK_S = 0.1
 PATIENCE_S = 600.0
 
-What = Annotated[Deed, typer.Argument(metavar="DEED", help="drop, first or retry.", case_sensitive=False)]
+What = Annotated[Deed, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
 Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
-Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs with this text in them.")]
-Source = Annotated[str, typer.Option("--from", metavar="SOURCE", help="Only new, retry, suspect or refresh ones.")]
-Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Only URLs so many hops from a seed.")]
-LastOutcome = Annotated[str, typer.Option("--outcome", metavar="NAME", help="Only URLs whose last try came to this.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this they are only counted.")]
+Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs that contain this text.")]
+Source = Annotated[
+    str, typer.Option("--from", metavar="SOURCE", help="Only URLs of this kind: new, retry, suspect or refresh.")
+]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Only URLs at this depth.")]
+LastOutcome = Annotated[
+    str, typer.Option("--outcome", metavar="NAME", help="Only URLs whose last attempt had this outcome.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Execute the action; without it matching URLs are only counted.")]
 
 
 def queue(
@@ -44,7 +48,7 @@ def queue(
     collection: Collection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Drop URLs that wait, put them first, or try again those that were given up; counted first, done with --yes.
+    """Drop queued URLs, move them to the front, or retry failed ones; counts them first, acts with --yes.
 
     Examples: teia queue drop --contains /agenda/ --data archive
     · teia queue retry --outcome timeout --yes --data archive
@@ -64,7 +68,9 @@ def queue(
     for url in counted.examples if done is None else ():
         console.print(url, soft_wrap=True, markup=False, highlight=False)
     said = (
-        f"{counted.number:,} URLs match; nothing was done, --yes does it" if done is None else f"{done:,} URLs: {deed}"
+        (f"{counted.number:,} URLs match; nothing was changed, repeat the command with --yes to execute it")
+        if done is None
+        else f"{done:,} URLs: {deed}"
     )
     console.print(said, soft_wrap=True)
 
@@ -82,4 +88,4 @@ def _do(root: Root, name: str, chosen: Chosen) -> int:
             if found.done_s is not None:
                 return found.number
             time.sleep(LOOK_S)
-    raise UsageError("it is written down and not done yet; the crawl that has the folder does it")
+    raise UsageError("the request is saved but not executed yet; the crawl that uses this folder will execute it")

@@ -61,7 +61,7 @@ def crawl_and_report(
 
     def park(name: str, error: TeiaError) -> None:
         if name not in parked:
-            progress_console().print(f"{name}: it is left alone: {error}", soft_wrap=True, markup=False)
+            progress_console().print(f"{name}: skipped: {error}", soft_wrap=True, markup=False)
         parked.setdefault(name, str(error))
 
     configs = configure_all(root, name, file, os.environ, flags, park)
@@ -140,8 +140,8 @@ def _has_schedule(root: Root, name: str) -> bool:
 def _check_scheduled(root: Root, name: str | None) -> None:
     if not _scheduled(root, name):
         raise UsageError(
-            f"no collection in {root.path} has a schedule;"
-            f' `teia set schedule.start="2026-11-21 02:00" --data {root.path}` gives it one'
+            f'no collection in {root.path} has a schedule; set one with `teia set schedule.start="2026-11-21'
+            f' 02:00" --data {root.path}`'
         )
 
 

@@ -19,16 +19,16 @@ from teia.transfer.audits import Kind, audit
 from teia.transfer.links_audit import LinksAudit
 from teia.transfer.repair_archive import Repaired, repair
 
-app = typer.Typer(help="Check politeness, archive, index and in-links, record by record.", no_args_is_help=True)
+app = typer.Typer(help="Audit politeness, archive, index and in-links, record by record.", no_args_is_help=True)
 
-Supervised = Annotated[bool, typer.Option("--supervised", help="End when standard input does.")]
+Supervised = Annotated[bool, typer.Option("--supervised", help="Exit when standard input is closed.")]
 
 
 @app.command()
 def politeness(
     data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False
 ) -> None:
-    """Replay the fetch log: no request may have come before its server's rest was over."""
+    """Replay the fetch log and check that every request respected the delay of its server."""
     _audit(Kind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
 
 
@@ -37,18 +37,18 @@ def archive(
     data: Data,
     collection: Collection = None,
     must_repair: Annotated[
-        bool, typer.Option("--repair", help="Go on without what is lost; fetch its pages again.")
+        bool, typer.Option("--repair", help="Drop records that cannot be recovered, and queue their pages again.")
     ] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Read every record of the archive: whole, one per gzip member, with the digests it claims."""
+    """Read every record of the archive: complete, one per gzip member, with matching digests."""
     _audit(Kind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
 
 
 @app.command()
 def index(data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False) -> None:
-    """Compare the search index with the pages that belong into it."""
+    """Compare the search index with the pages that should be in it."""
     _audit(Kind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
 
 
@@ -57,12 +57,12 @@ def links(
     data: Data,
     collection: Collection = None,
     must_repair: Annotated[
-        bool, typer.Option("--repair", help="Write the counts that come out; not beside a crawl.")
+        bool, typer.Option("--repair", help="Correct wrong counts; not possible during a crawl.")
     ] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,
 ) -> None:
-    """Count anew how many pages link to every URL, and compare."""
+    """Recount the pages that link to every URL, and compare with the stored counts."""
     _audit(Kind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
 
 
@@ -103,14 +103,14 @@ def _tell(repaired: Repaired, console: Console) -> None:
     for line in repaired.details:
         console.print(line, markup=False, soft_wrap=True)
     if not repaired.cells:
-        console.print("nothing to repair: the archive holds all that was committed")
+        console.print("nothing to repair: the archive is complete")
 
 
 def _print_links(found: LinksAudit, console: Console, *, is_repaired: bool) -> None:
     if is_repaired:
-        console.print(f"{found.repaired:,} counts repaired")
+        console.print(f"{found.repaired:,} counts corrected")
     elif found.uncertain:
         console.print(
-            f"{found.uncertain:,} pages were read by an older teia, which did not keep what it counted;"
-            " `teia audit links --repair` counts their links anew"
+            f"{found.uncertain:,} pages were stored by an older version without the details of their links; `teia"
+            " audit links --repair` recounts them"
         )

@@ -32,20 +32,22 @@ from teia.transfer.export import (
 )
 from teia.transfer.read_all import known_urls
 
-app = typer.Typer(help="Write what is in a data folder for other programs.", no_args_is_help=True)
-Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Where to; standard output if not given.")]
+app = typer.Typer(help="Export data for other programs.", no_args_is_help=True)
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="PATH", help="File or folder to write; standard output by default.")
+]
 
 
 @app.command()
 def urls(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write every known URL, one JSON object a line."""
+    """Export all known URLs, one JSON object per line."""
     root, name = _opened(data, collection, out)
     _write_lines((json.dumps(each).encode() + b"\n" for each in known_urls(root, name)), out)
 
 
 @app.command()
 def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the archive: into one file if PATH ends in .warc.gz, else into a folder, file by file.
+    """Export the archive: as one file if PATH ends in .warc.gz, otherwise as a folder of WARC files.
 
     Example: teia export warc --data archive --out copy.warc.gz
     """
@@ -60,7 +62,7 @@ def warc(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the index of the archive, sorted; it names the files that `export warc` writes into a folder."""
+    """Export the CDXJ index of the archive, sorted; its file names are those of `export warc` into a folder."""
     root, name = _opened(data, collection, out)
     with cdxj_lines(root, name) as lines:
         _write_lines(lines, out)
@@ -68,7 +70,7 @@ def cdxj(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the fetch log, one row for each request, as one Parquet file."""
+    """Export the fetch log, one row per request, as one Parquet file."""
     root, name = _opened(data, collection, out)
     if out is not None:
         with new_file(out) as file:
@@ -83,7 +85,7 @@ def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
 
 @app.command()
 def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
-    """Write the links between pages, one `source TAB target` a line."""
+    """Export the link graph, one `source TAB target` per line."""
     root, name = _opened(data, collection, out)
     _write_lines(graph_lines(root, name), out)
 
@@ -113,7 +115,7 @@ def _binary(out: Path | None) -> Iterator[BinaryIO]:
             yield file
         return
     if sys.stdout.isatty():
-        raise UsageError("this is nothing for a terminal; give --out PATH, or send it on with > or |")
+        raise UsageError("binary data is not written to a terminal; use --out PATH, or redirect the output with > or |")
     with export_errors(Path("standard output")):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -123,5 +125,5 @@ def _say(done: Exported, what: str, out: Path | None) -> None:
     written = f", {size(done.bytes)}" if done.bytes else ""
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:
-        progress_console().print(f"{done.damaged:,} damaged places left out; `teia audit archive` names them")
+        progress_console().print(f"{done.damaged:,} damaged records omitted; `teia audit archive` lists them")
         raise typer.Exit(1)

@@ -19,13 +19,18 @@ from teia.transfer.import_data import Imported, Target, collection_for, open_tar
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
-app = typer.Typer(help="Take in archives, lists and logs from elsewhere.", no_args_is_help=True)
+app = typer.Typer(help="Import archives, URL lists and logs.", no_args_is_help=True)
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="What to take in.")]
-Name = Annotated[str | None, typer.Option("--name", "--collection", help="The collection; made if it is new.")]
-File = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="Settings of a new collection.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import.")]
+Name = Annotated[
+    str | None, typer.Option("--name", "--collection", help="Name of the collection; created if it does not exist.")
+]
+File = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="TOML file with the settings of a new collection.")
+]
 Rules = Annotated[
-    list[str] | None, typer.Option(metavar="RULE", help="What a new collection may crawl; by default the files' hosts.")
+    list[str] | None,
+    typer.Option(metavar="RULE", help="Scope rule of a new collection; by default the hosts in the files."),
 ]
 
 
@@ -33,9 +38,9 @@ Rules = Annotated[
 def warc(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Copy WARC files into the archive and make their pages known, with their links.
+    """Import WARC files into the archive, and add their pages and links.
 
-    Killed or interrupted, the same command goes on. Example: teia import warc other/*.warc.gz --data archive
+    If interrupted, run the same command to continue. Example: teia import warc other/*.warc.gz --data archive
     """
 
     def take(target: Target, done: Imported) -> None:
@@ -48,7 +53,7 @@ def warc(
 def urls(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Queue URLs from lists: one a line, or JSON lines as `teia export urls` writes them."""
+    """Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`."""
 
     def take(target: Target, done: Imported) -> None:
         import_urls(target, files, done)
@@ -60,7 +65,7 @@ def urls(
 def log(
     files: Files, data: Data, name: Name = None, config: File = None, scope: Rules = None, as_json: AsJson = False
 ) -> None:
-    """Add fetch logs of another teia, as `teia export parquet` writes them, to be asked with SQL."""
+    """Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL."""
 
     def take(target: Target, done: Imported) -> None:
         import_log(target, files, done)
@@ -106,11 +111,11 @@ def _report(done: Imported, as_json: bool) -> None:
 _WORDS = {
     "files": "files",
     "records": "records stored",
-    "pages": "pages known",
-    "urls_new": "URLs new",
+    "pages": "pages added",
+    "urls_new": "new URLs",
     "rows": "lines or rows read",
-    "skipped": "there already",
-    "damaged": "damaged places passed over",
+    "skipped": "already present",
+    "damaged": "damaged records skipped",
     "mismatched": "records with a wrong digest",
-    "refused": "lines refused",
+    "refused": "lines rejected",
 }

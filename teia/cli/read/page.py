@@ -18,11 +18,11 @@ from teia.views.page import PageView, page_view
 from teia.views.page_signals import PageSignal
 
 SHOWN = 10
-Url = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 
 
 def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Show what is known of a page: its versions, its links in and out, why it is not fetched yet."""
+    """Show a page: its state, versions, incoming and outgoing links, and why it is not fetched yet."""
     root = open_root(data)
     name = choose(root, collection)
     with Lookup(root, name) as lookup:
@@ -41,9 +41,9 @@ def _show(view: PageView) -> None:
         "title": view.title,
         "canonical": view.canonical if view.canonical != view.url else None,
         "state": f"{view.state}{f', {view.outcome}' if view.outcome else ''}",
-        "not yet": view.why_waiting,
-        "next due": view.next_due,
-        "depth": f"{view.depth} hops from a seed",
+        "not fetched yet": view.why_waiting,
+        "next visit": view.next_due,
+        "depth": f"{view.depth} (links from a seed)",
         "type": view.type,
         "language": view.lang,
         "digest": view.digest,
@@ -55,8 +55,8 @@ def _show(view: PageView) -> None:
     _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
     if view.signals:
         _list("signals", [_signal(each) for each in view.signals])
-    _list(f"links out: {len(view.links_out)}", view.links_out[:SHOWN])
-    _list(f"links in: {len(view.links_in)}, {view.in_links:,} counted", view.links_in[:SHOWN])
+    _list(f"outgoing links: {len(view.links_out)}", view.links_out[:SHOWN])
+    _list(f"incoming links: {len(view.links_in)} listed, {view.in_links:,} in total", view.links_in[:SHOWN])
     if view.note:
         console.print(view.note, markup=False)
 
@@ -68,8 +68,8 @@ def _version(view: PageView, number: int) -> str:
 
 
 def _signal(each: PageSignal) -> str:
-    news = "not looked at yet" if each.is_news else "looked at"
-    return f"{each.kind}  says it changed {each.changed}, {news}; its word is worth {each.weight:.2f}"
+    news = "not visited since" if each.is_news else "visited since"
+    return f"{each.kind}  reports a change at {each.changed}, {news}; reliability {each.weight:.2f}"
 
 
 def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:

@@ -30,17 +30,17 @@ Name = Annotated[
     typer.Argument(metavar="NAME", help=" | ".join(REPORTS), autocompletion=lambda: list(REPORTS), show_default=False),
 ]
 Top = Annotated[
-    int, typer.Option("--top", min=1, max=10_000, metavar="N", help="How long lists of hosts and URLs are.")
+    int, typer.Option("--top", min=1, max=10_000, metavar="N", help="Maximum length of lists of hosts and URLs.")
 ]
 
 
 def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP, as_json: AsJson = False) -> None:
-    """Show what was crawled: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
+    """Print a report: outcomes, types, servers, errors, space, links, coverage, freshness, hosts or traps.
 
     Examples: teia report outcomes --data archive · teia report hosts --data archive --top 100 --json
     """
     if name not in REPORTS:
-        raise UsageError(f"there is no report {name!r}; there is {', '.join(REPORTS)}")
+        raise UsageError(f"unknown report {name!r}; available: {', '.join(REPORTS)}")
     root = open_root(data)
     chosen = choose(root, collection)
     with looking(root, chosen) as source:
@@ -51,7 +51,7 @@ def report(name: Name, data: Data, collection: Collection = None, top: Top = TOP
     else:
         print_report(found)
         for path in damaged:
-            print(f"\nleft out, because it cannot be read: {path}")
+            print(f"\nomitted, because it cannot be read: {path}")
 
 
 def print_report(found: DataclassInstance) -> None:

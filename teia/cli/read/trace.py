@@ -16,13 +16,13 @@ from teia.views.lookup import Lookup
 from teia.views.page import entry_of
 from teia.views.trace import Step, trace
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 TIME_CHARS = 27
 ROLE_CHARS = 17
 
 
 def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJson = False) -> None:
-    """Follow a URL from the page that named it to the links that were sent on, role by role, with times."""
+    """Trace a URL through the crawler, from the page that linked to it to the links found in it, with times."""
     root = open_root(data)
     name = choose(root, collection)
     with Lookup(root, name) as lookup:

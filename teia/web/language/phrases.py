@@ -291,7 +291,7 @@ def _places(_: Translate) -> tuple[str, ...]:
         _("this server starts no crawler (--no-crawler)"),
         _("type the name {name} to remove it; nothing was removed"),
         _("process {pid} is crawling this folder; stop it first"),
-        _("there is no report {name}; there is {names}"),
+        _("unknown report {name}; available: {names}"),
         _("others are asking in SQL just now"),
         _("the query took longer than {n} s; narrow it, e.g. with WHERE host = …"),
         _("the query needs more than {n} MiB of memory; narrow it, e.g. with WHERE host = …"),

@@ -77,12 +77,12 @@ def test_drawn_changes_come_beside_what_is_expected(teia: Teia) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ((), "say which pages: --scenario FILE.csv, or --pages N --servers M"),
-        (("--pages", "10"), "say which pages"),
-        ((*SMALL, "--scenario", "x.csv"), "give either --scenario, or --pages and --servers"),
+        ((), "missing pages; use --scenario FILE.csv, or --pages N --servers M"),
+        (("--pages", "10"), "missing pages"),
+        ((*SMALL, "--scenario", "x.csv"), "--scenario cannot be combined with --pages and --servers"),
         ((*SMALL, "--policy", "pspp"), "policy 'pspp' is not known; did you mean psp?"),
         ((*SMALL, "--policy", ","), "--policy: name at least one"),
-        ((*SMALL, "--rate-unit", "week"), "--rate-unit: 'week' is neither day nor hour"),
+        ((*SMALL, "--rate-unit", "week"), "--rate-unit: 'week' must be day or hour"),
         ((*SMALL, "--process", "pareto"), "--process: 'pareto' is neither poisson nor mix"),
         ((*SMALL, "--days", "0"), "--days: 0 is not a number > 0"),
         ((*SMALL, "--pages-per-s", "0"), "visit nothing; both must be > 0"),

@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_both_sides_are_printed_and_the_last_line_is_json(teia: Teia, data: str) -> None:
     done = teia("lab", "whatif", "--data", data, "--delay", "1800", "--policy", "index", "--days", "5", "--json")
     assert done.returncode == 0, done.stderr
-    for word in ("as it is", "what if", "fresh", "bound", "full pass", "busiest hosts", "gain"):
+    for word in ("current settings", "what if", "fresh", "bound", "full pass", "busiest hosts", "gain"):
         assert word in done.stdout
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["collection"] == "main"

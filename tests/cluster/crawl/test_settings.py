@@ -184,7 +184,7 @@ def test_what_is_said_to_one_node_holds_for_all(own_nats: Nats, tmp_path: Path) 
         say("a", "pause")
         wait_until(lambda: "paused" in teia("status", "--data", str(nodes.data("a"))).stdout)  # told each second
         wait_until(lambda: is_still(lab))
-        assert "goes by it" in say("b", "set", "courtesy.delay_s=0.4")
+        assert "applied to the running crawl" in say("b", "set", "courtesy.delay_s=0.4")
         host = min({entry.host for entry in lab.settled_entries()})
         say("b", "block", host)
         wait_until(lambda: all(has(name, host) and has(name, "delay_s = 0.4") for name in "ab"))

@@ -74,7 +74,7 @@ def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str
     """Return a report with the keys of `teia report NAME --json`, as counted at `counted`."""
     site.check(collection)
     if name not in REPORTS:
-        raise UnknownReport(f"there is no report {name[:100]!r}; there is {', '.join(REPORTS)}")
+        raise UnknownReport(f"unknown report {name[:100]!r}; available: {', '.join(REPORTS)}")
 
     def make() -> tuple[dict[str, Any], list[str]]:
         with looking(site.root, collection) as source:
