@@ -1,19 +1,18 @@
-"""What it costs to search over many nodes: the same pages on one machine and on three, asked the same in turns.
+"""Cost of searching over many nodes: the same pages on one machine and on three, the same queries in turns.
 
     python -m bench.cluster_search [--pages 20000] [--seed 1] [--each 6] [--nodes 3] [--write]
 
-The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is not there), with frontiers that
-know its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
-(librarian.py) that keeps some of its cells; a NATS server and all nodes run on this machine, so three
-nodes share the processors that the one has to itself. Every search is ten results with snippets and with what the
-frontier knows of them; the two take turns, so that what else the machine does hits both.
+The collection is that of bench/search.py (`.cache/search-PAGES-SEED`, made if it is missing), with frontiers that know
+its pages as after one crawl. One machine searches it as `teia search` does. Each node is a librarian process
+(librarian.py) that owns some of its cells; a NATS server and all nodes run on this machine, so three nodes share the
+processors that the one machine has to itself. Every search returns ten results with snippets and with the frontier's
+data about them; the two take turns, so that other work on the machine affects both.
 
-Each question is asked with words that were not counted before (`new_words`), and then again. `ratio` is the p95 over
-nodes by the p95 of one machine, `ratio_p50` the same of the medians. `cpu_ms` is what a search costs the
-processor: one machine, the gateway, all nodes together, NATS. `messages` are those to nodes for each search. `alike`
-says in how many searches the first ten have the same scores, up to a millionth, and the same facts, and `others` are
-the rest. `dead_node_s` is how long the first search takes after a node was stopped (SIGSTOP), `after_s` the slowest of
-those that follow.
+Each query is sent with words that were not counted before (`new_words`), and then again. `ratio` is the p95 over nodes
+by the p95 of one machine, `ratio_p50` the same of the medians. `cpu_ms` is the processor time of a search: one machine,
+the gateway, all nodes together, NATS. `messages` are those to nodes for each search. `alike` counts the searches whose
+first ten results have the same scores, up to a millionth, and the same facts; `others` are the rest. `dead_node_s` is
+the duration of the first search after a node was stopped (SIGSTOP), `after_s` the slowest of those that follow.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ NAME = "pages"
 
 @contextmanager
 def nats(folder: Path) -> Iterator[NatsServers]:
-    """A NATS server, in a loop of its own."""
+    """Run a NATS server, in a loop of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -80,7 +79,7 @@ def nats(folder: Path) -> Iterator[NatsServers]:
 
 
 def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
-    """A data folder with the indexes of some cells, and the frontiers of another where there is one."""
+    """Make a data folder with the indexes of some cells, and the frontiers of another folder if there is one."""
     root = open_root(folder, create=True)
     collection = root.create_collection(NAME, to_toml(Config()), found.made.cells)
     known = [] if frontiers is None else frontiers.collection(NAME).cells()
@@ -130,7 +129,7 @@ def make_known(root: Root, found: Collection) -> None:
 
 @contextmanager
 def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
-    """A node that keeps some cells; yields its process id."""
+    """Run a node that owns some cells; yield its process id."""
     post = Post(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
     command = [sys.executable, "-m", "teia.cluster.search.librarian", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -149,14 +148,14 @@ def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> I
 
 
 def asked(search: CollectionSearch | ClusterSearch, question: Question) -> tuple[float, Results]:
-    """One search: milliseconds, and what was found."""
+    """Run one search; return its milliseconds and its results."""
     began = time.perf_counter()
     results = search.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
     return 1000 * (time.perf_counter() - began), results
 
 
 def is_alike(one: Results, other: Results) -> bool:
-    """Whether scores are the same, and pages but for those of equal score, with what is known of them."""
+    """Tell whether scores are equal, and pages except those of equal score, with the data about them."""
     scores = [hit.score for hit in one.hits]
     facts = {hit.key: (hit.last_visit_s, hit.backlinks, hit.snippet) for hit in one.hits}
     return len(scores) == len(other.hits) and all(
@@ -168,7 +167,7 @@ def is_alike(one: Results, other: Results) -> bool:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds that the threads of a process have used."""
+    """Return the processor seconds of the threads of a process."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
@@ -181,7 +180,7 @@ def spread(times: Sequence[float]) -> dict[str, float]:
 
 @dataclass
 class Timed:
-    """Searches of one machine and of many, in turns; what they took, and cost the processor."""
+    """Searches of one machine and of many, in turns: their durations and processor time."""
 
     pids: Mapping[str, Sequence[int]]
     one_ms: list[float] = field(default_factory=list)
@@ -221,7 +220,7 @@ class Timed:
 
 
 class Counting(ClusterSearch):
-    """A search over nodes that counts its questions."""
+    """A search over nodes that counts its requests."""
 
     sent = 0
 
@@ -231,7 +230,7 @@ class Counting(ClusterSearch):
 
 
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
-    """Everything that is measured, ready for JSON."""
+    """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed)
     questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
     shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
@@ -248,7 +247,7 @@ def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
         many = stack.enter_context(Counting(servers.urls, servers.key, NAME, WallClock()))
         processes = {"nodes": pids, "nats": [servers.process_of(0)]}
         first, warm, new = (Timed(processes) for _ in range(3))
-        for question in questions:  # files into memory
+        for question in questions:  # brings files into memory
             first.ask(one, many, question)
         load = os.getloadavg()[0]
         for question in questions:

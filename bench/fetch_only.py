@@ -1,6 +1,6 @@
-"""The schedule and the fetcher without the rest of a crawl: URLs are given, answers are thrown away.
+"""The schedule and the fetcher without the rest of a crawl: URLs are given, answers are discarded.
 
-What politeness allows on many hosts is then a matter of the schedule alone, and not of reading and keeping pages.
+The rate on many hosts then depends on the schedule alone, and not on parsing and storing pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from teia.urls import key_of, split
 
 
 def urls_by_host(truth: Path) -> dict[str, list[str]]:
-    """The URLs of the lab's truth that may be asked for."""
+    """Return the URLs of the lab's ground truth that robots.txt allows, by host."""
     found: dict[str, list[str]] = defaultdict(list)
     with truth.open(encoding="utf-8") as lines:
         for line in map(json.loads, lines):
@@ -38,7 +38,7 @@ def urls_by_host(truth: Path) -> dict[str, list[str]]:
 
 
 class FetchOnly:
-    """Asks every host for its URLs, as often as its rest allows, for some seconds."""
+    """A crawl that requests the URLs of every host, as often as its delay allows, for some seconds."""
 
     def __init__(self, delay_s: float, hosts: int, dns: str) -> None:
         self._clock = WallClock()
@@ -53,7 +53,7 @@ class FetchOnly:
         self.answers = 0
 
     async def run(self, urls: dict[str, list[str]], seconds: float) -> None:
-        """Look up the names first, then go."""
+        """Resolve the names first, then send requests."""
         for number, (host, its_urls) in enumerate(urls.items()):
             destination = await self._destinations.find(host, split(its_urls[0]).port)
             queue = HostQueue(host, number + 1, 0, 0, self._schedule.politeness.server(host))
@@ -75,7 +75,7 @@ class FetchOnly:
             self._schedule.give_back(queue)
             return
         destination = self._destinations.known(queue.host, split(item.url).port)
-        assert isinstance(destination, Destination), "its name is known"
+        assert isinstance(destination, Destination), "the name was resolved"
         queue.take()
         self._schedule.started(queue)
         request = FetchRequest(item.url, destination.address, destination.port)
@@ -87,7 +87,7 @@ class FetchOnly:
 
 
 def fetch_only(truth: Path, dns: str, seconds: float, delay_s: float) -> int:
-    """Returns how many answers came."""
+    """Send requests for some seconds; return the number of answers."""
     urls = urls_by_host(truth)
 
     async def run() -> int:

@@ -1,9 +1,9 @@
-"""What one answer of a synthetic world costs, without sockets; prints one JSON object.
+"""Cost of one answer of a synthetic world, without sockets; prints one JSON object.
 
-python bench/lab_world.py [--pages 1000000] [--hosts 2000] [--answers 20000]
+    python bench/lab_world.py [--pages 1000000] [--hosts 2000] [--answers 20000]
 
-Random URLs out of all pages, by size of host, three days after the epoch. `html` asks for web pages only, `mix` for
-whatever a random URL is, `gzip` for web pages of hosts that compress. The figure is the median over batches of 500.
+Random URLs out of all pages, by size of host, three days after the epoch. `html` requests web pages only, `mix` any
+random URL, `gzip` web pages of hosts that compress. The figure is the median over batches of 500.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from teia.lab.world.world import World
 
 BATCH = 500
 NOW_S = 3 * 86_400.0
-LARGE_BYTES = 1_000_000  # the body that stands for "too large" would hide the mean of all others
+LARGE_BYTES = 1_000_000  # the body of a "too large" answer would dominate the mean
 
 
 def requests(world: World, count: int, only_html: bool, headers: dict[str, str]) -> list[Request]:

@@ -1,19 +1,18 @@
-"""What the orders of A6 bring first, on the lab's web, without network and without time.
+"""Pages that the visit orders of A6 fetch first, on the lab's web, without network and without time.
 
-    python -m bench.orders [--pages 3000] [--hosts 30] [--topic computing] [--write bench/results/orders.md]
+    python -m bench.orders [--pages 2000] [--hosts 30] [--topic computing] [--write bench/results/orders.md]
 
-Every page of a world is read once, as a parse child reads it. Then each order crawls the same pages with the real
-frontier on disk, one page a commit, twice: over *one queue*, where the order decides over the whole web as in the
-papers' simulations, and *host by host*, as in a real crawl at its limit of hosts: one that was asked rests for some
-turns, and of the others that one is next whose head has waited longest. What is counted after a share of the pages:
-how much of the web's PageRank is on them, how much of its in-links, and how many of the topic's pages they are.
-`harvest` is the share of the topic's pages among the first fifth. All crawls begin at the first host's home page and at
-the home page of one host of the topic. For `pagerank`, scores are computed anew from the pages read so far every
-hundred pages, as the indexer does every few minutes.
+Every page of a world is parsed once, as by a parse child. Then each order crawls the same pages with the real frontier
+on disk, one page a commit, twice. Over *one queue* the order decides over the whole web, as in the papers' simulations.
+*Host by host* is a real crawl at its limit of hosts: a host that was visited waits for some turns, and of the others
+the one is next whose head has waited longest. After a share of the pages the benchmark counts their share of the web's
+PageRank, of its in-links and of the topic's pages. `harvest` is the share of the topic's pages among the first fifth.
+All crawls begin at the first host's home page and at the home page of one host of the topic. For `pagerank`, scores are
+computed again from the pages read so far every hundred pages, as the indexer does every few minutes.
 
-The last tables are of the Sydney strategy: how long its queues become, ours (links wait aside) and the paper's (pages
+The last tables are of the Sydney strategy: the length of its queues, teia's (links wait aside) and the paper's (pages
 are put back and fetched again for the rest of their links). The lab's pages have about the same number of links each;
-in the last table most have few and some have hundreds, as on the web. Some 30 s.
+in the last table most have few and some have hundreds, as on the web. Takes some 30 s.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ EXAMPLES = 4
 COUNTED_EVERY = 20
 RANKED_EVERY = 100
 RESTING = 4
-"""Host by host, so many others are asked before a host is asked again."""
+"""Host by host: number of other hosts that are visited before a host is visited again."""
 
 DAMPING = 0.85
 NOW_S = 1_700_000_000.0
@@ -81,12 +80,12 @@ QUIET = {
     "links.inside": 24,
     "links.outside": 4,
 }
-"""Settings of a world in which everything answers and pages have as many links as real ones: orders are compared."""
+"""Settings of a world in which every server answers and pages have as many links as real ones."""
 
 
 @dataclass(frozen=True)
 class Web:
-    """A world as a crawler reads it: pages and their links, and what is true of them."""
+    """A world as a crawler reads it: pages and their links, and the ground truth about them."""
 
     seeds: tuple[str, ...]
     pages: dict[str, Page]
@@ -119,7 +118,7 @@ def read_world(world: World, topic: str) -> Web:
 
 
 def _links(page: Page, known: Container[str]) -> Iterable[FoundLink]:
-    """The links a crawler would follow, each once, in the page's order."""
+    """Return the links that a crawler would follow, each once, in the page's order."""
     texts = {link.url: link.text for link in page.links if link.kind is LinkKind.ANCHOR and not link.nofollow}
     for url in texts:
         if url == page.url or url not in known:
@@ -133,7 +132,7 @@ def _url(link: FoundLink) -> str:
 
 
 def page_rank(edges: dict[str, list[str]]) -> dict[str, float]:
-    """PageRank by power iteration; what has no links gives to all."""
+    """Compute PageRank by power iteration; a page without links gives to all."""
     number = {url: index for index, url in enumerate(edges)}
     sources = np.array([number[url] for url, targets in edges.items() for _ in targets])
     targets = np.array([number[target] for of_page in edges.values() for target in of_page])
@@ -162,7 +161,7 @@ def lens_for(web: Web, topic: str, settings: FocusSettings) -> Lens:
 
 
 def web_with_hubs(pages: int, seed: int = 1) -> Web:
-    """One host whose pages have 3 links or many, by a power law, to pages near them or to popular ones."""
+    """Make one host whose pages have 3 links or many, by a power law, to near or popular pages."""
     chance = random.Random(seed)
     urls = [f"http://hubs.test/{number}" for number in range(pages)]
     links: dict[str, list[FoundLink]] = {}
@@ -179,7 +178,7 @@ def web_with_hubs(pages: int, seed: int = 1) -> Web:
 
 
 class Crawl:
-    """The frontier of one order, and what it was asked for."""
+    """The frontier of one order, and the pages it fetched."""
 
     def __init__(self, web: Web, order: Order, lens: Lens, path: Path) -> None:
         self.web, self.order, self.lens = web, order, lens
@@ -210,7 +209,7 @@ class Crawl:
         return min(self._heads, key=lambda host: (self._heads[host].rank, self._heads[host].key))
 
     def _longest_waiting(self) -> str:
-        """The host that is next by KLWF; none if all that have work are resting."""
+        """Return the next host by KLWF; None if all hosts with work wait for their delay."""
         free = self._heads.keys() - set(self._resting)
         return min(free, key=lambda host: (self._heads[host].since_s, self._heads[host].key), default="")
 
@@ -237,7 +236,7 @@ class Crawl:
             self.longest_queue = max(self.longest_queue, self._primary_queue())
 
     def _rank_again(self) -> None:
-        """Do what indexer and crawler do: scores from the links so far, and the queue by them."""
+        """Do what indexer and crawler do: compute scores from the links so far, and rank the queue by them."""
         self._links.flush()
         renew_ranks([self._links.path], self._ranks.path, self._now_s)
         self._ranks.reload()
@@ -291,11 +290,11 @@ def crawl(web: Web, order: Order, lens: Lens, *, host_by_host: bool) -> Crawl:
             return run.run(host_by_host=host_by_host)
 
 
-# ---- what it brought ------------------------------------------------------------------------------------------------
+# ---- results --------------------------------------------------------------------------------------------------------
 
 
 def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
-    """One line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
+    """Return one line of the table: shares of PageRank, of in-links and of the topic after shares of the pages."""
     relevant = {url for url, each in web.topics.items() if each == topic}
     first = [taken[: round(share * len(web.pages))] for share in SHARES]
     ranks = [sum(web.rank[url] for url in set(urls)) for urls in first]
@@ -308,7 +307,7 @@ def row(name: str, web: Web, topic: str, taken: Sequence[str]) -> str:
 
 
 def papers_sydney(web: Web, links: int, seed: int) -> tuple[int, float]:
-    """The strategy as the paper has it, over one queue: the longest P and S together, and fetches beyond the first."""
+    """Run the paper's strategy over one queue; return the longest P and S together, and the repeated fetches."""
     edges = {url: [_url(link) for link in of_page] for url, of_page in web.links.items()}
     primary, secondary = deque(web.seeds), list[str]()
     known, visited, fetches, longest = set(web.seeds), set[str](), 0, 0
@@ -390,7 +389,7 @@ def main() -> None:
         "# Orders on the lab's web",
         "",
         f"`python -m bench.orders`: {len(web.pages):,} pages on {options.hosts} hosts, {of_topic:,} of them about"
-        f" {options.topic}; {EXAMPLES} examples of each topic. What the columns mean stands in"
+        f" {options.topic}; {EXAMPLES} examples of each topic. The columns are explained in"
         " [orders.py](../orders.py).",
         "",
         "## One queue",

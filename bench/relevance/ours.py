@@ -1,9 +1,8 @@
-"""teia's own search on the judged pages, as a person would use it: with what is typed and nothing else.
+"""teia's own search on the judged pages, as a user would use it: with the text of the query and nothing else.
 
-The pages are indexed by the product's code, in four cells of different subjects.
-
-A page's language is what our parser makes of the file, not what the set says. Anchors and PageRank come from the links
-between the pages, as in a crawl. All of it lies in a temporary folder that goes with the process.
+The pages are indexed by the product's code, in four cells of different subjects. A page's language is that found by
+teia's parser, not that of the set. Anchors and PageRank come from the links between the pages, as in a crawl.
+Everything is in a temporary folder that is removed with the process.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to measure: weights, options of a search, and whether there is a model of meaning."""
+    """A configuration to measure: weights, options of a search, and whether there is a semantic model."""
 
     weights: Weights = field(default_factory=Weights)
     options: Options = field(default_factory=Options)
@@ -48,7 +47,7 @@ class Setup:
 
 
 class Ours:
-    """The index of the pages; `search` answers with document ids."""
+    """The index of the pages; `search` returns document ids."""
 
     def __init__(self, documents: Sequence[Document], setup: Setup | None = None) -> None:
         self._setup = setup or Setup()
@@ -69,7 +68,7 @@ class Ours:
         )
 
     def _cells(self, entries: dict[str, Entry]) -> list[list[Entry]]:
-        """Each book is in one cell, so that cells differ in what they speak of."""
+        """Put each book into one cell, so that cells differ in their subjects."""
         books = list(dict.fromkeys(name.partition("/")[0] for name in entries))
         cells: list[list[Entry]] = [[] for _ in range(self._setup.cells)]
         for name, entry in entries.items():
