@@ -135,7 +135,7 @@ class History:
         changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
         self.is_gone = sight is Sight.GONE
         interval_s = now_s - self.visited_s
-        # The clock went back: the state above is true, an interval of no length is not evidence.
+        # The clock stepped back: `is_gone` is set, but the interval is no evidence about a rate.
         if interval_s <= 0.0:
             return changed
         # Decay first, so that this observation has its full weight.
