@@ -68,6 +68,7 @@ Value = str | bool | Moment
 
 def _host(value: str) -> str | None:
     """Return the host of a name, a suffix (`.br`), a pattern (`*.br`) or a whole address."""
+    # The URL parser canonicalises the host: IDNs, case, addresses in any spelling.
     url = urls.from_user(value.removeprefix("*").removeprefix("."))
     host = urls.host_of(url) if url else ""
     return host if _HOST.fullmatch(host) else None
@@ -99,6 +100,7 @@ def _moment(value: str) -> Moment | None:
     said = _DATE.fullmatch(value)
     if not said:
         return None
+    # A missing month or day is the first: `2026` begins on January 1st.
     year, month, day = (int(part or 1) for part in said.groups())
     try:
         return date(year, month, day)

@@ -33,6 +33,7 @@ _BLANKS = re.compile(r"\s+")
 _CHUNK = re.compile(rf"[^\s(){_QUOTES}]+")
 _TO_BLANK = re.compile(rf"\S{{1,{MAX_VALUE_CHARS + 1}}}")
 _FILTER_NAME = re.compile(r"([^\W\d_]{2,20}):")
+# Any typographic quote closes any other, as languages pair them differently; a straight one closes a straight one.
 _CLOSING = {quote: re.compile(f"[{_QUOTES[1:]}]") for quote in _QUOTES[1:]} | {'"': re.compile('"')}
 _STAR_AT_WORD = re.compile(r"[^\W_]\*|\*[^\W_]")
 
@@ -87,6 +88,7 @@ class _Lexer:
         self._prefixes = 0
 
     def tokens(self) -> Iterator[Token]:
+        # Every `_next` moves by at least one character, so this ends.
         while True:
             if blanks := _BLANKS.match(self._text, self._at):
                 self._at = blanks.end()
@@ -159,6 +161,7 @@ class _Lexer:
         found = filters.named(name.group(1))
         if found is None:
             behind = self._text[name.end() : name.end() + 1]
+            # `note: text` is prose and gets no note; `naem:value` is a mistyped filter.
             if behind.isalnum() or behind in _CLOSING:
                 self._notes.add(About.FILTER_UNKNOWN, label)
             return None
@@ -166,6 +169,7 @@ class _Lexer:
         if typed is None:
             self._at = start
             return None
+        # The limit comes first: readers parse URLs and dates, and must not see endless text.
         value = found.read(typed) if len(typed) <= MAX_VALUE_CHARS else None
         if not typed:
             self._notes.add(About.FILTER_EMPTY, label)
@@ -186,6 +190,7 @@ class _Lexer:
         if match is None:
             return ""
         value = match.group()
+        # `(site:a.test)` ends before the parenthesis; `link:a.test/b_(c)` keeps its own.
         unopened = value.count(")") - value.count("(")
         while unopened > 0 and value.endswith(")"):
             value, unopened = value[:-1], unopened - 1
@@ -199,6 +204,7 @@ class _Lexer:
         assert chunk is not None, "quotes, parentheses and blanks were looked for before"
         start, text = self._at + 1, chunk.group()
         self._at = chunk.end()
+        # With a sign it is a word: `+AND`.
         if text in _OPERATORS and not sign:
             return Token(_OPERATORS[text], start)
         if "*" in text and (prefix := self._prefix(text)):

@@ -67,6 +67,7 @@ def _balanced(tokens: Sequence[Token], notes: Notes) -> list[Token]:
     kept: list[Token] = []
     depth = 0
     for index, token in enumerate(tokens):
+        # The depth rises before the test and falls after it, so both parentheses of a pair get the same decision.
         if token.kind is Kind.OPEN:
             depth += index in matched
         if depth > MAX_DEPTH:
@@ -98,6 +99,7 @@ def _matched(tokens: Sequence[Token], notes: Notes) -> set[int]:
 
 def _with_meaning(tokens: Sequence[Token]) -> list[Token]:
     """Turn operators without operands into words."""
+    # From the right: an operand begins at `index`; NOT begins one only if one follows it.
     begins = [False] * (len(tokens) + 1)
     for index in range(len(tokens) - 1, -1, -1):
         kind = tokens[index].kind
@@ -165,6 +167,7 @@ class _Parser:
                 builder.must_not(chain[0].node)
             else:
                 positive.append(chain)
+        # `a OR a` is not a choice: the operand stands alone, typed twice.
         if len(positive) == 1 or len({tuple((each.node, each.negative) for each in chain) for chain in positive}) == 1:
             self._one(builder, positive)
         else:
@@ -215,6 +218,7 @@ class _Parser:
         token = self._take()
         negative ^= token.sign == "-"
         if token.kind in (Kind.FILTER, Kind.EXACT):
+            # `around`: this token is inside an odd number of excluded parentheses, which turns its meaning around.
             self.restrictions.add(token, negative ^ around)
             return None
         if token.kind is Kind.OPEN:
@@ -264,8 +268,7 @@ def _alternatives(piece: str) -> tuple[Leaf, ...]:
     return tuple(map(Word, words))
 
 
-# ---- restrictions of the whole query
-# ---------------------------------------------------------------------------------
+# ---- restrictions of the whole query --------------------------------------------------------------------------------
 
 
 class _Restrictions:

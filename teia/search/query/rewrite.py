@@ -20,6 +20,7 @@ def narrowed(query: Query, worth: Callable[[Word | Phrase], float], most: int = 
     """
     should = query.clauses.should
     telling = tuple(node for node in should if not (isinstance(node, Word) and only_asks(node.text)))
+    # "how to be" has no other words: they are searched after all.
     if telling or query.clauses.must:
         should = telling
     plain = [node for node in should if is_plain(node)]

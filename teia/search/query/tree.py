@@ -194,6 +194,7 @@ class Filters:
     @property
     def are_positive(self) -> bool:
         """True if the filters select pages without any word: the pages of a site, of a day."""
+        # An exclusion alone selects nearly the whole index, so it does not count.
         dated = self.after is not None or self.before is not None
         return dated or any(choice.any_of for _, choice in self.choices())
 

@@ -41,6 +41,7 @@ class Subject:
         weights = {
             stem: count * counts.idf("all", stem)
             for stem, count in self._counts.items()
+            # A stem of this page alone finds no other.
             if counts.pages_with("all", stem) > 1
         }
         best = sorted(weights, key=lambda stem: (-weights[stem], stem))[:MAX_TERMS]

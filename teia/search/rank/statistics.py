@@ -123,6 +123,7 @@ class Statistics:
     def counts(self, demand: Demand, ask: Ask) -> Counts:
         """Return all counts a query needs; `ask` requests those from all shards that are not cached."""
         now_s = self._clock.ticks_s()
+        # The number of pages belongs to every count: an idf needs both.
         wanted = Demand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))
         with self._lock:
             known = Counts(
@@ -135,6 +136,7 @@ class Statistics:
             tuple(each for each in dict.fromkeys(wanted.prefixes) if each not in known.prefixes),
             tuple(each for each in dict.fromkeys(wanted.words) if each not in known.words),
         )
+        # Outside the lock: shards may take a second. Two threads may request the same counts, which does no harm.
         if lacking:
             self._learn(lacking, ask(lacking), known, now_s)
         return known

@@ -44,17 +44,21 @@ def train(pages: Pages, *, seed: int, min_pages: int = MIN_PAGES, axes: int = AX
     if total < max(min_pages, 3):
         return None
     taken = random.random(total) < MAX_TRAINED / total
+    # strict=False: the index may gain or lose pages between two passes.
     sample = [stems_of(entry) for entry, wanted in zip(pages(), taken, strict=False) if wanted]
     stems, idfs = vocabulary(sample)
     if len(stems) < 3 or len(sample) < 3:
         return None
+    # svds needs fewer axes than rows and columns.
     most = min(axes, len(stems) - 1, len(sample) - 1)
     _, _, turned = svds(weighted(sample, stems, idfs), k=most, rng=random)
     keys: list[int] = []
     places: list[NDArray[np.float16]] = []
+    # Positions are computed batch by batch, so memory holds one batch of texts and 200 bytes a page.
     for some in _batches(pages()):
         keys += [entry.key for entry in some]
         places.append(_placed(weighted(list(map(stems_of, some)), stems, idfs), turned.T))
+    # Sorted by key for the bisection in `Model._cosines`.
     order = np.argsort(np.array(keys, np.int64))
     axes_of = turned.T.astype(np.float32)
     return Model(stems, idfs, axes_of, np.array(keys, np.int64)[order], np.concatenate(places)[order])

@@ -155,15 +155,18 @@ class Turn:
     def begin_each(self, calls: Mapping[int, Callable[[Shard], Answer]]) -> Underway[Answer]:
         """Like `ask_each`, without waiting."""
         wanted = {number: call for number, call in calls.items() if number in self._live}
+        # One shard needs no thread, and is waited for: without it there is no answer.
         if len(self._shards) == 1:
             return Underway(partial(self._asked_here, wanted))
         asked = {number: self._begun(call, number) for number, call in wanted.items()}
         return Underway(partial(self._waited_for, asked))
 
     def _waited_for(self, asked: Mapping[int, Pending[Answer]]) -> dict[int, Answer]:
+        # All requests begun since the last wait leave now, one message a shard.
         for letter in self._letters.values():
             letter.send(lambda: self.left_s)
         self._letters.clear()
+        # Late shards are not waited for; `_has_answered` leaves them out of this query.
         wait([pending.future for number, pending in asked.items() if number in self._live], timeout=self.left_s)
         has_answered = [number for number, pending in asked.items() if self._has_answered(number, pending.future)]
         return self._asked_here({number: partial(_finished, asked[number]) for number in has_answered})
@@ -193,6 +196,7 @@ class Turn:
         if number not in self._live:  # it failed at another request that was started together with this one
             future.cancel()
             return False
+        # `cancel` stops a request that still waits for a thread; one that runs goes on and is ignored.
         if not future.done():
             future.cancel()
             self._leave_out(number, "did not answer in time")
@@ -206,6 +210,7 @@ class Turn:
     def _leave_out(self, number: int, why: str) -> None:
         name = self._live.pop(number).name
         self._failed[name] = why
+        # The same failure is logged once, not with every query.
         if self._logged.get(name) != why:
             self._logged[name] = why
             logger.warning("shard left out name=%s why=%s", name, why)

@@ -92,6 +92,7 @@ class Inquiry:
     ) -> None:
         self.means = means
         self.query = query
+        # The deadline begins here: all requests of this query share it.
         self.turn = means.gateway.turn(means.deadline_s)
         self.messages: list[Message] = []
         self.related: tuple[Related, ...] = ()
@@ -140,6 +141,7 @@ class Inquiry:
     def expand(self, unwanted: frozenset[str]) -> None:
         """Add the words that the best results have in common."""
         best = self._begin(self.plan(), expansion.PAGES, self._show(range(expansion.PAGES)))
+        # 1. The best pages of the query as typed. 2. Their common terms. 3. The frequencies of these terms.
         first = self._gathered(best, expansion.PAGES)
         rows = self.ranked(first.rows)[: expansion.PAGES]
         entries = self.entries(rows)
@@ -155,6 +157,7 @@ class Inquiry:
 
     def begin(self, plan: Plan, wanted: range) -> Underway[Candidates]:
         """Request the best pages by text, for the wanted results, without waiting."""
+        # Exact texts drop results, so the pages to send along are not known before `_spelt`.
         is_shown = wanted.stop <= MAX_AHEAD and not self.query.exact
         show = self._show(wanted, is_grouped=self._grouped) if is_shown else None
         return self._begin(plan, self._depths(wanted.stop)[0], show)
@@ -167,6 +170,7 @@ class Inquiry:
         """Return results down to the needed one, or to the end of the window; `best` is a request already started."""
         is_spelt = bool(self.query.exact)
         asked: Underway[Candidates] | None = best or self.begin(plan, range(needed))
+        # A second round, deeper, only where near duplicates left too few results.
         for depth in self._depths(needed):
             candidates = self._gathered(asked or self._begin(plan, depth), depth)
             asked = None
@@ -176,6 +180,7 @@ class Inquiry:
                 rows, total = self._spelt(rows, total, needed)
             leaders = leaders_of(rows) if self._grouped else list(range(len(rows)))
             found = Found(total, rows, leaders)
+            # Enough results, or there are no more pages to request.
             if len(found.places) >= needed or candidates.total <= depth:
                 break
         return found
@@ -191,6 +196,7 @@ class Inquiry:
         """Return the best pages by text of all shards together."""
         answers = best.answers()
         for number, answer in answers.items():
+            # The number is the gateway's own; a shard does not know it.
             answer.rows["shard"] = number
             self._sent.update(answer.pages)
         everything = merged(list(answers.values()))
@@ -203,6 +209,7 @@ class Inquiry:
 
     def _listed(self, rows: Rows) -> Rows:
         """Return pages of a query without words, the newest first and unscored."""
+        # In a search by date, tantivy returns the date as the score.
         rows["text"] = 0.0
         return self.means.ranking.unranked(rows)
 
@@ -215,6 +222,7 @@ class Inquiry:
         kept = {key for answer in answers.values() for key in answer.keys}
         for answer in answers.values():
             self._sent.update(answer.pages)
+        # Spelling is checked in the first results only; the total of the others stays unknown.
         if total > len(rows):
             self.is_cut = True
             self.messages.append(Message(Told.SPELT, (f"{len(rows):,}", f"{total:,}")))
@@ -259,6 +267,7 @@ class Inquiry:
     def highlighter(self) -> Highlighter:
         """Return the highlighter of this query's words."""
         wanted = wanted_words(self.query)
+        # "how" is on every page; marking it would hide the words that matter.
         words = [word for word in wanted if not only_asks(word)] or list(wanted)
         leaves = list(tree.leaves(self.query.clauses))
         completions = [

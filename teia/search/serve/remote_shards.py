@@ -85,6 +85,7 @@ class _Kept(Generic[Value]):
 
     def get_all(self, keys: Iterable[int], default: Value) -> list[Value]:
         new, old = self._new, self._old
+        # Two generations instead of an LRU: reading needs no lock and no bookkeeping.
         return [new[key] if key in new else old.get(key, default) for key in keys]
 
 
@@ -143,6 +144,7 @@ class Letter:
         self._left_s: LeftS = _any_time
 
     def __getattr__(self, name: str) -> Callable[..., Pending[Any]]:  # Any: the answer of the method of that name
+        # The gateway calls a letter like a shard: `letter.counts(demand)` adds the request and returns a Pending.
         put, take = self._shard.forms[name]
 
         def ask(*words: Any) -> Pending[Any]:
@@ -164,10 +166,12 @@ class Letter:
         """Return one of the answers."""
         if len(self._questions) == 1:
             return take(octets)
+        # One message holds all answers: the first reader unpacks it for the others.
         if not self._answers:
             self._answers = read(read_answers, octets).each
         if len(self._answers) != len(self._questions):
             raise IndexFailure("it does not answer what it was asked")
+        # An empty answer did not fit into the message, and is requested by itself.
         return take(self._answers[number] or self._waited_for(self._shard.carry(self._questions[number])))
 
     def again(self, name: str, *words: Any) -> Any:  # Any: as above
@@ -250,12 +254,14 @@ class CarriedShard(Shard):
     def _narrowed(self, show: Show | None, whole: Extent) -> Show | None:
         """Return the part of the shown results that is likely to be on this shard."""
         here = self._told.extents.get(self._name)
+        # Until the first counts have arrived the extent is unknown, and the shard sends the whole range.
         if show is None or show.is_of_each or here is None or not whole.pages:
             return show
         return narrowed(show, here.pages / whole.pages)
 
     def _read_candidates(self, *words_and_octets: Any) -> Candidates:
         found = read(read_best, words_and_octets[-1])
+        # A bytearray, because the gateway writes the shard's number into the rows.
         rows = np.frombuffer(bytearray(found.rows), CANDIDATE)
         ranks = np.frombuffer(found.percentiles, np.float32).tolist()
         self._told.ranks.keep(zip(rows["key"][: len(ranks)].tolist(), ranks, strict=True))
@@ -275,6 +281,7 @@ class CarriedShard(Shard):
         answer = read(read_pages, octets)
         found = {entry.key: entry for entry in map(arrived, answer.entries.values())}
         self._known(answer)
+        # Without progress, requesting the rest again would never end.
         if len(answer.rest) >= len(keys):
             raise IndexFailure("it sends no pages")
         return found | letter.again("entries", answer.rest) if answer.rest else found

@@ -87,21 +87,27 @@ class Searcher:
         options = options or Options()
         began = self._means.clock.ticks_s()
         query = parse(text)
+        # 1. Nothing to search for: no request is sent, the notes say why.
         if not query.is_answerable:
             return Results(query=text, understood=describe(query), total=0, notes=query.notes)
+        # 2. Count the terms, decide the language, drop question words; expand on request.
         inquiry = Inquiry(self._means, query, language=options.language, reads=options.reads, grouped=options.grouped)
         if _expands(inquiry.query, options):
             inquiry.expand(options.unwanted)
         plan = inquiry.plan()
         first, last = _range(n, offset, inquiry.messages)
+        # 3. Requests that do not depend on each other start together (gateway.py).
         best = inquiry.begin(plan, range(first, last))
         facets = begin_facets(inquiry.turn, plan) if options.facets else None
         spellings = Spellings(inquiry.turn, inquiry.query, inquiry.counts)
+        # 4. Gather, rank and group.
         found = inquiry.found(plan, last, best)
         rows, alike = _shown(found, range(first, last), options)
+        # 5. The pages to show, and spellings of rare words if little was found.
         pages = inquiry.begin_entries(rows)
         spellings.look_further(found.total)
         hits = inquiry.hits(rows, alike, first + 1, pages)
+        # 6. Explanations, suggestions and facets are read last: results do not wait for them.
         if options.explain:
             reasons = explained(inquiry.turn, plan, rows, inquiry.counts)
             hits = [msgspec.structs.replace(hit, explanation=reasons.get(hit.key)) for hit in hits]
@@ -143,6 +149,7 @@ class Searcher:
         plan = subject.plan(inquiry.counts)
         if plan is None:
             return Results(query=url, understood="", total=0)
+        # One more, for the page itself is its own best match.
         found = inquiry.found(plan, n + 1)
         same = {key} | {int(found.rows[other]["key"]) for other in _group_of(found, key)}
         places = [place for place in found.places if int(found.rows[place]["key"]) not in same][: max(0, n)]
@@ -218,6 +225,7 @@ def _answer(text: str, inquiry: Inquiry, found: Found, hits: Sequence[Hit], offe
         messages.append(Message(Told.SILENT, (str(turn.answered), str(turn.asked), names)))
     elif not inquiry.counts.pages:
         messages.append(Message(Told.NO_PAGES))
+    # Only the first page of results shows whether the list is flat.
     scores = [hit.score for hit in hits] if hits and hits[0].rank == 1 else []
     is_offered = query.is_plain and not inquiry.related and is_worth_offering(found.total, scores)
     return Results(

@@ -106,6 +106,7 @@ class Serving:
         room = MAX_ANSWER_BYTES
         for question in questions:
             answer = self.answer(question) if room > 0 else b""
+            # The first answer is always sent: it fits by itself, and the caller must make progress.
             answers.append(answer if not answers or len(answer) <= room else b"")
             room -= len(answer)
         return encode(Answers(answers))
@@ -128,6 +129,7 @@ class Serving:
         self._reckon_with(asked.whole)
         found = self._shard.candidates(asked.plan, asked.limit)
         keys = np.ascontiguousarray(found.rows["key"][:RERANKED])
+        # Percentiles travel with the rows: the gateway ranks without files of the collection.
         percentiles = np.asarray(self._priors.percentiles(keys), np.float32)
         pages = None
         if asked.show is not None and len(found.rows):
@@ -148,9 +150,11 @@ class Serving:
         reader, now = self._reader, self._clock.ticks_s()
         here = reader.extent()
         wanted, current = whole.without(here), reader.elsewhere
+        # No pages elsewhere: a gateway that has no counts yet sends an empty extent.
         if wanted == current or not wanted.pages:
             return
         by = differ(total([here, wanted]), total([here, current]))
+        # An update makes a new view of the index, which drops cached page addresses: not at every change.
         if now - self._renewed_at >= (RENEW_S / 8 if by > MUCH else RENEW_S):
             self._renewed_at = now
             reader.reckon_with(wanted)
@@ -164,6 +168,7 @@ class Serving:
             if key not in found:
                 continue
             octets = _fitting(*found[key])
+            # With `insist` the first page is sent in any case; `_fitting` has cut it to fit an answer.
             if len(octets) > room and (sent or not insist):
                 break
             sent[key], urls[key] = octets, found[key][0].url

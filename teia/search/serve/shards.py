@@ -107,6 +107,7 @@ class LocalShard:
         self._name = name
         self._reader = reader
         self._schema = reader.schema
+        # Replaced as a whole and never changed in place: threads read it without a lock.
         self._found: tuple[tuple[tantivy.Searcher, list[int], list[tantivy.DocAddress]], ...] = ()
 
     @property
@@ -144,6 +145,7 @@ class LocalShard:
     def candidates(self, plan: Plan, limit: int, _: Show | None = None) -> Candidates:
         searcher = self._reader.searcher()
         query = self._compiler(searcher).query(plan)
+        # Filters without words give no score: the newest pages come first.
         by_date = "date_s" if plan.scored is None else None
         result = searcher.search(query, limit=limit, order_by_field=by_date)
         hits = result.hits
@@ -159,6 +161,7 @@ class LocalShard:
 
     def _remember(self, searcher: tantivy.Searcher, keys: list[int], addresses: list[tantivy.DocAddress]) -> None:
         """Cache the addresses of found pages, because some of them are shown next."""
+        # Addresses are valid in the view that gave them only; after a commit they may be other pages'.
         before = [each for each in self._found[: MAX_REMEMBERED - 1] if each[0] is searcher]
         self._found = ((searcher, keys, addresses), *before)
 
@@ -209,6 +212,7 @@ class LocalShard:
     def _score(self, searcher: tantivy.Searcher, key: int, query: IndexQuery | None) -> float:
         if query is None:
             return 0.0
+        # The key selects the page and adds nothing: the hit's score is that of the leaf.
         this = IndexQuery.const_score_query(IndexQuery.term_query(self._schema, "key", key), NO_SCORE)
         hits = searcher.search(IndexQuery.boolean_query([(Occur.Must, this), (Occur.Must, query)]), limit=1).hits
         return float(hits[0][0]) if hits else 0.0
@@ -234,6 +238,7 @@ class Spelling:
     def is_in(self, text: str) -> bool:
         at = text.find(self._first)
         while at >= 0:
+            # `match` at a place found by `find` is faster than a search with the pattern.
             if self._pattern.match(text, at):
                 return True
             at = text.find(self._first, at + 1)

@@ -27,7 +27,7 @@ MAX_ANSWER_BYTES = 768 * 1024
 MAX_AHEAD_BYTES = 256 * 1024
 """Greatest part of an answer for pages that were not requested by key."""
 
-# ---- questions ------------------------------------------------------------------------------------------------------
+# ---- requests -------------------------------------------------------------------------------------------------------
 
 
 class AskCounts(msgspec.Struct, frozen=True, tag="counts"):

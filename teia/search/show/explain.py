@@ -47,6 +47,7 @@ def _component(leaf: Leaf, score: float, counts: Counts) -> Component:
     is_term = isinstance(leaf, Term)
     return Component(
         word=leaf.word,
+        # Pairs of neighbours are the only phrases in the stemmed field.
         field="near" if not is_term and leaf.field == "all" else leaf.field,
         term=leaf.text if isinstance(leaf, Term) else " ".join(leaf.texts),
         boost=leaf.boost,

@@ -92,12 +92,14 @@ class Spellings:
     def _best(self) -> dict[str, tuple[str, int]]:
         """Return for each word the most frequent similar one, if it is much more frequent."""
         alike = _added(*self._looking)
+        # Distance 2 takes longest: only for words for which no shard found anything at distance 1.
         strange = [word for word in self._folded.values() if word not in alike and may_be_a_slip(word, FAR_MIN_CHARS)]
         alike |= _added(self._begun(strange, 2)) if strange else {}
         best: dict[str, tuple[str, int]] = {}
         for word, folded in self._folded.items():
             others = [each for each in alike.get(folded, {}).items() if each[0] != folded]
             first = min(others, key=lambda each: (-each[1], each[0]), default=(folded, 0))
+            # For a word that no page has, any existing word is more frequent.
             if first[1] > MUCH_MORE * self._pages[word]:
                 best[word] = first
         return best
@@ -118,6 +120,7 @@ def _added(*looking: Underway[Alike] | None) -> dict[str, Counter[str]]:
 
 def as_written(turn: Turn, words: Sequence[str]) -> dict[str, str]:
     """Return for each folded word its form with the accents of the pages, or itself if no page has it."""
+    # Two rounds for all words together: find example pages, then read those that were not sent along.
     finding = {word: turn.begin(partial(_examples, word)) for word in words}
     found = {word: each.answers() for word, each in finding.items()}
     reading = {word: turn.begin_each(_reading(answers)) for word, answers in found.items()}
