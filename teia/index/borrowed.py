@@ -59,6 +59,7 @@ class BorrowedEntries:
     def remove(self) -> None:
         """Delete all: the index has them, or they are copied again."""
         self.close()
+        # A write-ahead log left behind could be taken for that of the next file of this name.
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
 

@@ -25,6 +25,7 @@ from teia.index.plurals import singular
 from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
 
 HEAP_BYTES = 32 << 20
+# The mean Gregorian year, 365.2425 days: within a day of New Year the year may be the neighbour.
 SECONDS_A_YEAR = 31_556_952
 POSITION_FILE = "position.json"
 
@@ -41,6 +42,7 @@ class CellIndex:
 
     def _opened(self) -> tantivy.Index:
         with disk_errors(self.folder, "opened"):
+            # No position of this schema version: what is here cannot be continued, and is made again from change 0.
             if read_position(self.folder) is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
@@ -144,6 +146,7 @@ def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
     document.add_bytes("entry", packed(entry))
     for link in entry.links:
         document.add_integer("links", link.key)
+    # `date_s` is never empty in the index: filters and the order by date need a value.
     dated_s = entry.date_s or entry.visited_s
     document.add_integer("date_s", dated_s)
     document.add_integer("visited_s", entry.visited_s)

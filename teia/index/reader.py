@@ -91,6 +91,7 @@ class IndexReader(ABC):
             known.sort(key=_place)  # neighbours are unpacked together
         for address in known:
             yield packed_at(searcher, address)
+        # One query for many keys: a search for each would cost more than reading the pages.
         unknown = [key for key in keys if key not in places] if len(known) < len(keys) else ()
         schema = self.schema
         for start in range(0, len(unknown), AT_ONCE):
@@ -108,6 +109,7 @@ class IndexReader(ABC):
     def all_entries(self) -> Iterator[Entry]:
         """Yield every committed page, by ranges of keys; few are in memory at a time."""
         searcher = self.searcher()
+        # 1,024 ranges of 2**54 keys each; keys are hashes, so the ranges hold about equally many pages.
         step = 1 << (_KEY_BITS - _RANGES.bit_length() + 1)
         limit = max(1, searcher.num_docs)
         for low in range(-(1 << (_KEY_BITS - 1)), 1 << (_KEY_BITS - 1), step):
@@ -143,6 +145,7 @@ def opened(folder: Path) -> tantivy.Index:
     index = tantivy.Index.open(str(folder))
     for name, each in analysers().items():
         index.register_tokenizer(name, each)
+    # tantivy's own watcher would reload at any moment, in a thread for each index.
     index.config_reader("manual")
     return index
 
