@@ -87,6 +87,7 @@ class _Walk:
         self._fall = _in_rows(graph, teleport if dangling is None else dangling)
         self._jump = (1 - damping) * _in_rows(graph, teleport)
         self._links = float(graph.links.sum())
+        # The matrix has no links of a page to itself, so a page may have none left.
         out_links = graph.links.sum(axis=0)
         self._gives: NDArray[np.bool_] = out_links > 0
         self._each = np.divide(damping, out_links, out=np.zeros(self._pages), where=self._gives)
@@ -112,6 +113,7 @@ class _Walk:
 
     def lost(self, x: Vector) -> float:
         """Return the share that goes from nodes without links to any."""
+        # All scores add up to 1, so the share of the other nodes follows without computing them.
         return self._damping * float(1 - x[self._gives].sum())
 
     def per_link(self, x: Vector) -> float:

@@ -48,6 +48,7 @@ Identity: TypeAlias = tuple[int, int, int] | None
 def write_ranks(path: Path, ranks: Ranks, made_s: float) -> None:
     """Write a rank file in the place of the one that may be there; readers see the old one or the new one."""
     keys, scores = ranks.keys.astype("<i8"), ranks.scores.astype("<f4")
+    # Never 0: that is NO_STAMP.
     stamp = xxhash.xxh3_64_intdigest(scores.data, seed=xxhash.xxh3_64_intdigest(keys.data)) or 1
     columns = (keys, scores, percentiles_of(scores, ranks.has_links), ranks.in_links.astype("<u4"))
     with replacing(path) as file:
@@ -161,6 +162,7 @@ class RankFile:
 
     def scores(self, keys: Keys) -> Floats:
         """Return the PageRank of each key; 0 for unknown ones. All scores of a file add up to 1."""
+        # One read of the attribute: another thread's reload must not mix two versions in one answer.
         table = self._table
         return looked_up(table.keys, table.scores, keys)
 
