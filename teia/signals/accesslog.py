@@ -86,6 +86,7 @@ def format_of(lines: Iterable[bytes]) -> Format | None:
     given = [line for line in lines if line.strip()]
     found = Counter[Format]()
     for line in given:
+        # A line may match several formats, so lines are counted for each and the most frequent wins.
         found.update(form for form in FORMATS if parse_line(line, form) is not None)
     best = found.most_common(1)
     return best[0][0] if best and 2 * best[0][1] >= len(given) else None
@@ -112,6 +113,7 @@ def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
             ends = line.endswith(b"\n")
             if not is_rest:
                 yield line
+            # The rest of a line that is too long is skipped; it must not pass for a line of its own.
             is_rest = not ends and len(line) == MAX_LINE_BYTES
     except (EOFError, zlib.error, gzip.BadGzipFile):
         lines["torn"] += 1
@@ -122,11 +124,13 @@ def url_of(asked: Asked, site: str, *, queries: bool) -> str | None:
     base = f"http://{asked.host}/" if asked.host else site
     if asked.host.endswith(":443"):
         base = f"https://{asked.host.removesuffix(':443')}/"
+    # Only at the beginning: the path of a relative target may contain a whole URL (`/login?to=https://…`).
     url = canonicalize(asked.target) if "://" in asked.target[:9] else resolve(asked.target, base) if base else None
     if url is None:
         return None
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
+    # Credentials and queries may identify a person (see the module's docstring).
     plain = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     if not queries:
         plain = plain.partition("?")[0]

@@ -54,6 +54,7 @@ def decode(datagram: bytes) -> Heard:
         return MALFORMED
     pairs = (pair.split(b"=") for pair in match[1].split())
     counts = {name.decode(): int(number) for name, number in pairs if name.decode() in COUNTS}
+    # Before any decoding: a datagram of 65,536 bytes can hold tens of thousands of lines.
     if len(lines) > URLS_AT_ONCE:
         counts["dropped"] = counts.get("dropped", 0) + len(lines) - URLS_AT_ONCE
         del lines[URLS_AT_ONCE:]
@@ -80,6 +81,7 @@ class Ear:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             self._socket.bind(str(path))
+            # Squid's helper runs as another user; the folder's group is how the operator lets it write.
             os.chown(path, -1, path.parent.stat().st_gid)
             path.chmod(0o660)
             self._file = _file_at(path)
@@ -149,6 +151,7 @@ def _make_way(path: Path) -> None:
         raise ConfigError(f"signals.socket: {path} is something else than a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as knock:
         try:
+            # Connecting sends nothing, and succeeds only while a process has the socket open.
             knock.connect(str(path))
         except OSError as error:
             if error.errno == errno.ENOENT:  # its crawler has just ended

@@ -95,11 +95,13 @@ def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "")
     if not known:
         raise UsageError("url: must be a URL, like https://www.example.org/page")
     first = split(known[0])
+    # A GET has no `host` field: there the first URL names it.
     whose = host.strip().lower() or first.authority
     root = f"{first.scheme}://{whose}/"
     proof = canonicalize(location) if location else resolve(f"/{key}.txt", root)
     if proof is None or split(proof).authority != whose or "?" in proof:
         raise UsageError("keyLocation: must be a URL of the same host, without a query")
+    # Compared without the scheme: a key proves http and https pages of its host alike.
     folder = proof.rpartition("/")[0].partition("://")[2] + "/"
     told = tuple(dict.fromkeys(url for url in known if url.partition("://")[2].startswith(folder)))
     return Ping(split(proof).host, key, proof, told, len(urls) - len(told))
@@ -137,6 +139,7 @@ class Keys:
         If there is no room for the key, nothing is queued: its state stays empty.
         """
         with transaction(self._db):
+            # Make room before the limits are tested, in the same transaction.
             self._forget_old(now_s)
             if not self.state(ping, now_s) and not self._ask(ping, now_s):
                 return 0

@@ -99,6 +99,7 @@ class Voice:
     def note_visit(self, *, changed: bool, unchanged_probability: float) -> None:
         """Record a visit of a page that it called changed; its rate gives the probability of no change."""
         if self.heeded >= MOST:
+            # Halved together, so that their ratios stay.
             self.heeded, self.changed, self.expected = self.heeded / 2, self.changed / 2, self.expected / 2
         self.heeded += 1.0
         self.changed += changed
@@ -122,6 +123,7 @@ class Voice:
     @property
     def believed(self) -> Beta:
         """Of visits that would have found nothing, the share that found a change because it was announced."""
+        # `expected` visits would have found nothing, by their rates, and `in_vain` did: the signal explains the rest.
         in_vain = self.heeded - self.changed
         return Beta(1.0 + max(0.0, self.expected - in_vain), 1.0 + in_vain)
 
@@ -172,5 +174,6 @@ def is_news(said_s: float, heard_s: float, visited_s: float) -> bool:
     A date without a time of day stands for any moment of its day. It is news only if it differs from the date before,
     or a page would be visited all day long.
     """
+    # Midnight stands for a date without a time of day.
     until_s = said_s + DAY_S if said_s % DAY_S == 0 else said_s
     return said_s > heard_s and until_s > visited_s

@@ -112,6 +112,7 @@ def is_signed(secret: str, header: str, body: bytes) -> bool:
     if match is None:
         return False
     expected = hmac.new(secret.encode(), body, match[1]).hexdigest()
+    # Compared in constant time: an early exit would reveal the signature byte by byte.
     return hmac.compare_digest(expected, match[2].lower())
 
 
@@ -146,6 +147,7 @@ class Hubs:
                 return
             if known is None and (self.number >= MOST or self._number_of(feed) >= MOST_OF_A_HOST):
                 return
+            # A new hub gets a new callback and secret; pushes with the old ones are no longer accepted.
             key = token_urlsafe(24)
             row = (feed, topic, hub, SUBSCRIBE, WANTED, key, f"{base}/{key}", token_hex(24), NEVER_S, 0.0, now_s, 0, "")
             marks = ", ".join("?" * len(row))
@@ -156,6 +158,7 @@ class Hubs:
         if self.db.execute("SELECT 1 FROM hubs WHERE mode = ? LIMIT 1", (SUBSCRIBE,)).fetchone() is None:
             return
         with transaction(self.db):
+            # These hubs have nothing to end; all others get a request.
             self.db.execute("DELETE FROM hubs WHERE mode = ? AND state IN (?, ?)", (SUBSCRIBE, WANTED, REFUSED))
             sql = "UPDATE hubs SET mode = ?, state = ?, again_s = ?, tries = 0 WHERE mode = ?"
             self.db.execute(sql, (UNSUBSCRIBE, WANTED, now_s, SUBSCRIBE))
@@ -194,6 +197,7 @@ class Hubs:
 
     def ask(self, topic: Topic, now_s: float) -> None:
         """Record that a hub is about to be requested: it may verify before it answers. Silence counts as a failure."""
+        # A renewal does not end a subscription that works: it stays active until its lease ends.
         is_kept = topic.state == REFUSED or (topic.state == ACTIVE and topic.mode == SUBSCRIBE)
         state, again_s = topic.state if is_kept else ASKED, now_s + max(ANSWER_S, _wait_s(topic.tries))
         sql = "UPDATE hubs SET state = ?, again_s = ?, outcome = ?, asked_s = ?, tries = tries + 1 WHERE feed = ?"
@@ -221,6 +225,7 @@ class Hubs:
         if mode == UNSUBSCRIBE:
             self._forget(topic)
             return True
+        # A hub may answer with any lease: a short one would cause endless requests, a long one would hide a dead hub.
         lease_s = min(max(lease_s, SHORTEST_LEASE_S), LONGEST_LEASE_S)
         sql = "UPDATE hubs SET state = ?, asked_s = ?, until_s = ?, again_s = ?, tries = 0, outcome = '' WHERE feed = ?"
         self.db.execute(sql, (ACTIVE, NEVER_S, now_s + lease_s, now_s + RENEWED * lease_s, topic.feed))
