@@ -57,6 +57,7 @@ def decode(headers: Headers, body: bytes, limits: LimitSettings) -> Decoded:
     codings = [coding for coding in headers.tokens("content-encoding") if coding != "identity"]
     if len(codings) > MAX_CODINGS:
         return Decoded(dechunked, b"", truncated, error or f"{len(codings)} codings in a row")
+    # Codings are listed in the order in which they were applied (RFC 9110, 8.4).
     for coding in reversed(codings):
         payload, cut, wrong = _undo(coding, payload, limits)
         truncated, error = truncated or cut, error or wrong
@@ -97,6 +98,7 @@ def _undo(coding: str, data: bytes, limits: LimitSettings) -> tuple[bytes, str, 
             return data, "", "not gzip, as announced"
         return inflate(data, _GZIP, limits.decoded_bytes, limits.decoded_ratio)
     if coding == "deflate":
+        # `deflate` is zlib by the standard and raw deflate from some servers; a zlib header is divisible by 31.
         wrapped = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
         return inflate(data, _ZLIB if wrapped else _RAW_DEFLATE, limits.decoded_bytes, limits.decoded_ratio)
     return b"", "", f"unknown coding {coding[:40]!r}"
@@ -133,8 +135,10 @@ def inflate(data: bytes, wbits: int, max_bytes: int, max_ratio: int) -> tuple[by
             produced += len(piece)
             if produced > max_bytes:
                 return b"".join(pieces)[:max_bytes], "length", ""
+            # Checked piece by piece: a bomb ends after one piece too many, not after all of it.
             if produced > RATIO_FREE_BYTES and produced > max_ratio * (position - len(pending)):
                 return b"".join(pieces), "ratio", ""
+        # The next gzip member begins where this one ended.
         position -= len(member.unused_data)
         if wbits != _GZIP or not data.startswith(GZIP_MAGIC, position):
             return b"".join(pieces), "", ""

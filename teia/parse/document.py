@@ -100,6 +100,7 @@ class Document:
     @cached_property
     def _scanned(self) -> Extract | None:
         """Result of scanning the original payload, with any number of tags: the scanner reads them one by one."""
+        # Requisites are read from the tree, so scanning would be work for nothing.
         if self.options.want_requisites or self.charset != "utf-8" or not is_plain(self.payload, MAX_TAGS):
             return None
         return scan(self.payload, want_text=self.options.want_text)

@@ -61,6 +61,7 @@ def parse_head(head: bytes) -> Head:
     match = _STATUS_LINE.match(status_line)
     fields: list[tuple[str, str]] = []
     for line in lines if match else (status_line, *lines):
+        # A folded line (obsolete, RFC 9112, 5.2) continues the value before it.
         if line[:1] in {" ", "\t"} and fields:
             name, value = fields.pop()
             fields.append((name, f"{value} {line.strip()}".strip()))

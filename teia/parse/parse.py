@@ -59,8 +59,10 @@ def parse_document(
     limits = options.limits
     if is_sitemap:
         limits = replace(limits, decoded_bytes=max(limits.decoded_bytes, sitemap.MAX_BYTES))
+    # 1. Chunks and compression. 2. The media type chooses the processors. 3. Findings are merged into one page.
     decoded = decode(parsed_head.headers, body, limits)
     document = Document(url, parsed_head, decoded.payload, options)
+    # Many servers answer a missing sitemap with a page and 200.
     is_sitemap = is_sitemap and not _is_web_page(decoded.payload)
     chosen = (("sitemap", sitemap.read_sitemap),) if is_sitemap else processors.for_type(document.media_type)
     findings: list[Findings] = [_of_head(parsed_head, document)]

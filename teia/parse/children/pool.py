@@ -204,8 +204,10 @@ class ChildPool:
         The payload may come in parts, so that a large one need not be copied into one.
         """
         if self._closed or self._broken:
+            # Never call `done` inside `submit`: callers rely on it being called later.
             asyncio.get_running_loop().call_soon(done, Lost(self._broken or "closed"))
             return
+        # Tickets are u32 on the wire; at most WINDOW of them are out per child, so a wrap does no harm.
         self._tickets = (self._tickets + 1) & 0xFFFFFFFF
         item = _Item(self._tickets, parts, sum(map(len, parts)), done)
         self._queue.append(item)
@@ -253,6 +255,7 @@ class ChildPool:
 
     def _send_batch(self, child: _Child, most: int) -> None:
         was_idle = not child.unsent
+        # The stall watch counts from the first item after a pause, not from the last message before it.
         if not child.items:
             child.since_s = self._clock.ticks_s()
         room = min(WINDOW - len(child.items), most)
@@ -264,6 +267,7 @@ class ChildPool:
             child.unsent.append(memoryview(TO_CHILD.pack(item.size, item.ticket)))
             child.unsent.extend(map(memoryview, filter(None, item.parts)))
             room -= 1
+        # Otherwise a writer is registered already, and the order of frames must stay.
         if was_idle and child.unsent:
             self._write(child)
 
@@ -297,8 +301,10 @@ class ChildPool:
             self._end_child(child)
             return
         child.unread += received
+        # All frames are taken out before any answer is delivered: a callback may submit, close or kill.
         for item, answer in self._answers(child):
             item.done(answer)
+        # Refill before the child runs dry, so that it need not wait for a turn of this loop.
         if self._queue and len(child.items) <= WINDOW // 4:
             self._send_waiting_now()
 
@@ -409,12 +415,14 @@ class ChildPool:
         child = _Child(ours, since_s=self._clock.ticks_s())
         self._children.append(child)
         self._unborn.append(child)
+        # The zygote gets a copy of `theirs`; ours must be closed, or the child's end would never be seen.
         with theirs, contextlib.suppress(OSError):  # a dead zygote is noticed by its own end
             limits = LIMITS.pack(self._limits.cpu_s, self._limits.memory_bytes)
             socket.send_fds(self._control, [b"F" + limits], [theirs.fileno()])
         return child
 
     def _begin_child(self, pid: int) -> None:
+        # The zygote forks in the order of requests, so births come in that order too.
         child = self._unborn.popleft()
         child.pid, child.since_s = pid, self._clock.ticks_s()
         asyncio.get_running_loop().add_reader(child.connection, self._read, child)
@@ -455,6 +463,7 @@ class ChildPool:
         self._hang_up(child)
         if self._control is not None:
             with contextlib.suppress(OSError):
+                # The zygote kills: only it knows that the pid was not reaped and given to another process.
                 self._control.send(b"K" + PID.pack(child.pid))
 
     def _hang_up(self, child: _Child) -> None:
@@ -470,6 +479,7 @@ class ChildPool:
         if child is None:
             return
         if not child.is_dying:
+            # Answers sent before the death count; what is left then is the item to blame.
             self._read_last_words(child)
             self._hang_up(child)
         self._children.remove(child)
@@ -502,6 +512,7 @@ class ChildPool:
             else:
                 blamed.tries += 1
             again = others if blamed.is_used_up else [*others, blamed]
+        # To the front, in their order: these items have waited longest. The blamed one comes last of them.
         self._queue.extendleft(reversed(again))
         self._queue_bytes += sum(item.size for item in again)
         child.items.clear()
@@ -538,6 +549,7 @@ class ChildPool:
             return
         self._is_probing, self._prober, self._deaths_at_birth = False, None, 0
         self.trouble, self._wait_s = "", FIRST_WAIT_S
+        # The probe worked, so the fault lies with the items.
         suspects, self._suspects = self._suspects, []
         for item, reason in suspects:
             item.done(Lost(reason))
@@ -553,6 +565,7 @@ class ChildPool:
             return
         self._is_probing, self._prober, self.trouble = True, None, self._why_no_job or why
         for item, _ in self._suspects:
+            # The probe failed too, so the deaths proved nothing against these items.
             item.tries = item.kills = 0
             self._queue.append(item)
             self._queue_bytes += item.size

@@ -63,6 +63,7 @@ class _Reader:
                     self.about.setdefault(word, event.attribute("href")[:_MAX_FIELD_CHARS])
         # dc:date is the only field of another vocabulary that is used.
         known = event.name in _FIELDS and (not event.prefix or event.prefix == "dc")
+        # Fields of the channel are at depth 3 at most (`rss/channel/title`); deeper ones are those of `image`.
         self.collecting = event.name if known and self.depth <= (1 if self.item else 3) else ""
         if known and event.name == "link" and self.root == "feed":
             if event.attribute("rel").lower() in {"", "alternate"}:
@@ -138,5 +139,6 @@ def _entries(item: _Item, links: LinkCollector) -> list[Entry]:
 
 def _references(item: _Item) -> list[str]:
     written = item.values.get("link", "").strip() or item.values.get("guid", "").strip()
+    # A `guid` may be any text; only one that looks like a URL is taken for an address.
     is_address = "link" in item.values or written.lower().startswith(("http://", "https://"))
     return item.references or ([written] if written and is_address else [])

@@ -69,6 +69,7 @@ def read_sitemap(document: Document) -> Findings:
     text = encoding.to_text(data, encoding.determine(data, charset, is_html=False))
     if not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return _findings(_lines(text), "text", document, truncated)
+    # The protocol allows RSS and Atom in the place of a sitemap.
     if mime.xml_root(data) in feed.ROOTS:
         return feed.read_feed_text(text, document)
     reader = _Reader()
@@ -88,6 +89,7 @@ def _entries(text: str, reader: _Reader) -> list[tuple[str, str]]:
             reader.text(event.text)
         elif (entry := reader.end(event)) is not None and entry[0]:
             found.append(entry)
+            # One more than allowed shows that the list was cut.
             if len(found) > MAX_URLS:
                 break
     return found

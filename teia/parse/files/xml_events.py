@@ -78,6 +78,7 @@ def events(document: str) -> Iterator[Event]:
             end = document.find(">", start)
             if end < 0:
                 return
+            # Only the beginning of a huge tag is read: its name is there, and attributes are few.
             yield from _tag(document[start + 1 : min(end, start + MAX_TAG_CHARS)])
             position = end + 1
 

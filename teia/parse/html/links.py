@@ -82,12 +82,14 @@ class LinkCollector:
         Half the anchors of a long page lead to places in it, and most of the others repeat a link of it.
         """
         reference = anchor.getattr("href", "")
+        # With a `<base>` even `#top` leads to another page.
         if reference[:1] == "#" and not self.has_base:
             return
         url = self.base.resolve(reference)
         if url is None or url == self.url or len(url) > self.max_url_chars:
             return
         known = self.anchors.get(url)
+        # An endorsed link with a text cannot become better.
         if known is not None and known.text and not known.nofollow:
             return
         if reference or anchor.hasattr("href"):
@@ -205,6 +207,7 @@ def _is_unendorsed(relations: str) -> bool:
 def _add_link_element(element: Element, links: LinkCollector) -> str:
     """Add a `<link>` to a page or feed; return the URL if it is the canonical one."""
     relation = element.getattr("rel", "").lower()
+    # The most frequent case first, before the relations are split.
     if relation == "stylesheet" or not element.hasattr("href"):
         return ""
     relations = set(relation.split())

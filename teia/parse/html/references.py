@@ -77,6 +77,7 @@ def parse_srcset(value: str, max_candidates: int = 1_000) -> list[Candidate]:
             position += 1
         reference = value[start:position]
         descriptors: list[str] = []
+        # A comma at the end of a URL ends the candidate, by the standard; one inside belongs to the URL.
         if reference.endswith(","):
             reference = reference.rstrip(",")
         else:
@@ -194,6 +195,7 @@ class StyleUse(Enum):
 
 def css_references(css: str) -> Iterator[tuple[str, StyleUse]]:
     """Yield every `url(...)` and `@import` of a style sheet, a style element or a style attribute."""
+    # Comments first: a commented-out `url(` is no reference, and a comment may stand inside one.
     for match in _CSS_REFERENCE.finditer(_CSS_COMMENT.sub(" ", css)):
         imported = match.group(1) is not None or match.group(5) is not None or match.group(6) is not None
         written = next((group for group in match.groups()[1:] if group), "")

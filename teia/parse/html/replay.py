@@ -107,6 +107,7 @@ def replay(document: Document) -> Replay:
     base = Base(document.url)
     holes = Holes(Base(base.resolve(written) or document.url) if written else base)
     markup = "".join(_written(tree.document, holes))
+    # The second parse is of our own output: what a browser will see, not what the page meant.
     is_safe = next(offences(HTMLTree.parse(markup)), None) is None
     return Replay(markup if is_safe else "", holes.references, is_safe)
 
@@ -152,6 +153,7 @@ def _written(document: DOMNode, holes: Holes) -> Iterator[str]:
                 continue
             if tag != "noscript" and _NAME.fullmatch(tag):
                 yield f"<{tag}{''.join(_attributes(node, tag, holes))}>"
+                # Links open in the whole window, not in the frame of the replay.
                 yield '<base target="_top">' if tag == "head" else ""
                 if tag in _EMPTY:
                     continue
@@ -172,6 +174,7 @@ def _attributes(element: DOMNode, tag: str, holes: Holes) -> Iterator[str]:
         lower, value = name.lower(), element.getattr(name) or ""
         if lower in _NOT_KEPT or lower.startswith("on") or not _NAME.fullmatch(name) or name in wanted:
             continue
+        # A page that contains our placeholder could have it filled with an address of ours.
         if HOLE in value:
             continue
         if not _is_text(lower) and ("(" in value or "\\" in value):  # as in `style`, and in `fill` of a drawing
@@ -201,6 +204,7 @@ def _reference(element: DOMNode, tag: str, holes: Holes) -> dict[str, str]:
         return {"href": hole} if hole else {}
     if tag == "link":
         hole = holes.hole(href, Use.STYLE)
+        # Without an address the element must not stay a style sheet.
         return {"href": hole} if hole else {"rel": "nothing"}
     if tag in _PICTURES:
         source = _picture(element, tag)
@@ -228,6 +232,7 @@ def offences(tree: HTMLTree) -> Iterator[str]:
         tag = element.tag.lower()
         if tag == "style" and is_foreign(element.text):
             yield tag
+        # Our own `<base target>` is the one exception.
         if tag == "noscript" or (tag in _GONE and not (tag == "base" and element.attrs == ["target"])):
             yield tag
         for name in element.attrs:
