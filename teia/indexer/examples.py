@@ -39,6 +39,7 @@ def examples_of(opened: Searchable) -> list[str]:
     telling = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
     found: list[str] = []
     for candidates in (telling, _pairs(titles, telling), _on_hosts(entries, telling)):
+        # Each candidate is searched for: an example without results would mislead.
         example = next((each for each in candidates if opened.search(each, 1).total), None)
         if example is not None and example not in found:
             found.append(example)

@@ -54,6 +54,7 @@ REFRESH_AT_ONCE = 500
 MAX_TARGETS = 6_000
 EVERY_ONE = -1
 BESIDE, BROKEN = "index.new", "index.broken"
+# Rust's Debug form of an operating system's error, as tantivy passes it on.
 _REFUSED = re.compile(r"\bOs \{ code: (\d+)")
 NOT_A_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 logger = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ def _opened(place: Path, broken: Path) -> CellIndex:
     try:
         return CellIndex(place)
     except StoreError as error:
+        # Only damage is set aside: a full descriptor table must not throw a sound index away.
         if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
             raise
         logger.warning("%s; it is set aside and made anew", error)
@@ -152,6 +154,7 @@ class CellIndexer:
 
     def commit(self) -> None:
         self.check_place()
+        # Order for a crash: the links, then the position that covers them, then the hand-over files behind it.
         self.links.flush()
         self.index.commit(self.position)
         self.waiting.forget(self.position)
@@ -192,6 +195,7 @@ class CollectionIndexer:
             folders = [each for each in self._lookup.folders if cells is None or each.number in cells]
             for folder in folders:
                 self._cells.append(CellIndexer(folder, beside=beside))
+            # Anchor texts go to cells by number, so all cells are open before the first change is taken.
             self._by_number = {cell.number: cell for cell in self._cells}
             if cells is None:  # a node's missing pages lie elsewhere, and another node may still want its surplus pages
                 for cell in self._cells:
@@ -223,6 +227,7 @@ class CollectionIndexer:
         return sum([await self._step(cell) for cell in self._cells])
 
     async def _step(self, cell: CellIndexer) -> int:
+        # 1. Changes in their order. 2. The entry of each page as it is now. 3. Index, links, anchors. 4. Position.
         changes = self._changes(cell, STEP_CHANGES)
         if not changes:
             return await self._fill_gaps(cell)
@@ -241,8 +246,10 @@ class CollectionIndexer:
             cell.lacking.add(self._lacking(cell, (each for each in changes if each.key not in entries)))
         else:
             cell.lacking.add([(each.key, each.url) for each in changes if each.key in self._rereader.unreadable])
+        # Pages not in the index are marked too, or `due` would return them forever.
         cell.anchors.indexed(change.key for change in changes)
         self._spread_anchors(entries.values())
+        # In memory only: after a crash these changes are taken again, and repeating them changes nothing.
         cell.position = changes[-1].number
         cell.uncommitted += len(changes)
         return len(changes)
@@ -252,6 +259,7 @@ class CollectionIndexer:
         for cell in self._cells:
             if cell.uncommitted:
                 cell.commit()
+            # The damaged index is kept until the new one is complete.
             if not cell.gaps and cell.position >= self._last_change(cell):
                 cell.drop_broken()
 
@@ -275,6 +283,7 @@ class CollectionIndexer:
 
     def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
+        # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
         return [(key, url) for key, url, known in found if known and known.page and not cell.has_file(known.page.file)]
 
@@ -290,6 +299,7 @@ class CollectionIndexer:
 
     async def _try_lacking(self, cell: CellIndexer) -> int:
         rows = cell.lacking.after(cell.tried, REFRESH_AT_ONCE)
+        # At the end of the list the next call begins at its start again.
         cell.tried = rows[-1][0] if rows else None
         if not rows:
             return 0
@@ -316,6 +326,7 @@ class CollectionIndexer:
         frontier = self._lookup.cells[cell.number]
         sql = f"SELECT count(*) FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own text
         (belong,) = frontier.db.execute(sql, (cell.position,)).fetchone()
+        # Counting is cheap; the full comparison below reads every key of the cell.
         if belong == cell.index.searcher().num_docs:
             return
         sql = f"SELECT p.key, h.name, u.tail FROM {JOINED} WHERE p.change <= ? AND {BELONGS}"  # noqa: S608  # our own
@@ -399,6 +410,7 @@ class CollectionIndexer:
     async def _entries(self, cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
         waiting = cell.waiting.entries(changes[0].number, changes[-1].number)
+        # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
         found: dict[int, Entry] = {}
         missing: list[Wanted] = []
@@ -407,6 +419,7 @@ class CollectionIndexer:
                 continue
             data = handed_over.get(change.key)
             entry = decoded(data) if data is not None else None
+            # The hand-over may hold an entry of another capture: a later one, or one whose commit failed.
             if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
                 found[change.key] = entry
             else:

@@ -64,6 +64,7 @@ class IndexKeeper:
     def _lacking(self) -> list[str]:
         """Return the collections whose indexes lack pages that no process adds; none while a crawl runs."""
         with suppress(TeiaError, OSError):
+            # A running crawl has its own indexer.
             if self._root.holder() is None:
                 return [name for name in self._root.collections() if self._may_be_tried(name) and self._lacks(name)]
         return []
@@ -84,6 +85,7 @@ class IndexKeeper:
             logger.warning("%s: its index cannot be compared with its frontier: %s", name, error)
             self._put_off(name)
             return False
+        # `is_written`: another process is adding the pages already.
         return state.behind > 0 and not state.is_written
 
     def _put_off(self, name: str) -> None:
@@ -101,6 +103,7 @@ class IndexKeeper:
             ) as self._process:
                 assert self._process.stdin is not None
                 self._process.stdin.close()  # it indexes what there is, and ends
+                # `stop` may have run after the check in `_watch` and before `_process` was set.
                 if self._ending.is_set():
                     self._process.kill()
                 status = self._process.wait()

@@ -69,6 +69,7 @@ class CollectionSearch:
                 )
             )
             self._reader, self._facts = reader, facts
+            # Last: an error above closes everything that was opened.
             self._stack = stack.pop_all()
 
     @property
@@ -173,6 +174,7 @@ class CollectionRanks:
             if file is None:
                 file = self._files[path] = RankFile.open(path)
             else:
+                # One stat for each search; the file is mapped again only when the indexer replaced it.
                 file.reload()
         except CorruptFile as error:
             logger.warning("ranks are not used: %s", error)
@@ -200,6 +202,7 @@ class FrontierFacts:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
 
     def facts(self, urls: Mapping[int, str], /) -> dict[int, Facts]:
+        # A probability takes a look at the page's host, so only the first results get one.
         judged = set(list(urls)[:MAX_JUDGED])
         with self._lock:
             return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
@@ -263,6 +266,7 @@ def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool
         except StoreError:
             known = None
         pages = reader.searcher().num_docs
+        # Training takes minutes: again only after the collection has doubled.
         if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
             return False
         model = train(reader.all_entries, seed=seed)

@@ -80,6 +80,7 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
         else:
             raise StoreError(f"the index of {name} is being written by another process; wait for it to end")
         for cell in root.collection(name).cells():
+            # A rebuild killed in the middle of an exchange may have left a folder under its third name (durable.py).
             mend_exchange(cell.index)
         yield
     finally:
@@ -103,6 +104,7 @@ class Following:
         self._ranker = Ranker(root.collection(name), clock, cells) if ranks else None
         learns = config.index.semantics and cells is None and not beside
         self._trainer = Trainer(root.collection(name), clock) if learns else None
+        # Opened last: it may raise, and the objects above hold no open files yet.
         self.indexer = CollectionIndexer(root, name, self.rereader, cells, beside=beside)
         self._committed = self._taken_at = clock.ticks_s()
         self._uncommitted = self.indexer.uncommitted
@@ -117,6 +119,7 @@ class Following:
         self._taken_at = now if taken else self._taken_at
         # On one machine the last anchor texts are taken when the crawl ends; a node's crawl never ends.
         everything = self._is_node and now - self._taken_at >= QUIET_S
+        # New pages first; pages with new anchor texts only when no change is waiting.
         self._uncommitted += taken or self.indexer.refresh(everything=everything)
         if everything and now >= self._try_at:
             self._try_at = now + TRY_AGAIN_S
@@ -143,6 +146,7 @@ class Following:
 
     async def finish(self) -> None:
         """Take all changes that are left, the anchor texts too."""
+        # 1. All changes. 2. Captures that could not be read before. 3. All anchor texts. 4. Ranks and model.
         while await self.turn():
             pass
         if not self._is_node:
@@ -230,6 +234,7 @@ class Followed:
 
     async def _leave(self, why: str) -> None:
         now = self._clock.ticks_s()
+        # A collection that was followed for a while has recovered from its last failure.
         self._wait_s = FIRST_WAIT_S if now - self._began >= LONGEST_WAIT_S else self._wait_s
         self.error = f"{self.name}: {why}"[:MAX_ERROR_CHARS]
         self._again_at, self._wait_s = now + self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
@@ -238,6 +243,7 @@ class Followed:
 
     async def close(self) -> None:
         following, self._following = self._following, None
+        # The lock is released after the files are closed, even if closing fails.
         with self._held:
             if following is not None:
                 await following.close()
@@ -306,6 +312,7 @@ def main(arguments: Sequence[str]) -> int:
         cells = frozenset(int(each) for each in arguments[1].split(","))
         arguments = arguments[2:]
     parent, data, *names = arguments
+    # Before anything is opened: a parent that is gone already must leave no indexer behind.
     die_with_parent(int(parent))
     os.nice(NICENESS)
     try:

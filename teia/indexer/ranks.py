@@ -85,6 +85,7 @@ class Ranker:
             self._take_result(wait=True)
 
     def _begin(self) -> None:
+        # The size at the beginning: links appended while the thread runs count as new.
         self._began, self._ranked_bytes = self._clock.ticks_s(), self._size()
         self._running = self._thread.submit(renew_ranks, self._files, self._ranks, self._clock.now_s())
 

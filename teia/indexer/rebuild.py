@@ -40,15 +40,18 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
             with disk_errors(cell.index, "made"):
                 cell.index.mkdir(exist_ok=True)
         try:
+            # 1. Build all cells beside the present ones; a crash here costs the work, nothing else.
             making = Following(root, name, clock, beside=True)
             try:
                 await making.finish()
             finally:
                 await making.close()
             for cell in folder.cells():
+                # 2. Exchange cell by cell, each atomically; searchers of the old files go on with them.
                 exchange_folders(cell.index, beside_index(cell))
         finally:
             _remove_leftovers(folder)
+        # 3. Take the changes of the meantime, and renew ranks and model.
         following = Following(root, name, clock)
         try:
             await following.finish()
@@ -85,6 +88,7 @@ def audit_index(root: Root, name: str) -> Audit:
             checked += len(found)
             for url, key, digest, belongs, change in _known(frontier):
                 has = found.pop(key, None)
+                # Not reached yet: missing, but no error of the index.
                 if change > (position or 0):
                     missing += belongs and has is None and not is_clustered
                 elif belongs and has is None:

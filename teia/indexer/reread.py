@@ -53,6 +53,7 @@ class Rereader:
             self._pool = ChildPool(JOB, self._children, ChildLimits.of(self._limits), self._clock)
             await self._pool.start()
         for start in range(0, len(wanted), AT_ONCE):
+            # Batches bound the bodies in memory.
             batch = wanted[start : start + AT_ONCE]
             for each, entry in zip(batch, await self._batch(lookup, batch), strict=True):
                 if entry is not None:
@@ -75,6 +76,7 @@ class Rereader:
             self.unreadable.add(wanted.key)
             return None
         head, body = split_head(record.block)
+        # The time of the last change, as after the fetch: later visits found the same capture.
         seen_s, status = page.last_change_s, page.status
         when = (seen_s, seen_s)
         return Task(self._reading, "entry", url, str(status), status, *when, "", b"", head, "", "", 0, 0, body=body)

@@ -121,6 +121,7 @@ def _waiting(frontier: FrontierCell, position: int, last: int) -> int:
     """Count the pages after a position that belong in the index."""
     if last <= position:
         return 0
+    # An upper limit is enough there: this runs every few seconds, and counting would take long.
     if last - position > COUNTED:
         return last - position
     sql = f"SELECT count(*) FROM {JOINED} WHERE p.change > ? AND {BELONGS}"  # noqa: S608  # our own text
@@ -139,6 +140,7 @@ def is_written(folder: CollectionFolder) -> bool:
     except OSError:
         return False
     try:
+        # A shared lock, for an instant: two readers do not take each other for a writer, and a writer tries again.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
