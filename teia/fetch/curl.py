@@ -3,7 +3,7 @@
 Three hooks guarantee that the address which was checked is the address that receives the request:
 
     RESOLVER_START_FUNCTION  refuses every look-up, so a missing pin fails instead of using the system's resolver
-    OPENSOCKETFUNCTION       asks the guard about the very address libcurl is about to connect to
+    OPENSOCKETFUNCTION       lets the guard check the very address that libcurl is about to connect to
     PREREQFUNCTION           compares the peer before each request, also on a kept connection, which ignores pins
 
 A kept connection to an address that is no longer the host's, or that the server has closed, is dropped there and the
@@ -114,7 +114,7 @@ class Transfer:
         self.answer.begin(self.request.max_body_bytes, self.request.types)
 
     def is_slow(self, now_s: float, patience_s: float) -> bool:
-        """Tell whether less than 1 KiB/s came for so long; time begins when the request has been sent."""
+        """Tell whether less than 1 KiB/s arrived for `patience_s`, counted from when the request was sent."""
         received = self.answer.received_bytes
         if not self._checked or received - self.mark_bytes >= _SLOWEST_BYTES_PER_S * patience_s:
             self.mark_bytes, self.mark_s = received, now_s
@@ -344,7 +344,7 @@ class CurlFetcher:
         transfer.head = request_head(parts, headers, b"POST" if transfer.is_post else b"GET")
 
     def _to_make_room_for(self, pin: Pin) -> Pin | None:
-        """Return the pin that was least lately used, once there are too many; never one that a transfer relies on.
+        """Return the least recently used pin, once there are too many; never one that a transfer relies on.
 
         The cache is shared by all handles, and a kept connection that turns out dead sends libcurl back to it in the
         middle of a transfer. So a pin is not taken away when its transfer ends, only when thousands came after it.

@@ -7,7 +7,7 @@ the choices made where parsers disagree.
 
 Rules are kept as `to_bytes`: a robots.txt of one group under a first line of ours,
 
-    # teia-robots 1 read 1700000000.0         format, Access, when the server said so (Unix seconds)
+    # teia-robots 1 read 1700000000.0         format, Access, time of the answer (Unix seconds)
     User-agent: *
     Disallow: /private
     Crawl-delay: 5.0
@@ -271,7 +271,7 @@ def rules_from_answer(
     copy = previous if previous is not None and previous.access is Access.READ else None
     if answered and status == 304 and copy is not None:
         return replace(copy, checked_s=now_s)
-    # 429 is excluded: a server that limits the rate has not said that it has no robots.txt.
+    # 429 is excluded: a server that limits the rate does not state that it has no robots.txt.
     if answered and 300 <= status < 500 and status not in {304, 429}:
         return RobotsRules(Access.UNAVAILABLE, checked_s=now_s)
     if copy is not None and now_s - copy.checked_s <= keep_copy_s:
