@@ -4,8 +4,8 @@
 
 A `Position` is a file and an offset in it. The position that the frontier has committed counts: opened with it, the
 writer cuts everything behind it (a torn tail, or records whose commit never came), removes files begun after it, and
-touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and an error says
-so.
+touches nothing before it. If the file is shorter than that, something outside teia has damaged it, and the writer
+raises CorruptFile.
 
 Between two syncs everything is one group: it lies in one file, and either all of it is on the disk when
 `flush_and_sync` returns, or an error is raised and none of it is. After an error the writer is at the last synced

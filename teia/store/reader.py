@@ -160,9 +160,9 @@ def walk_file(
 
 
 def read_members(stream: BinaryIO, start: int, end: int | None, max_bytes: int) -> Iterator[Member]:
-    """Yield the gzip members between two offsets. After a damaged one, go on where a WARC record begins again.
+    """Yield the gzip members between two offsets. After a damaged one, continue where the next WARC record begins.
 
-    None is kept here while the caller has it: a caller that drops one has its memory back.
+    No reference is kept here while the caller has a member: a caller that drops one frees its memory.
     """
     offset = start
     while end is None or offset < end:
