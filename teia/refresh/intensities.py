@@ -156,7 +156,7 @@ class _Pages:
 
     def solve_servers(self, segments: Segments, each: Floats) -> None:
         relevant = segments.sums(self.of_use.astype(np.float64)) > 0
-        # Where the floors alone fill the limit, the price stays infinite and each page keeps its floor.
+        # If the floors alone fill the limit, the price stays infinite and each page keeps its floor.
         relevant &= segments.sums(self.floor) < each * (1 - PRECISION)
 
         def visits(at: Floats, wanted: Flags) -> Floats:
