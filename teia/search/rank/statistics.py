@@ -121,7 +121,7 @@ class Statistics:
         self._words = _Kept[str, dict[str, int]](KEEP_LANGUAGES_S)
 
     def counts(self, demand: Demand, ask: Ask) -> Counts:
-        """Return all counts a query needs; `ask` requests those from all shards that are not cached."""
+        """Return all counts a query needs; `ask` requests those that are not cached from all shards."""
         now_s = self._clock.ticks_s()
         # The number of pages belongs to every count: an idf needs both.
         wanted = Demand((PAGES, *demand.terms), demand.prefixes, demand.words and (EVERY_PAGE, *demand.words))

@@ -196,7 +196,7 @@ class Turn:
         if number not in self._live:  # it failed at another request that was started together with this one
             future.cancel()
             return False
-        # `cancel` stops a request that still waits for a thread; one that runs goes on and is ignored.
+        # `cancel` stops a request that still waits for a thread; one that runs continues and is ignored.
         if not future.done():
             future.cancel()
             self._leave_out(number, "did not answer in time")

@@ -118,7 +118,7 @@ def best_mark(marks: Sequence[Mark], chars: int) -> int:
     best, best_worth = 0, -1.0
     for number, (at, _, _, _) in enumerate(marks):
         worth = _worth(marks, number, at + chars)
-        # The tolerance makes the first of equal windows win, whatever the order of the additions.
+        # The tolerance makes the first of equal windows win, independent of the order of the additions.
         if worth > best_worth + 1e-9:
             best, best_worth = number, worth
     return best
