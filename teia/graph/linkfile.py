@@ -292,7 +292,7 @@ class LinkFile:
         self._look_at = self._file.tell() + max(fresh_bytes, WORTH_COMPACTING_BYTES)
 
     def _rewrite(self, edges: Edges) -> None:
-        # Readers that have the old file open go on with it.
+        # Readers that have the old file open continue with it.
         with replacing(self.path) as file:
             file.write(START)
             for chunk in _filled(edges):
