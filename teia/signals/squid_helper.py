@@ -248,7 +248,7 @@ class Announcing:
             return False
         if is_second:
             os.close(self._pipe)
-            # Never returns: the child must not go on in Squid's loop.
+            # Never returns: the child must not enter the loop that answers Squid.
             _second(Announcer(self._path, queries=self._queries), ours)
         os.close(ours)
         with suppress(OSError):
@@ -269,7 +269,7 @@ def _second(announcer: Announcer, pipe: int) -> NoReturn:
         with suppress(OSError):
             os.nice(NICENESS)
         announce(announcer, pipe, gather_s=GATHER_S)
-    except BaseException as error:  # noqa: BLE001  # nothing may go on as if it were the first one
+    except BaseException as error:  # noqa: BLE001  # no error may continue as the first process
         _complain(repr(error))
     os._exit(0)
 

@@ -256,7 +256,7 @@ class Subscriptions:
             self.db.execute(sql, (notice.subscription,))
 
     def failed(self, notice: Notice, outcome: str, now_s: float, *, least_s: float = 0.0, is_final: bool) -> None:
-        """Record that a webhook did not accept a notice; its receiver asks for a pause of `least_s`."""
+        """Record that a webhook did not accept a notice; its receiver requests a pause of `least_s`."""
         with transaction(self.db):
             of = self.get(notice.subscription)
             # The subscription was removed while the message was on its way.

@@ -1,7 +1,7 @@
 """Trust in a site's claims about its own pages, learnt from the results of visits.
 
-A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *voice* is one kind of these claims by
-one host, and every visit of a page with a claim is a test of it:
+A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *signal source*
+(`Voice`) is one kind of these claims by one host, and every visit of a page with a claim is a test of it:
 
     precision   the share of visits caused by it that found a change. Alone this flatters a site that calls everything
                 new: many of these pages had changed anyway, by their rates. So the figure used is its `weight`: of the
@@ -10,10 +10,10 @@ one host, and every visit of a page with a claim is a test of it:
                 it is judged at the next reading of the source
 
 Both are Beta posteriors that begin with Beta(1, 1): one success, one failure, nothing known. Where `weight` is w, a
-page that the voice calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
-page that it does not mention changes unnoticed at the rate (1 - r) times its own. So a liar loses its voice: w, and
-with it all effects of its claims, goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever
-there are MOST, so that a host can recover trust.
+page that the source calls changed is stale with the probability 1 - (1 - w) P(fresh by its rate). Where recall is r, a
+page that it does not mention changes unnoticed at the rate (1 - r) times its own. So false claims lose their effect: w
+goes to 0 as fast as the claims are tested. Old tests lose half their weight whenever there are MOST, so that a host can
+recover trust.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CAREFUL = 2.0
 """Number of standard deviations by which an estimated share is lowered to a careful bound."""
 
 TRUSTED = 0.8
-"""Weight from which on a voice's silence means that a page has not changed."""
+"""Weight from which on a source's silence means that a page has not changed."""
 
 HARDLY_HEARD = 0.1
-"""Weight below which a voice's claims cause no visits; a part of them is tested still."""
+"""Weight below which a source's claims cause no visits; a part of them is still tested."""
 
 _FORMAT = 1
 _RECORD = Struct("<B5f3I")
@@ -134,7 +134,7 @@ class Voice:
 
     @property
     def sure_weight(self) -> float:
-        """Lower bound of the weight. A voice has no effect before this is positive; visits test it all the same."""
+        """Lower bound of the weight. A source has no effect before this is positive; visits test it all the same."""
         return 0.0 if self.is_hardly_heard else self.believed.at_least
 
     @property
