@@ -8,9 +8,9 @@ Every submitted item is answered exactly once, with bytes or with `Lost`.
 
 Other processes may also kill or stop children, or children may not start at all. A watch kills children that do not
 begin their items, and a zygote that does not report a child's end. A pool with a `probe`, an item that any child
-can do, tells such trouble from bad items: before an item is lost, and after several deaths in a row, one child is
-given the probe. If that fails no item is to blame: all wait, `trouble` holds the reason, and the probe is tried
-again after a delay that grows. A pool without a probe gives up and loses all items.
+can do, distinguishes such trouble from bad items: before an item is lost, and after several deaths in a row, one
+child is given the probe. If that fails no item is to blame: all wait, `trouble` holds the reason, and the probe is
+tried again after a delay that grows. A pool without a probe gives up and loses all items.
 
 Cost in this process: about 10 us an item, batched (`python -m bench.parse`).
 """
