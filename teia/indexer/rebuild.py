@@ -47,7 +47,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
             finally:
                 await making.close()
             for cell in folder.cells():
-                # 2. Exchange cell by cell, each atomically; searchers of the old files go on with them.
+                # 2. Exchange cell by cell, each atomically; searchers of the old files continue with them.
                 exchange_folders(cell.index, beside_index(cell))
         finally:
             _remove_leftovers(folder)
