@@ -100,9 +100,9 @@ class Web:
         return site * SITE_URLS + page
 
 
-def timed(deed: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
+def timed(work: Callable[[], Result]) -> tuple[Result, dict[str, float]]:
     wall, cpu = time.perf_counter(), time.process_time()
-    result = deed()
+    result = work()
     return result, {"s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
 
 

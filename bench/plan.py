@@ -33,11 +33,11 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def best_of(rounds: int, name: str, deed: Callable[[], Result]) -> tuple[dict[str, float], Result]:
+def best_of(rounds: int, name: str, work: Callable[[], Result]) -> tuple[dict[str, float], Result]:
     wall, cpu = [], []
     for _ in range(rounds):
         began, began_cpu = time.perf_counter(), time.process_time()
-        result = deed()
+        result = work()
         wall.append(time.perf_counter() - began)
         cpu.append(time.process_time() - began_cpu)
     return {f"{name}_s": round(min(wall), 3), f"{name}_cpu_s": round(min(cpu), 3)}, result

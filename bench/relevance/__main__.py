@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     unknown = [name for name in names if name not in SYSTEMS]
     if unknown or not names:
         raise UsageError(
-            f"--systems: {', '.join(unknown) or 'nobody'} cannot be measured; there are {', '.join(SYSTEMS)}"
+            f"--systems: {', '.join(unknown) or 'no system'} cannot be measured; there are {', '.join(SYSTEMS)}"
         )
     entries = corpus.entries()
     queries, judgements = judged.queries(), judged.judgements()
