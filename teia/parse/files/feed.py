@@ -50,11 +50,12 @@ class _Reader:
     items: list[_Item] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     depth: int = 0
+    outer_depth: int = 0
 
     def start(self, event: xml_events.Start) -> None:
         self.root = self.root or event.name
         if event.name in {"item", "entry"} and not event.prefix:
-            self.item, self.depth = _Item(), 0
+            self.item, self.outer_depth, self.depth = _Item(), self.depth, 0
             return
         self.depth += 1
         if event.name == "link" and self.item is None:
@@ -79,7 +80,8 @@ class _Reader:
         self.collecting = ""
         if self.item is not None and event.name in {"item", "entry"} and not event.prefix:
             self.items.append(self.item)
-            self.item = None
+            # Back among the channel's own fields: an `image` after the items has a title of its own.
+            self.item, self.depth = None, self.outer_depth
         else:
             self.depth = max(0, self.depth - 1)
 

@@ -37,6 +37,13 @@ def test_rss_items_have_address_time_and_title() -> None:
     assert kinds["http://a.test/"] is LinkKind.FEED, "its site is listed by it too, and not linked to"
 
 
+def test_the_title_of_an_image_after_the_items_is_not_the_channels() -> None:
+    image = "<image><title>Logo</title><link>http://a.test/logo</link></image>"
+    result = parsed(f"<rss><channel><title>News</title><item><link>/1</link></item>{image}</channel></rss>")
+    assert result.page.title == "News"
+    assert [link.url for link in result.page.links] == ["http://a.test/1"]
+
+
 def test_atom_entries_have_address_time_and_title() -> None:
     result = parsed(
         """<feed xmlns="http://www.w3.org/2005/Atom"><title>T</title><link href="http://a.test/feed" rel="self"/>
