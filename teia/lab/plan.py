@@ -54,6 +54,7 @@ def plan_file(
     say("bounds")
     counts = np.bincount(table.page, minlength=len(world))
     stale = visited_staleness(world, table.page, table.due_s)
+    # NonPolite (P3) is limited by the budget alone; without one nothing bounds it.
     bounds = {"wp": weak_politeness(world)} | ({} if budget is None else {"non_polite": non_polite(world)})
     return {
         "policy": policy.name,
@@ -89,7 +90,9 @@ def _by_rate(world: World, counts: Numbers, stale: Floats) -> list[dict[str, Any
 
 
 def _write(out: Path, scenario: Scenario, world: World, table: Timetable) -> None:
+    # A stable sort by page keeps each page's visits in the order of the timetable.
     order = np.argsort(table.page, kind="stable")
+    # repr keeps every digit, so that a reader of the file gets the same times.
     times = [repr(time).removesuffix(".0") for time in table.due_s[order].tolist()]
     ends = np.cumsum(np.bincount(table.page, minlength=len(world))).tolist()
     begins = [0, *ends[:-1]]

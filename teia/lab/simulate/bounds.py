@@ -42,6 +42,7 @@ def over(world: World, length_s: float) -> World:
     """Return the same world with one horizon as long as a simulation, and the budget of all its horizons together."""
     if length_s == world.horizon_s:
         return world
+    # A horizon counts whole once it has begun, because `run.py` grants its budget at the beginning.
     budget = None if world.budget is None else math.ceil(world.budget * math.ceil(length_s / world.horizon_s))
     return replace(world, horizon_s=length_s, budget=budget)
 
@@ -55,6 +56,7 @@ def inf_crawlers(world: World, length_s: float) -> float:
     fresh_s, stale_s, begin_s = -world.age_s, 0.0, 0.0
     while begin_s < length_s:
         end_s = min(begin_s + world.horizon_s, length_s)
+        # The last horizon may be cut off: visits due after the end are not made.
         made = int(np.searchsorted(due_s, end_s - begin_s))
         times_s = begin_s + due_s[:made]
         visits = Visits(page[:made], times_s, np.zeros(0), before_of(page[:made], times_s, fresh_s))
@@ -67,6 +69,7 @@ def inf_crawlers(world: World, length_s: float) -> float:
 
 
 def _is_small(world: World) -> bool:
+    # With P = 0 a server has slots without number, which this bound cannot price.
     if not world.politeness_s.all():
         return False
     slots = np.ceil(world.horizon_s / world.politeness_s)

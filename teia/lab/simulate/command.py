@@ -82,6 +82,7 @@ def compare(
     for at, policy in enumerate(policies):
         progress(f"{policy.name}: {len(world):,} pages for {setting.length_s / DAY_S:g} days")
         with _written(asked, policy, names, several=len(policies) > 1) as take:
+            # The bounds are one more part of the progress, after the policies.
             outcome = simulate(
                 world, policy, setting, clock, take=take, reached=_part_of(reached, at, len(policies) + 1)
             )

@@ -96,6 +96,7 @@ class CompiledTimeline:
     def parts(self, until_s: float) -> Iterator[Visits]:
         """Yield as many visits at once as stay in the processor's cache, in columns that are reused."""
         page, time_s, late_s, before_s = self._columns
+        # A full block means that more visits may follow.
         made = BLOCK
         while made == BLOCK:
             made = self._loop.run(until_s, False, page, time_s, late_s, before_s)
@@ -115,6 +116,7 @@ class CompiledTimeline:
 
 def timeline_of(world: World, modifications: Modifications | None = None) -> Timeline:
     """Return the fastest timeline available."""
+    # The compiled loop numbers pages by 32-bit integers.
     if not IS_COMPILED or len(world) >= 1 << 31:
         return PlainTimeline(world, modifications)
     return CompiledTimeline(world, modifications)

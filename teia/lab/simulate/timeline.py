@@ -34,6 +34,7 @@ from teia.refresh.merge import Timetable
 from teia.refresh.model import Floats, Numbers, Rows, World
 from teia.refresh.policy import ByValue, Intervals, Plan
 
+# Its multiples modulo 1 stay far apart from each other, however many there are.
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -134,6 +135,7 @@ class PlainTimeline:
         self._allowed_s = [-math.inf] * world.servers
         self._idle = 0
         self._granted = 0
+        # The time of the one valid wake-up; other SCHEDULER_READY events in the heap are outdated.
         self._wakes_s = math.inf
         self._made: list[tuple[int, float, float, float]] = []
         self._changes = None if modifications is None else _Documents(world, modifications, self._push)
@@ -151,6 +153,7 @@ class PlainTimeline:
             self._slot_s: list[float] = plan.slot_s.tolist()
             with_work = servers_with_work(plan, world)
             self._with_work: list[int] = with_work.tolist()
+            # Slots are used early only after one slot per server with work was lost.
             used_s = plan.slot_s[with_work > 0]
             self._begun_s, self._slots_per_s, self._slack = now_s, float((1.0 / used_s).sum()), len(used_s)
         for server in range(world.servers):
@@ -181,6 +184,7 @@ class PlainTimeline:
             self._changes.count_to(until_s)
             self.seen, self.fresh_weight = self._changes.seen, self._changes.fresh_weight
             self.fresh_area = self._changes.fresh_area
+        # The reshape gives four columns also where no visit was made.
         columns = np.array(self._made).reshape(-1, 4)
         return Visits(columns[:, 0].astype(np.int32), *columns.T[1:])
 
@@ -212,6 +216,7 @@ class PlainTimeline:
         turn_s = math.inf
         while self._idle and self._granted > 0:
             self._find_ready(now_s)
+            # The first ready server's turn comes with its slot, or earlier if visits have fallen behind the slots.
             turn_s = max(now_s, min(self._ready[0][0], self._behind_at_s())) if self._ready else math.inf
             if turn_s > now_s:
                 break
@@ -250,6 +255,7 @@ class PlainTimeline:
         if due is not None:
             queue.visited(due.page, now_s)
             row = self._row[due.page]
+            # A page chosen by value is due at any time, so lateness is counted from its slot.
             due_s = key_s if isinstance(self._plan, ByValue) else due.due_s
             self._made.append((row, now_s, max(0.0, now_s - due_s), float(self.fresh_s[row])))
             self.fresh_s[row] = now_s
@@ -290,6 +296,7 @@ class _Documents:
         self.count_to(now_s)
         if not self._fresh[page]:
             self.seen[page] += 1
+            # A page that always changes is stale again at once.
             if math.isfinite(self._rate[page]):
                 self._fresh[page] = True
                 self.fresh_weight += self._weight[page]

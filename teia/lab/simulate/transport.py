@@ -41,7 +41,9 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
         raise UsageError(f"{count} visits in {len(slots_s)} slots")
     slots_s = np.sort(slots_s)
     between = lost(rate * np.maximum(slots_s[None, :] - slots_s[:, None], 0.0))
+    # Each visit must be later than the one before it.
     between[np.tril_indices(len(slots_s))] = np.inf
+    # cost[s] is the least staleness up to slot s if the latest visit is there; the first gap begins at 0.
     cost = lost(rate * slots_s)
     before = []
     for _ in range(count - 1):
@@ -50,6 +52,7 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
         cost = through.min(axis=0)
     place = int((cost + lost(rate * (horizon_s - slots_s))).argmin())
     chosen = [place]
+    # Follow the best predecessors back from the last visit.
     for step in reversed(before):
         place = int(step[place])
         chosen.append(place)
