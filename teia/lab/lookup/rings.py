@@ -41,6 +41,7 @@ class Ring:
         taken = 0
         for before, place in zip([places[-1], *places], places, strict=False):
             arc = distance(self.circle.predecessor(place).id, place) or SIZE
+            # An arc ends at the newcomer's own previous point if that is nearer, or both would count the same keys.
             taken += min(arc, distance(before, place) or SIZE)
         return Taken(taken / SIZE, len({self.circle.owner(place) for place in places}))
 

@@ -31,7 +31,9 @@ from teia.views.reports.source import OpenCell, snapshot
 
 logger = logging.getLogger(__name__)
 
+# Captures in one measurement; the standard error of a share is then about 1% at most.
 MOST_PAGES = 2_000
+# The smallest 64-bit key; pages are read from the keys above it.
 _FIRST_KEY = -(1 << 63)
 
 
@@ -44,6 +46,7 @@ def measured(world: World, root: Root, collection: str, now_s: float) -> float |
             known = [(page, _is_fresh(world, url_from(host, page.tail), at_s, now_s)) for page, at_s in copies]
             judged = [(page, is_fresh) for page, is_fresh in known if is_fresh is not None]
             if judged:
+                # Each sampled page stands for count / len(copies) pages of its host.
                 weights = weigh([page for page, _ in judged]) * (count / len(copies))
                 total += float(weights.sum())
                 fresh += float(weights[[is_fresh for _, is_fresh in judged]].sum())

@@ -55,6 +55,7 @@ class Queue:
             if page not in self._fetched:
                 self._links[page] = self._links.get(page, 0) + links
                 self._turn += 1
+                # Every link pushes a new entry. `take` skips those whose count is outdated.
                 heapq.heappush(self._heap, (-self._links[page], self._turn, page))
         elif page not in self._known:
             self._known.add(page)
@@ -128,6 +129,7 @@ def crawl(
     while is_busy:
         is_busy = False
         for process in processes:
+            # 1. One page a turn; the mode decides what becomes of links to pages of other processes.
             page = process.take()
             if page is not None:
                 is_busy = True
@@ -137,6 +139,7 @@ def crawl(
                     process.find(target, owners[target])
                 if len(done.fetched) == most_fetched or len(different) == enough:
                     return done
+            # 2. Send a full batch, or a smaller one if the process is idle. The receivers then have work again.
             if process.untold and (page is None or process.untold >= batch):
                 is_busy = True
                 for to, letter in process.letters().items():

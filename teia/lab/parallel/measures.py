@@ -32,6 +32,7 @@ def quality(done: Crawled, web: Web, most_linked: int) -> float:
     count = web.in_links()
     least = np.sort(count)[-most_linked]
     different = list(dict.fromkeys(done.fetched))[:most_linked]
+    # Pages with exactly `least` links are ties: as many of them count as the better pages leave places.
     surely = int(np.sum(count > least))
     found_surely = int(np.sum(count[different] > least))
     found_just = int(np.sum(count[different] == least))

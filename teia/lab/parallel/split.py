@@ -38,6 +38,8 @@ def by_hierarchy(web: Web, processes: int) -> list[int]:
     hosts: dict[str, dict[str, int]] = {topic: {} for topic in topics}
     for host, topic in zip(web.hosts, web.topics, strict=True):
         hosts[topic].setdefault(host, len(hosts[topic]))
+    # Topic t gets processes t, t + topics, and so on. With fewer processes than topics some ranges are empty,
+    # and their topics share the processes of others.
     groups = [range(at, processes, len(topics)) or (at % processes,) for at in range(len(topics))]
     found = dict(zip(topics, groups, strict=True))
     return [
@@ -46,6 +48,7 @@ def by_hierarchy(web: Web, processes: int) -> list[int]:
 
 
 def by_name_length(web: Web, processes: int) -> list[int]:
+    # Processes whose remainder no name's length has get no page (T4's weakness, shown in A16).
     return [len(host) % processes for host in web.hosts]
 
 

@@ -39,6 +39,7 @@ def web_of(world: World) -> Web:
     for at, line in enumerate(lines):
         targets = (number.get(url) for url in line.links if url not in line.nofollow)
         links.append(tuple(target for target in targets if target is not None and target != at))
+    # Main names only: a world with aliases has lines of other names, and is not supported here.
     topics = {host.name: host.topic for host in world.hosts}
     return Web(
         tuple(line.url for line in lines),
