@@ -45,6 +45,7 @@ from teia.store.root import Root, open_root
 from teia.views.reports.source import looking
 
 DAY_S = 86_400.0
+# Seconds of the crawl in a real one: twelve days take some four minutes.
 FACTOR = 4_000.0
 DAYS, QUICK_DAYS = 12.0, 6.0
 USERS_FROM_DAY = 4.0
@@ -56,6 +57,7 @@ REQUESTS_PER_S, USERS_AT_ONCE = 15.0, 16
 ZIPF = 0.8
 """Exponent of the popularity of pages among users of a proxy (Breslau et al., 1999, found 0.64 to 0.83)."""
 
+# Third part of the loopback addresses. Both crawls run at the same time, so each has its own.
 FIRST_NET = 180
 READ_BYTES = 65_536
 
@@ -133,6 +135,7 @@ def table_3(kept: Kept) -> Table:
     """Classify announced pages by the result, as the paper counts them."""
     count = defaultdict(int, kept.counts)
     performed, new = count["updated"], count["new"]
+    # The paper has three classes: what brought no newer copy, for any reason, is discarded.
     discarded = count["discarded"] + count["repeated"] + count["under_way"] + count["no_newer"]
     total = max(1, performed + discarded + new)
     asked = max(1, count["asked"])
@@ -186,19 +189,24 @@ def keep(asked: Asked) -> Kept:
         spec.write_text(_spec(asked.seed), "utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--address", address, "--log", str(log)]
         flags += ["--dns-address", f"127.77.255.{number}:0", "--control-address", f"127.77.254.{number}"]
+        # 1. The lab runs in its own process. The same world, made again here, gives the truth about it.
         with lab_process(*flags) as ready:
             world = World(
                 WorldSpec.load(spec), epoch_s=from_iso(ready["epoch"]), port=ready["port"], address=loopback(address)
             )
             names = {host.name: host.address for host in world.hosts}
             squid = stack.enter_context(squid_process(names)) if asked.is_parasite else None
+            # 2. The crawl runs here, on the fast clock.
             clock = FastClock(WallClock(), FACTOR)
+            # The wall time at which both clocks agreed; log times are converted to world days from it.
             since_s = WallClock().now_s() - clock.ticks_s() / FACTOR
             root = open_root(folder / "data", create=True)
             urls, weights = pages_of(world, asked.seed)
             with root.locked():
                 users = asyncio.run(_crawl(root, ready, clock, asked, squid, urls, weights))
+        # 3. Its captures are judged by the truth.
         visits = visits_of(root, lambda clock_s: world.days(since_s + (clock_s - since_s) / FACTOR))
+        # Squid's requests for its users come from OUTGOING; the rest is the crawler's.
         requests = sum(entry.peer != OUTGOING for entry in read_log(log))
         alike, as_asked = [
             true_freshness(truth(world, visits, asked.days, worth), USERS_FROM_DAY, asked.days)
@@ -216,6 +224,7 @@ def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None)
         "fetch.dns": ready["dns"],
         "fetch.allow_nets": ["127.77.0.0/16"],
         "courtesy.delay_s": DELAY_S,
+        # Times are those of the fast clock: a multiple of FACTOR is as many real seconds.
         "courtesy.retry_wait_s": FACTOR,
         "courtesy.response_factor": 0.0,
         "courtesy.robots_max_age_s": 365 * DAY_S,
@@ -250,6 +259,7 @@ async def _crawl(
         running = asyncio.create_task(crawler.run())
         users = Users(squid.port, urls, weights, asked.seed) if squid is not None else None
         asking = asyncio.create_task(users.ask(clock)) if users is not None else None
+        # `limits.seconds` ends the crawl; this is a guard, twice as long and a minute.
         await asyncio.wait([running], timeout=2 * asked.days * DAY_S / FACTOR + 60)
         crawler.hurry()
         await running
@@ -276,9 +286,11 @@ class Users:
         next_at, up_to = loop.time(), np.cumsum(self._shares)
         async with asyncio.TaskGroup() as group:
             while True:
+                # Arrivals are a Poisson process. A slow answer delays no later request, as long as there is room.
                 next_at += float(self._draw.exponential(1.0 / REQUESTS_PER_S))
                 await asyncio.sleep(max(0.0, next_at - loop.time()))
                 await room.acquire()
+                # The sum of the shares may be a little less than 1 by rounding; `min` keeps the index in range.
                 url = self._urls[min(len(self._urls) - 1, int(np.searchsorted(up_to, self._draw.random())))]
                 group.create_task(self._one(url)).add_done_callback(lambda _: room.release())
 

@@ -95,8 +95,10 @@ def coefficient_of_variation(process: int, spec: ChangesSpec) -> float | None:
     if process == POISSON:
         return 1.0
     if process == REGULAR:
+        # The standard deviation of a uniform distribution over [-j, j].
         return spec.jitter / math.sqrt(3)
     shape = spec.pareto_shape
+    # A Pareto distribution has a finite variance only if its shape is above 2.
     return 1 / math.sqrt(shape * (shape - 2)) if shape > 2 else None
 
 
@@ -120,6 +122,7 @@ def gaps_figure(gaps: dict[int, Floats], spec: ChangesSpec) -> Figure:
     for process, name in NAMES.items():
         ordered = np.sort(gaps[process], axis=None)
         ours = 1 - np.searchsorted(ordered, LENGTHS, side="right") / len(ordered)
+        # Theory is drawn only where ten gaps or more are expected to be longer.
         resolved = 10 / len(ordered)
         series += [
             _positive(name, ours, 0.0),

@@ -48,6 +48,7 @@ WORLD: dict[str, Any] = {
     "time_factor": 0,
     "errors.scale": 0,
     "robots.present": 0,
+    # Servers of equal size, so that none runs out of pages during a session.
     "sites.theta": 0.0,
     "sites.slow": 1.0,
     "sites.shared_address": 0,
@@ -145,6 +146,7 @@ def session_of(number: int, fetches: Sequence[tuple[float, float, int]]) -> Sess
     starts = np.sort([start for start, _, _ in fetches])
     ends = np.sort([end for _, end, _ in fetches])
     documents = sum(status == 200 and end <= starts[-1] for _, end, status in fetches)
+    # The first `number` requests find empty slots. After them, request n + number uses the slot that end n freed.
     waits = starts[number:] - ends[: len(starts) - number]
     return Session(
         number,

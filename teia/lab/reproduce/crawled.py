@@ -41,6 +41,7 @@ PAGES_PER_HOST = 50
 
 WORLD: dict[str, Any] = {
     "time_factor": 0,
+    # Both are beyond the limits of the crawl: `limits.fetch_s` and `limits.body_bytes`.
     "errors.silent_s": 10.0,
     "errors.large_bytes": 400_000,
     "robots.crawl_delay": 0.0,
@@ -91,6 +92,7 @@ class Crawled:
     def unasked(self) -> int:
         """Number of URLs that count as failed though no request was sent, because their host had been given up."""
         (asked,) = self.source.log.query("SELECT count(DISTINCT url) FROM fetches WHERE kind <> 'robots'").rows[0]
+        # A URL can have these outcomes without a request, for other reasons than a host that was given up.
         sql = "SELECT count(*) FROM urls WHERE outcome NOT IN ('', 'robots', 'robots_unreachable', 'dns')"
         visited = sum(int(number) for (number,) in self.source.rows(sql))
         return max(0, visited - int(asked))
@@ -114,9 +116,11 @@ def crawled_world(
         spec.write_text(_toml({**_values(run), **(world or {})}), encoding="utf-8")
         flags = ["--spec", str(spec), "--port", "0", "--dns-address", "127.77.255.53:0"]
         with lab_process(*flags) as ready, root.locked():
+            # One seed is enough: all hosts of a world are reachable from its first home page.
             of_lab = {"collection.seeds": tuple(ready["seeds"][:1]), "fetch.dns": ready["dns"], "scope.types": types}
             config = configure(root, "world", None, {}, {**CRAWL, **of_lab, **(crawl or {})}).config
             summary = uvloop.run(_crawl(root, config, run.seed))
+        # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued:
             raise LabError(f"{summary.urls_queued} URLs were left after {summary.seconds:.0f} s; try --quick")
         with looking(root, "world") as source:

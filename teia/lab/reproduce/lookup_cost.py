@@ -23,6 +23,7 @@ SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 QUICK_SIZES = (10, 100, 1_000)
 LOOK_UPS, QUICK_LOOK_UPS = 2_000, 300
 JOINS, NODES_ASKED = 200, 200
+# Sizes that the table of extremes shows.
 WORST_AT = frozenset({100, 10_000})
 
 
@@ -44,6 +45,7 @@ def _can(dimensions: int) -> Kind:
         lambda count, _seed, chance: Can(count, dimensions, chance),
         lambda n: dimensions / 4 * n ** (1 / dimensions),
         lambda _: 2 * dimensions,
+        # Half of the mean zone, 1 / (2n), in units of 1 / (n + 1).
         lambda n: 0.5 * (n + 1) / n,
     )
 
@@ -193,6 +195,7 @@ def spread_table(found: _Found) -> Table:
 
 
 def _harmonic(kind: Kind, cost: Cost) -> float | None:
+    # Expected length of the longest of n random arcs, in mean arcs: the n-th harmonic number.
     return float(np.sum(1 / np.arange(1, cost.nodes + 1))) if kind.name == "Chord" else None
 
 

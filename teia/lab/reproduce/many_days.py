@@ -36,6 +36,7 @@ class Case:
             horizon_s=DAY_S,
             politeness_s=self.politeness_s,
             rate_unit_s=UNIT_S[self.unit],
+            # P6's capacity: ten crawlers at ten pages a second over a million pages.
             budget=int(8.64 * self.pages),
         )
 
@@ -77,6 +78,7 @@ def many_days(run: Run) -> Results:
         run.progress(f"P6: {case.days} days of {case.name}, rates per {case.unit}")
         found, by_day = measured(case.world(run), case.days)
         for measure, staleness in found.items():
+            # The other program has no results for the last two measures.
             place = MEASURES.index(measure)
             other = case.others[place] if place < len(case.others) else None
             rows.append(Row((case.name, case.unit, str(case.days), measure), staleness, other))

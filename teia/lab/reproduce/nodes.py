@@ -60,11 +60,13 @@ async def run_nodes(
         started: dict[str, asyncio.subprocess.Process] = {}
         try:
             for name, flags in nodes.items():
+                # Without a time limit each node ends by itself when no work is left.
                 ends = [] if seconds is not None else ["--once"]
                 started[name] = await _start(folder, name, servers[name], [*flags, *ends, "--config", str(file)])
             if seconds is not None:
                 await _begin(begun, clock)
                 await clock.sleep(seconds)
+                # All nodes get the signal before any of them is waited for, so that they leave together.
                 for process in started.values():
                     with suppress(ProcessLookupError):
                         process.send_signal(signal.SIGTERM)

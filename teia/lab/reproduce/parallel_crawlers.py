@@ -101,6 +101,7 @@ class Study:
         if key not in self._done:
             web = self.web
             owners = SPLITS[split](web, processes)
+            # Quality needs the first pages only (BEST). Cross-over would go on until every process has every page.
             enough = round(len(web) * (BEST if by_links else ENOUGH if mode is Mode.CROSS_OVER else 1.0))
             seeds = self._seeds(owners, processes)
             self._done[key] = crawl(web, owners, seeds, mode, by_links=by_links, batch=batch, enough=enough)
@@ -120,6 +121,7 @@ class Study:
             best = round(len(web) * BEST)
             by_links = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE, by_links=True, enough=best)
             done = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
+            # One process fetches no page twice and sends no links.
             nothing = dict.fromkeys(("overlap", "URLs told, a page", "messages, a page"), 0.0)
             self._alone[key] = {"coverage": coverage(done, web), "quality": quality(by_links, web, best), **nothing}
         return self._alone[key]
@@ -136,6 +138,7 @@ class Study:
         yield "quality", self.quality(mode, split, processes)
 
     def _seeds(self, owners: list[int], processes: int) -> list[list[int]]:
+        # The same order of home pages for all modes and splits, so that they differ in nothing else.
         chance = self.run.random(16, processes)
         homes = [int(home) for home in chance.permutation(np.array(self.web.homes))]
         return [[home for home in homes if owners[home] == number][:SEEDS] for number in range(processes)]
@@ -239,6 +242,7 @@ def nodes_table(run: Run) -> Table:
         fetched = Counter(f"{entry.host}{entry.path}" for entry in read_log(log) if entry.status == 200)
     different, all_of_them = len(fetched), sum(fetched.values())
     owners = SPLITS["site"](web, len(NODES))
+    # The model begins as the nodes do: one seed, at the process that owns it.
     model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
     busiest = max(each["pages"] for each in said.values())
     rows = (

@@ -38,6 +38,7 @@ class Periodic:
 
     def plan(self, world: World) -> Timetable:
         table = merge(world.with_ages(0.0), np.ones(len(world), dtype=np.int64), "centred")
+        # Compressed, a server's visits stay more than P apart: 250 of them in a day, with P = 60 s.
         return replace(table, due_s=table.due_s * self.share)
 
 
@@ -97,6 +98,7 @@ def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple
     whole_s = float(visited_s.max())
     line = []
     for time_s in times_s:
+        # The latest complete store; before the first one users see the initial store, which was fresh at 0.
         cycle = int((time_s - whole_s) // world.horizon_s)
         age_s = time_s - (cycle * world.horizon_s + visited_s) if cycle >= 0 else np.full(len(world), time_s)
         line.append((time_s, float(world.weight @ np.exp(-world.rate * age_s))))

@@ -71,10 +71,12 @@ def _vary(run: Run, size: Size, values: tuple[float, ...], what: str, known: Wor
     found: Worlds = {}
     for unit in UNITS:
         for value in values:
+            # Exponent 0 is the uniform distribution: figure 1's world of theta 1.
             if known is not None and value == 0.0:
                 found[unit, value] = known[unit, 1.0]
                 continue
             run.progress(f"P6: {what} {value:g}, rates per {unit}, {size}")
+            # The unit is not part of the random key, so both units have the same world up to the scale of rates.
             theta, rates = (value, "uniform") if what == "theta" else (1.0, f"zipf:{value:g}")
             found[unit, value] = one_day(drawn(run.random(6, int(10 * value)), size, unit, theta, rates), POLICIES)
     return found

@@ -39,12 +39,14 @@ class Size:
 
     @property
     def crawlers(self) -> Crawlers:
+        # The speed at which the crawlers make exactly R visits a day.
         return Crawlers(CRAWLERS, self.budget / DAY_S / CRAWLERS)
 
     def __str__(self) -> str:
         return f"{self.pages:,} pages on {self.servers:,} servers"
 
 
+# Section 4 of P's paper; QUICK has as many pages per server.
 PAPERS = Size(1_000_000, 2_000)
 QUICK = Size(20_000, 40)
 

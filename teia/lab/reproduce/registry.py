@@ -37,6 +37,7 @@ class Row:
     other: float | None = None
 
     def __post_init__(self) -> None:
+        # JSON has neither NaN nor infinity, and a report must not print them as results.
         if not all(math.isfinite(value) for value in (self.ours, self.other) if value is not None):
             raise ValueError(f"{self.labels}: not a finite number; leave out what has no value")
 
@@ -133,6 +134,7 @@ def number_text(value: float | None) -> str:
 
 def digest_of(results: Sequence[Table | Figure], given: Iterable[str] = ()) -> str:
     """Return the SHA-256 over `given` and every number that does not vary, as `number_text` shows it."""
+    # Numbers have six digits here, so that differences in the last bits between machines seldom matter.
     lines = [*given, *itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)]
     if not lines:
         raise ValueError("all results vary and nothing was given: there is no data to have a digest of")

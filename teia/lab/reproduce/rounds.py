@@ -64,6 +64,7 @@ CRAWL: dict[str, Any] = {
     "courtesy.delay_s": 0.5,
     "courtesy.response_factor": 0,
     "courtesy.robots": False,
+    # Between near (125 kB/s) and far (at most 40 kB/s), so that `rtt` moves sites that are far from their node.
     "placement.minimum_kb_s": 45,
     "placement.measured_pages": 1,
     "sites.aliases": False,
@@ -98,6 +99,7 @@ def study_of(seconds: float, seed: int) -> str:
 
 def world_of(seed: int, number: int) -> dict[str, Any]:
     """Return the world of a round; every round has its own."""
+    # Seeds of two studies have no world in common below 1,000 rounds.
     return {"seed": seed * 1_000 + number, **WORLD}
 
 
@@ -122,6 +124,7 @@ class Kept:
         path = self._folder / f"{done.number:03d}-{done.strategy}.json"
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(done), indent=1), encoding="utf-8")
+        # A rename: an interruption leaves no half-written round behind.
         new.replace(path)
 
 
@@ -139,6 +142,7 @@ def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
             seeds = [world.roots[host.name].decode() for host in world.hosts[:SEEDS]]
             settings = {**CRAWL, "collection.seeds": seeds, "fetch.dns": ready["dns"]}
             nodes = {region: flags_of(region, strategy, countries) for region in REGIONS}
+            # The time of a round begins with its first request, because nodes take different times to join.
             has_begun, apart = (lambda: log.stat().st_size > 0), strategy == ISOLATED
             asyncio.run(run_nodes(folder, settings, nodes, WallClock(), seconds, has_begun, apart=apart))
         return measured(strategy, number, folder, seconds, study_of(seconds, seed))
@@ -169,6 +173,7 @@ def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:
     A page that several nodes fetched counts once, by its first fetch.
     """
     begun = min((start for _, _, start, _, _ in fetches), default=0.0)
+    # By end time: of several fetches of a page, the one that was complete first counts.
     in_time = sorted((each for each in fetches if each[3] <= begun + seconds), key=lambda each: each[3])
     first: dict[str, Fetch] = {}
     for each in in_time:

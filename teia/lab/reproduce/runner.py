@@ -51,6 +51,7 @@ def _command(chosen: Sequence[Experiment], seed: int, quick: bool, out: Path) ->
 def _run(experiment: Experiment, run: Run, clock: Clock) -> Finished:
     run.progress(f"{experiment.id}: {experiment.title}")
     started_s = clock.ticks_s()
+    # The body is a generator: the experiment runs here, and within the measured time.
     results = tuple(experiment.body(run))
     given = tuple(experiment.given(run)) if experiment.given is not None else ()
     return Finished(experiment, results, clock.ticks_s() - started_s, given)

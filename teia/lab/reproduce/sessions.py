@@ -17,10 +17,12 @@ from teia.views.reports.types import TypeRow, Types, types
 KIB = 1024
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 LISTS = frozenset({"text/xml", "application/xml", "application/rss+xml", "application/atom+xml"})
+# The paper's numbers: table 4 (documents, sizes), table 5 (servers), table 6 (errors), table 2 (rates).
 COLLECTED_HTML, COLLECTED_OTHER, WAITING = 1_115_288, 15_707, 422_512
 MEAN_HTML_KIB, MEAN_OTHER_KIB = 6.0, 129.2
 SERVERS, PER_SERVER = 35_508, 32
 ERRORS = {"400": 4_013, "403": 4_338, "404": 99_957, "server not found": 52_497, "other": 802}
+# CoBWeb has one line for both: names that do not resolve, and servers whose connections fail.
 NOT_FOUND = frozenset({"dns", "connect"})
 DOCS_PER_MINUTE, DOCS_PER_DAY = 73.2, 77_169
 
@@ -62,6 +64,7 @@ def size_table(found: Types, crawled: Crawled) -> Table:
             100 * COLLECTED_OTHER / theirs,
         ),
         Row(("other, mean KiB", ""), _mean_kib(other), MEAN_OTHER_KIB),
+        # Always 0: `crawled_world` raises an error if URLs are left.
         Row(("still to be collected, % of collected", f"{crawled.summary.urls_queued}"), 0.0, 100 * WAITING / theirs),
     )
     note = "Sitemaps and feeds, which CoBWeb did not know, are left out. Ours ran to the end, theirs for 15 days."
@@ -125,6 +128,7 @@ def reference_table(found: Links) -> Table:
 
 def reference_figure(found: Links) -> Figure:
     """Draw the number of URLs with at least a given number of references to them."""
+    # A logarithmic axis cannot show URLs without references.
     steps = [step for step in found.per_url if step.least]
     at_least = [sum(step.urls for step in steps[at:]) for at in range(len(steps))]
     series = Series("ours", tuple(float(step.least) for step in steps), tuple(map(float, at_least)))

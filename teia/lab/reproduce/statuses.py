@@ -35,6 +35,7 @@ OWN_MEANINGS = {
     -10: "took too long",
     -11: "system error",
 }
+# The values of all other kinds in the table are HTTP statuses.
 PUBLISHED = {OWN_CODES.get(kind) or int(kind): count for kind, count in TABLE.items()}
 """Table 1 of the paper, by its codes."""
 
@@ -47,6 +48,7 @@ LARGEST_25 = (
 )  # fmt: skip
 """Table 2 of the paper: documents on its 25 largest servers."""
 
+# The paper's crawl: four days and five hours, with 51% of the documents in the first twelve hours.
 HOURS = 4 * 24 + 5
 FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
 
@@ -76,6 +78,7 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
             ours[row.code] += row.count
             names.setdefault(row.code, []).append(row.outcome)
     rows = []
+    # In the order of the paper's counts; codes that only our crawl has come last.
     for code in sorted({*PUBLISHED, *ours}, key=lambda each: (-PUBLISHED.get(each, 0), -ours[each])):
         name = " ".join(names.get(code, ())) if code < 0 else ""
         meaning = OWN_MEANINGS.get(code) or meaning_of(str(code))

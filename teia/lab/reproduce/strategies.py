@@ -26,6 +26,7 @@ STRATEGIES = (ISOLATED, "hash", "geo", "rtt")
 
 ROUNDS, QUICK_ROUNDS = 30, 2
 SECONDS, QUICK_SECONDS = 30.0, 10.0
+# Attempts at a round before its failure ends the study.
 TRIES = 3
 
 MEASURES: dict[str, Callable[[Round], float]] = {
@@ -122,6 +123,7 @@ def strategies(run: Run) -> Results:
     yield test_table("t-test", "t-tests (tables 3 to 7)", found, t_test, T_TESTS)
     yield test_table("mann-whitney", "Mann-Whitney (tables 8 to 11)", found, mann_whitney, MANN_WHITNEY)
     yield repeated_table(found)
+    # The paper's figures 29 to 32, in this order.
     for number, name in enumerate(("pages", "domains", "kilobytes", "capture time, s"), 29):
         yield cumulative_figure(number, name, found)
 
@@ -130,6 +132,7 @@ def make_missing(run: Run, kept: Kept, wanted: int, seconds: float) -> None:
     """Run the missing rounds one by one, with the strategies of each in random order."""
     there = {(each.number, each.strategy) for each in kept.all()}
     for number in range(wanted):
+        # In random order, so that a machine that becomes slower or faster favours no strategy.
         for strategy in run.random(12, number).permutation(np.array(STRATEGIES)).tolist():
             if (number, strategy) not in there:
                 run.progress(f"A12: round {number + 1} of {wanted}, {strategy}")
@@ -149,6 +152,7 @@ def _insist(run: Run, strategy: str, number: int, seconds: float) -> Round:
 def whole_rounds(rounds: Sequence[Round]) -> dict[str, list[Round]]:
     """Return, by strategy, the rounds that were finished with all strategies."""
     by_strategy = {name: {each.number: each for each in rounds if each.strategy == name} for name in STRATEGIES}
+    # Samples of equal size from the same worlds, or the tests would compare different rounds.
     common = sorted(set.intersection(*(set(each) for each in by_strategy.values())))
     return {name: [each[number] for number in common] for name, each in by_strategy.items()}
 
@@ -193,6 +197,7 @@ def test_table(
             value = test(samples[one], samples[another])
             if value is not None:
                 rows.append(Row((measure, f"{one} and {another}"), value, other))
+    # The smallest two-sided p of ranks: 2 of the C(2n, n) possible orders are the extreme ones.
     number = len(found["rtt"])
     note = (
         "The probability that samples as different as these come of strategies that are equally good. With"

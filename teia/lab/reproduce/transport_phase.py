@@ -13,6 +13,7 @@ from teia.refresh.merge import merge
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
 
+# A slot every five minutes of a day.
 PAGES, SLOTS = 60, 288
 FILLED = (0.25, 0.5, 0.75, 0.9, 1.0)
 WORLDS, QUICK_WORLDS = 20, 4

@@ -12,8 +12,10 @@ from teia.views.reports.outcomes import Outcomes, outcomes
 from teia.views.reports.space import Space, space
 from teia.views.reports.types import Types, types
 
+# The paper's numbers: table 23 (types), table 24 (space), and its rate in pages a second.
 ACCESSED, LINKS = 936_956, 1_812_143
 HTML_PAGES = 609_212
+# The paper lists missing pages as a type of this name.
 NOT_FOUND = "erro/404"
 QUANTITY = {
     "text/html": HTML_PAGES,
