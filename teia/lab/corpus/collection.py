@@ -99,6 +99,7 @@ def collection(
 ) -> Collection:
     """Return the collection in a folder; make it if it is missing or has other parameters or another version."""
     made = _described(folder)
+    # An index of another schema cannot be read, so the schema is part of the comparison.
     wanted = (VERSION, SCHEMA_VERSION, pages, seed, cells)
     if made is None or (made.version, made.schema, made.pages, made.seed, made.cells) != wanted:
         say(f"indexing {pages:,} pages of lab text into {folder}")
@@ -156,11 +157,13 @@ class _Cell:
 
 
 def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
+    # 1. Begin with an empty folder: an incomplete collection is not continued.
     with disk_errors(folder, "written"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     began, spent = clock.ticks_s(), os.times()
     corpus_s, text_bytes = 0.0, 0
+    # 2. Index every page in its cell.
     with ExitStack() as stack:
         cells = [stack.enter_context(closing(_Cell(cell_folder(folder, n)))) for n in range(corpus.cells)]
         for number in range(corpus.pages):
@@ -173,9 +176,11 @@ def _made(folder: Path, corpus: Corpus, clock: Clock, say: Say) -> Made:
                 say(f"{number + 1:,} pages after {clock.ticks_s() - began:.0f} s")
         for cell in cells:
             cell.commit()
+    # 3. Compute PageRank over the links of all cells.
     renew_ranks(
         [cell_folder(folder, n) / "links.bin" for n in range(corpus.cells)], folder / "ranks.bin", clock.now_s()
     )
+    # 4. Account for the cost; counting segments and bytes is not part of the time.
     seconds, now = clock.ticks_s() - began, os.times()
     with closing(UnionReader({str(n): cell_folder(folder, n) for n in range(corpus.cells)})) as reader:
         segments = reader.searcher().num_segments
@@ -199,6 +204,7 @@ def _trained(found: Collection, clock: Clock) -> float:
     """Train and save the semantic model; return the seconds it took."""
     began = clock.ticks_s()
     with closing(found.reader()) as reader:
+        # A collection below the product's minimum of pages is trained too, for tests.
         model = train(reader.all_entries, seed=found.made.seed, min_pages=min(MIN_PAGES, found.made.pages))
     if model is not None:
         save(model, found.folder / "semantics", clock.now_s())

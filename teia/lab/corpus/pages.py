@@ -46,6 +46,7 @@ SUBJECT_SHARE = 0.15
 SENTENCE_WORDS = (7, 18)
 PARAGRAPH_SENTENCES = 5
 UNDATED = 0.4
+# November 2023; page n was visited n seconds later.
 VISITED_S = 1_700_000_000
 OUTSIDE_LINKS = 2
 COPRIME = 2_654_435_761
@@ -139,6 +140,7 @@ class Corpus:
         _, *paragraphs = (each.decode(codec) for each in self._writer.texts(space, slot, 0))
         count = min(MAX_WORDS, int(random.lognormal(np.log(MEDIAN_WORDS), SPREAD)))
         words = self._words(self.vocabularies[space.host.language], subject, count, random)
+        # The number at the end makes the text of every page different, except on mirrors.
         return "\n".join((*paragraphs, *_paragraphs(words, random), f"n. {space.content * 1_000_003 + slot}"))
 
     @staticmethod
@@ -146,6 +148,7 @@ class Corpus:
         units = random.random((2, count))
         drawn = known.rank(units[0])
         of_subject = units[1] < SUBJECT_SHARE
+        # Scaled up, the numbers below SUBJECT_SHARE are uniform in [0, 1) again, so one draw serves twice.
         within = ranks(units[1][of_subject] / SUBJECT_SHARE, SUBJECT_WORDS)
         drawn[of_subject] = subject[within]
         words = known.words
@@ -186,6 +189,7 @@ def _subjects(seed: int, words: int) -> NDArray[np.int64]:
     """Draw the ranks of the words of every subject: informative words of all frequencies."""
     random = np.random.default_rng((seed, SUBJECTS))
     least = min(100, words // 2)
+    # Uniform in the logarithm of the rank; the first hundred ranks are mostly function words.
     found = np.exp(random.uniform(np.log(least), np.log(words), (SUBJECTS, SUBJECT_WORDS)))
     return np.minimum(found, words - 1).astype(np.int64)
 

@@ -59,6 +59,7 @@ PUBLISHED = (
     Published("one and not the other", "+navegador -firefox", 0.1052, 0.0019),
     Published("one and not the other", "+celular -compra", 0.2185, 0.0019),
     Published("phrase", '"sistema de busca"', 0.1076, 0.0021),
+    # The slow phrase that F11 wants made small: two frequent words that seldom occur together.
     Published("phrase", '"quero café"', 17.86, 0.0012),
 )
 
@@ -163,6 +164,7 @@ class Asker:
     def _passage(self, language: str, count: int, *, of_grammar: bool = False) -> str:
         while True:
             paragraphs = self._picked(self._examples[language]).entry.text.split("\n")
+            # A page begins with one to three paragraphs of the lab's grammar, and ends with a line that has a number.
             part = paragraphs[0] if of_grammar else " ".join(paragraphs[3:-1])
             words = part.replace(".", "").replace(",", "").split()
             if len(words) >= count:
@@ -171,6 +173,7 @@ class Asker:
 
     def _example(self, language: str, band: str) -> Example:
         """Pick a page with enough words of a band."""
+        # Three, because a form may need three different words.
         return self._picked([each for each in self._examples[language] if len(each.words[band]) >= 3])
 
     def _picked(self, examples: list[Example]) -> Example:

@@ -73,6 +73,7 @@ class WatchedSearcher:
             try:
                 return found(*args, **options)
             finally:
+                # The processor time is measured innermost, so that reading the wall clock is not part of it.
                 watch.cpu_s[name] += time.thread_time() - cpu
                 watch.wall_s[name] += time.perf_counter() - wall
                 watch.calls[name] += 1

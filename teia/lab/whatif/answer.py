@@ -37,6 +37,7 @@ FEWEST_WORLDS = 8
 WORK = 4e7
 """Approximate limit of visits and pages times worlds; large collections are judged in fewer worlds."""
 
+# Each bound is an optimisation over all pages, so only some of the worlds get one.
 BOUND_WORLDS = 8
 ENOUGH_REVISITS = 200
 LONGEST_DAYS = 365.0
@@ -145,20 +146,25 @@ class WhatIf:
 
 def what_if(source: Source, asked: Asked, clock: Clock, reached: Callable[[float], None] = lambda _: None) -> WhatIf:
     """Predict from a collection's visits; LabError if it has none yet. `reached` receives the completed share."""
+    # 1. Observations: posteriors of rates, ages of captures, behaviour of hosts.
     past, config = remembered(source, clock.now_s()), source.config
     manners = manners_of(source, past)
     now = Terms(config.courtesy.delay_s, config.refresh.policy)
     all_terms = [now, asked.terms(now)] if asked.changes_anything else [now]
+    # 2. The collection under the current settings, and under the alternative ones.
     futures = [_Future.under(terms, past, manners, source, asked.days * DAY_S) for terms in all_terms]
     settling_s = min(asked.days * DAY_S, max(float(future.pass_s.max()) for future in futures))
+    # 3. Rates are drawn from their posteriors, corrected by the backtest. Both sides share these worlds.
     worlds = _worlds(past, futures, settling_s + asked.days * DAY_S)
     tested = backtest(past)
     rates = draw_worlds(past.parts, tested, worlds, np.random.default_rng(asked.seed))
+    # 4. Each side is simulated once; its visits are judged in every world.
     judged = []
     for at, future in enumerate(futures):
         reached((0.5 + at) / (1 + len(futures)))
         judged.append(_judged(future, rates, settling_s, asked, clock))
     reached(1.0)
+    # 5. Both sides list the same hosts, so that a reader can compare their loads.
     busiest = np.argsort(-np.max([each.requests for each in judged], axis=0), kind="stable").tolist()[: asked.top]
     sides = [_side(each, busiest) for each in judged]
     share = np.concatenate([part.prior_share for part in past.parts])
@@ -200,6 +206,7 @@ class _Future:
         world = granted = world_of(past, of_parts(past, pace.slot_s), config.refresh, crawlers)
         if terms.budget is not None:
             world = replace(granted, politeness_s=within_budget(granted, terms.budget, config.refresh.floor))
+            # The bound distributes the budget itself: it needs the hosts' own slots, and the budget as a number.
             granted = replace(granted, budget=max(1, round(terms.budget * granted.horizon_s / DAY_S)))
         return cls(terms, past, manners, pace, granted, world, config)
 
@@ -241,6 +248,7 @@ class _Future:
             return "machine"
         if self.pace.crowd > 1.0:
             return "servers at the same time"
+        # A tolerance of a thousandth, for slots that `least_s` itself has set.
         return "least_s" if bool((self.pace.slot_s <= least * 1.001)[self.pages > 0].all()) else "rests of hosts"
 
 
@@ -274,6 +282,7 @@ def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clo
         future,
         judge.visits,
         per_day,
+        # A failed visit is a request too; those for robots.txt and new URLs are added.
         requests=per_day / (1.0 - np.minimum(future.manners.failed, 0.99)) + future.pace.others_per_day,
         late=np.maximum(0, future.pages - np.floor(WEEK_S / future.slot_s + 1e-9)).astype(np.int64),
         values=values,
@@ -310,6 +319,7 @@ def _side(judged: _Judged, busiest: list[int]) -> Side:
 def _load(judged: _Judged, host: int) -> HostLoad:
     future, requests = judged.future, float(judged.requests[host])
     pages, took_s = int(future.pages[host]), float(future.manners.took_s[host])
+    # Of the time that each page of a week has, answers and lateness are not delay.
     week_s = WEEK_S / pages - took_s - float(future.manners.late_s[host])
     return HostLoad(
         host=future.past.hosts[host].name,
@@ -328,6 +338,7 @@ def _late_urls(judged: _Judged) -> tuple[str, ...]:
     found: list[tuple[int, str]] = []
     past, starts = judged.future.past, judged.future.world.starts
     for server, part in enumerate(past.parts):
+        # These URLs are examples, so a few candidates are enough.
         if judged.late[part.host] and len(found) < 4 * LATE_URLS:
             rows = judged.visits[starts[server] : starts[server + 1]]
             few = np.argsort(np.where(part.weight > 0, rows, np.iinfo(np.int64).max), kind="stable")[:LATE_URLS]

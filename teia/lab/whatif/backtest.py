@@ -99,6 +99,7 @@ def _trials(past: Past, part: Part, pages: int) -> Iterator[Trial]:
 
 def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Backtest:
     def expected(factor: float) -> Floats:
+        # Probability of a change in the gap: Poisson, with the rate integrated over its Gamma posterior.
         return 1.0 - (1.0 + factor * gap_s / known.time_s) ** -known.changes
 
     # Bisect, on a logarithmic scale, for the factor at which the expected changes equal the observed ones.
@@ -108,8 +109,10 @@ def _compared(known: Gamma, gap_s: Floats, changed: Floats, page: Numbers) -> Ba
         low, high = (middle, high) if expected(middle).sum() < changed.sum() else (low, middle)
     factor = (low * high) ** 0.5
     slope = float((expected(factor * 1.01) - expected(factor / 1.01)).sum()) / (2 * np.log(1.01))
+    # Visits of one page depend on each other, so deviations are summed by page before they are squared.
     of_pages = np.bincount(np.unique(page, return_inverse=True)[1], changed - expected(factor))
     variance = float(np.square(of_pages).sum()) / max(slope, 1e-9) ** 2
+    # The prior (0, BELIEF) and the measured logarithm are combined, weighted by their precisions.
     belief = BELIEF**2 / (BELIEF**2 + variance)
     return Backtest(
         len(gap_s),

@@ -88,6 +88,7 @@ class Judge:
             self._fresh_s[number] += float((weight * _fresh_s(rate[page], age_s, length_s)).sum())
         rate = np.maximum(self._mean[page], SLOWEST_DRAW)
         mean_s, u = _fresh_s(rate, age_s, length_s), rate * length_s
+        # Second moment of the fresh time, min(next change, length), if the copy is fresh at first: 2 q(u) / rate^2.
         square = np.exp(-rate * age_s) * 2.0 * marginal(u) / rate**2
         self._variance += float((weight**2 * np.maximum(square - mean_s**2, 0.0)).sum())
 

@@ -57,6 +57,7 @@ def within_budget(world: World, visits_per_day: float, floor: float) -> Floats:
     best = plan_intensities(world, floor_share=floor, visits_per_s=limit)
     with np.errstate(divide="ignore"):
         wanted = 1.0 / Segments(world.starts).sums(best.visits_per_s)
+    # No host is visited faster than its slots allow; one that the optimum leaves out gets the longest slot.
     return np.clip(wanted, world.politeness_s, LONGEST_S)
 
 
@@ -92,6 +93,7 @@ class Live:
             rows = slice(int(world.starts[server]), int(world.starts[server + 1]))
             prices = [price] * len(part)
             interval_s[rows] = intervals(part.columns, part.found, part.prior, prices, self.settings)
+        # Due times count from now; they are negative for copies older than their interval.
         return Intervals(interval_s, interval_s - world.age_s, world.politeness_s)
 
     def _of_part(self, world: World, server: int) -> Plan | None:
@@ -102,6 +104,7 @@ class Live:
             return None
         ages_s, horizon_s = world.age_s[rows], self.settings.horizon_s
         alone = one_host(weight, world.rate[rows], slot_s, horizon_s, ages_s, world.changes[rows])
+        # Planned alone, a host may use every visit that its slots grant within the horizon.
         return policy_named(self.name).plan(replace(alone, budget=int(horizon_s / slot_s)))
 
 

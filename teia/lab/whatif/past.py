@@ -27,6 +27,7 @@ from teia.views.reports.source import OpenCell, Source
 PART = 50_000
 """Number of pages of one host that are planned together; keys are hashes, so a part is a fair sample."""
 
+# The smallest 64-bit key; pages are read from the keys above it.
 FIRST_KEY = -(1 << 63)
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
@@ -120,6 +121,7 @@ def remembered(source: Source, now_s: float) -> Past:
             "no page was visited twice yet, so nothing is known of how they change;"
             " let `teia crawl --keep-fresh` run for a while"
         )
+    # A crawl on a sped-up clock has visits after the wall clock's now; the future begins after the last visit.
     latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)
     return Past(tuple(hosts), _learnt(read), max(now_s, latest_s))
 
@@ -136,6 +138,7 @@ def _learnt(read: list[tuple[int, Columns, bool]]) -> tuple[Part, ...]:
     """Learn the prior of all pages first, host by host; then each part's rates, beginning from that prior."""
     sums = np.zeros(3)
     for _, columns, trusted in read:
+        # Each part's rates begin from a prior of the parts before it.
         of_part = learn(columns, fit_sums(sums[:, None], _NOTHING), np.full(len(columns), trusted))[2]
         sums += (of_part.pages, of_part.rates, of_part.logs)
     of_all, parts = fit_sums(sums[:, None], _NOTHING), []
