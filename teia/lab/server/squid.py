@@ -90,7 +90,9 @@ def squid_process(
     command = program()
     with tempfile.TemporaryDirectory(prefix="teia-squid-") as name:
         folder, port = Path(name), _free_port()
+        # A unique name, because Squid names its shared memory after the service.
         service = f"teia{os.getpid()}x{port}"
+        # The helper recognises by the end of its name that it runs as a log daemon.
         script = folder / ("teia-announce-log" if way == "log" else "teia-announce")
         shutil.copyfile(squid_helper.__file__, script)
         script.chmod(0o755)

@@ -124,6 +124,7 @@ def _body_bytes(headers: dict[str, str]) -> int:
         return 0
     if not (text.isascii() and text.isdecimal()):
         raise BadRequest(400)
+    # The length comes first, because int() refuses numbers of more than 4,300 digits with another error.
     if len(text) > 12 or int(text) > MOST_BODY_BYTES:
         raise BadRequest(413)
     return int(text)

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from teia.lab.server.requestlog import Entry
 
+# For the clock readings of both sides, and for the log's truncated microseconds.
 TOLERANCE_S = 0.001
 
 

@@ -145,6 +145,7 @@ def _passage(language: Language, topic: str, key: tuple[object, ...]) -> str:
 def _sentence(language: Language, topic: str, key: tuple[object, ...]) -> str:
     words = language.topics[topic]
     first = below(len(words.deeds), "deed", *key)
+    # Never the same deed twice in a sentence: the offset is between 1 and the number of deeds less one.
     second = (first + 1 + below(len(words.deeds) - 1, "deed2", *key)) % len(words.deeds)
     subject = below(len(words.subjects), "subject", *key)
     other = (subject + 1 + below(len(words.subjects) - 1, "other", *key)) % len(words.subjects)
@@ -172,6 +173,7 @@ def _heads(language: Language, topic: str) -> list[str]:
 
 
 def _tails(language: Language, key: tuple[object, ...]) -> list[str]:
+    # The number of tail words must divide TAILS: `urlspace` takes eight bits as an index into this table.
     per_word = TAILS // len(language.tail_words)
     places = _distinct(per_word, lambda n: place_name(language, *key, "tail", n))
     return [f"{word} {place}" for word in language.tail_words for place in places]

@@ -25,7 +25,9 @@ from teia.lab.world.spec import ChangesSpec
 
 POISSON, PARETO, REGULAR = range(3)
 PROCESS_NAMES = ("poisson", "pareto", "regular")
+# Of each 32-bit number the lower 24 bits give the gap; the upper 8 decide if the change is cosmetic.
 _BLOCK = Struct("<8I")
+# The first digest of a page also holds its process, rate and age, before the first eight gaps.
 _TRAITS = Struct("<3I8I")
 _REMEMBERED_PAGES = 65_536
 _LONGEST_AGE_DAYS = 3_650.0
@@ -87,6 +89,7 @@ class Changes:
         process, rate, age_bits, words = self._first_block(host, slot)
         until = days * rate
         known = self._progress.get((host, slot))
+        # Progress beyond the instant is of no use: requests may go back in time.
         if known is None or known[1] > until:
             known = (0, 0.0, 0, 0, 0.0, 0.0)
         block, elapsed, meaningful, cosmetic, changed, rewritten = known
@@ -105,6 +108,7 @@ class Changes:
                     cosmetic += 1
             else:
                 block += 1
+                # Only whole blocks are remembered, so that the loop can continue with the next block.
                 self._remember((host, slot), (block, elapsed, meaningful, cosmetic, changed, rewritten))
         if not meaningful:
             began = -_age(rate, age_bits)

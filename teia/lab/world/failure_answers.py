@@ -10,6 +10,7 @@ from teia.lab.world.spec import ErrorsSpec
 from teia.lab.world.url_kinds import Kind
 from teia.lab.world.urlspace import UrlSpace
 
+# A TLS alert (fatal, protocol version) on a plain HTTP port, as some servers send it.
 _GARBAGE = b"\x15\x03\x01\x00\x02\x02\x46 this is not HTTP\r\n\r\n"
 _EXTRA_HEADERS = {
     Kind.UNAUTHORIZED: b'WWW-Authenticate: Basic realm="lab"\r\n',

@@ -29,6 +29,7 @@ class Regions:
         self._latency_s, self._bytes_per_s = spec.latency_s, spec.bytes_per_s
         pairs = (entry.split("=") for entry in spec.clients)
         networks = [(ip_network(network), spec.names.index(region)) for network, region in pairs]
+        # The narrowest network first, because the first match is used.
         self._networks = sorted(networks, key=lambda pair: pair[0].prefixlen, reverse=True)
         self._known: dict[str, int] = {}
 

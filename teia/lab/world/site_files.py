@@ -86,6 +86,7 @@ class Beside:
     def _sitemap_part(self, space: UrlSpace, name: bytes) -> int | None:
         match = _SITEMAP_PART.fullmatch(name)
         count = sitemaps.parts(space, self._spec.sitemaps.urls_per_file)
+        # A sitemap that fits into one file has no parts: it is /sitemap.xml itself.
         return int(match.group(1)) if match and count > 1 and int(match.group(1)) < count else None
 
     def _sitemap(self, place: Place, now_s: float) -> Answer:

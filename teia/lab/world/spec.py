@@ -271,6 +271,7 @@ def _check(spec: WorldSpec) -> None:
 
 
 def _check_sum(section: str, terms: str, total: float) -> None:
+    # Decimal shares that add up to 1 may exceed it by rounding.
     if total > 1 + 1e-9:
         raise ConfigError(f"{section}: {terms} = {total:g}: must be at most 1")
 

@@ -137,6 +137,7 @@ def _links(world: World, place: Place, name: str, meaningful: int) -> tuple[list
         return [], []
     followed, shunned = _page_links(world, place, root, meaningful)
     links = _unique([*nav, *followed, *shunned])
+    # A URL that has links of both kinds may be followed.
     sure = set(_unique([*nav, *followed]))
     return links, [url for url in links if url not in sure]
 
