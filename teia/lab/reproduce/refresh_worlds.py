@@ -79,7 +79,7 @@ NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "i
 
 
 def one_day(world: World, policies: Sequence[str]) -> dict[str, float]:
-    """Return staleness over one day: the paper's three theoretical measures, then each policy by its name there."""
+    """Return staleness over one day: the paper's three theoretical measures, then the policies by their `NAMES`."""
     found = {
         "NonPolite": non_polite(world),
         "WP": weak_politeness(world),

@@ -1,4 +1,7 @@
-"""P5: Wolf's third phase beside MERGE on small servers; planned instants are better for some, even gaps for others."""
+"""P5: Wolf's third phase compared with MERGE on small servers.
+
+Planned instants are better while slots are free, even gaps once the server is full.
+"""
 
 from __future__ import annotations
 

@@ -169,6 +169,7 @@ def _capital(text: str) -> str:
 
 
 def _heads(language: Language, topic: str) -> list[str]:
+    # 16 things and 16 twists give the 256 heads that eight bits choose from (tests/lab/text/test_prose.py).
     return [f"{thing} {twist}" for thing in language.topics[topic].things for twist in language.twists]
 
 

@@ -83,7 +83,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """One host: requests a day, its answering share of the day, and the time between visits of known pages.
+    """One host: requests a day, the share of the day it spends answering, the time between visits of known pages.
 
     `late_pages` cannot be visited every week; with a delay of `week_delay_s` all could (None: with no delay).
     """
@@ -102,8 +102,8 @@ class HostLoad:
 class Side:
     """A collection under some terms. `bound` is the best that any policy could do in the long run under the same terms.
 
-    `full_pass_s` is the time until every page was visited once, by `slowest_host` last. `limited_by` names the limit on
-    the number of visits. `unvisited` pages have no visit at all in the predicted days.
+    `full_pass_s` is the time until every page was visited once; `slowest_host` is the last to finish. `limited_by`
+    names the limit on the number of visits. `unvisited` pages have no visit at all in the predicted days.
     """
 
     terms: Terms

@@ -94,7 +94,7 @@ class Judge:
 
 
 def _fresh_s(rate: Floats, age_s: Floats, length_s: Floats) -> Floats:
-    """Return the expected time for which a copy of an age stays fresh, within a time."""
+    """Return the expected time for which a copy is fresh during `length_s`, if its age is `age_s` at the beginning."""
     fresh: Floats = np.exp(-rate * age_s) * -np.expm1(-rate * length_s) / rate
     return fresh
 
