@@ -43,17 +43,17 @@ from bench.search import CELLS, kept
 from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
-from teia.cluster.search.messages import Holding, Kept, Post
+from teia.cluster.search.messages import CellOwnership, LibrarianSettings, OwnedCells
 from teia.config import Config, to_toml
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE
 from teia.frontier.cell.url_tails import tail_of
 from teia.indexer.open_search import CollectionSearch
-from teia.lab.corpus.collection import Collection, cell_folder
+from teia.lab.corpus.collection import CorpusCollection, cell_folder
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import Asker, Question
+from teia.lab.corpus.questions import QuerySampler, SampleQuery
 from teia.lab.corpus.timed import SHOWN
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.root import Root, open_root
 from teia.urls import numbering, site_of, slot_of
@@ -78,7 +78,7 @@ def nats(folder: Path) -> Iterator[NatsServers]:
         thread.join(10)
 
 
-def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
+def opened(folder: Path, found: CorpusCollection, cells: Sequence[int], frontiers: Root | None = None) -> Root:
     """Make a data folder with the indexes of some cells, and the frontiers of another folder if there is one."""
     root = open_root(folder, create=True)
     collection = root.create_collection(NAME, to_toml(Config()), found.made.cells)
@@ -95,7 +95,7 @@ def opened(folder: Path, found: Collection, cells: Sequence[int], frontiers: Roo
     return root
 
 
-def make_known(root: Root, found: Collection) -> None:
+def make_known(root: Root, found: CorpusCollection) -> None:
     """Write all pages into the frontiers of a folder, each visited once."""
     collection = root.collection(NAME)
     cell_of = numbering(collection.starts())
@@ -130,13 +130,13 @@ def make_known(root: Root, found: Collection) -> None:
 @contextmanager
 def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> Iterator[int]:
     """Run a node that owns some cells; yield its process id."""
-    post = Post(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
+    post = LibrarianSettings(str(root.path), NAME, NAME, name, tuple(servers.urls), str(servers.key), gather_s=3600.0)
     command = [sys.executable, "-m", "teia.cluster.search.librarian", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        holding = Holding(tuple(Kept(cell, 1, 1) for cell in cells))
+        holding = OwnedCells(tuple(CellOwnership(cell, 1, 1) for cell in cells))
         process.stdin.write(msgspec.json.encode(post) + b"\n" + msgspec.json.encode(holding) + b"\n")
         process.stdin.flush()
         process.stdout.readline()  # ready
@@ -147,10 +147,10 @@ def node(root: Root, servers: NatsServers, name: str, cells: Sequence[int]) -> I
         process.communicate()
 
 
-def asked(search: CollectionSearch | ClusterSearch, question: Question) -> tuple[float, Results]:
+def asked(search: CollectionSearch | ClusterSearch, question: SampleQuery) -> tuple[float, Results]:
     """Run one search; return its milliseconds and its results."""
     began = time.perf_counter()
-    results = search.search(question.text, SHOWN, question.shows, Options(facets=question.facets))
+    results = search.search(question.text, SHOWN, question.shows, SearchOptions(facets=question.facets))
     return 1000 * (time.perf_counter() - began), results
 
 
@@ -190,7 +190,7 @@ class Timed:
     partial: int = 0
     messages: int = 0
 
-    def ask(self, one: CollectionSearch, many: Counting, question: Question) -> None:
+    def ask(self, one: CollectionSearch, many: Counting, question: SampleQuery) -> None:
         began = time.process_time()
         one_ms, truth = asked(one, question)
         self.spent_s["one"] += time.process_time() - began
@@ -232,7 +232,7 @@ class Counting(ClusterSearch):
 def measure(pages: int, seed: int, each: int, nodes: int) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed)
-    questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
+    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
     shares = {f"n{at}": list(range(CELLS))[at::nodes] for at in range(nodes)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="teia-bench-")))

@@ -17,7 +17,7 @@ from typing import Any
 
 from teia.cli.main import run
 from teia.collections import crawler_reports
-from teia.crawler.live import Live
+from teia.crawler.live import LiveRequests
 
 
 class Count:
@@ -50,7 +50,7 @@ def count_into(path: Path) -> None:
 
     crawler_reports.tell = told
     for name in ("started", "ended", "concluded"):
-        setattr(Live, name, count.timed(getattr(Live, name)))
+        setattr(LiveRequests, name, count.timed(getattr(LiveRequests, name)))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
 from teia.records import Fetched
 from teia.urls import key_of, split
 
@@ -43,7 +43,7 @@ class FetchOnly:
     def __init__(self, delay_s: float, hosts: int, dns: str) -> None:
         self._clock = WallClock()
         guard = AddressGuard(["127.77.0.0/16"])
-        self._schedule = Schedule(Politeness(CourtesySettings(delay_s=delay_s)), hosts)
+        self._schedule = HostSchedule(Politeness(CourtesySettings(delay_s=delay_s)), hosts)
         self._fetcher = CurlFetcher(
             guard, LimitSettings(), self._clock, "teia-bench", keep_alive=hosts, concurrency=hosts
         )
@@ -58,7 +58,7 @@ class FetchOnly:
             destination = await self._destinations.find(host, split(its_urls[0]).port)
             queue = HostQueue(host, number + 1, 0, 0, self._schedule.politeness.server(host))
             queue.address = destination.address
-            queue.buffer.extend(Queued(url, key_of(url), 0, place, 1, 0.0) for place, url in enumerate(its_urls))
+            queue.buffer.extend(QueuedUrl(url, key_of(url), 0, place, 1, 0.0) for place, url in enumerate(its_urls))
             self._schedule.wake(queue)
         until = self._clock.ticks_s() + seconds
         while (now := self._clock.ticks_s()) < until:

@@ -26,9 +26,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from teia.config import CourtesySettings
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Schedule
+from teia.frontier.queue.schedule import HostQueue, HostSchedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
 
 NEAR_HOSTS = 64
@@ -49,11 +49,11 @@ class Links:
         self._pages = [0] * hosts
         self._known_share = known_share
 
-    def batch(self, size: int) -> list[Found]:
+    def batch(self, size: int) -> list[FoundUrl]:
         near = self._chance.choices(range(len(self._hosts)), k=NEAR_HOSTS)
         return [self._link(near) for _ in range(size)]
 
-    def _link(self, near: list[int]) -> Found:
+    def _link(self, near: list[int]) -> FoundUrl:
         chance = self._chance
         host = chance.choice(near) if chance.random() < NEAR_SHARE else chance.randrange(len(self._hosts))
         page = self._pages[host]
@@ -62,11 +62,11 @@ class Links:
         else:
             self._pages[host] += 1
         tail = f"/secao-{page % 97}/artigo-sobre-alguma-coisa-{page}.html"
-        return Found(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
+        return FoundUrl(self._hosts[host], key_of(f"http://{self._hosts[host]}{tail}"), tail, 2 + page % 5)
 
 
-def by_cell(found: list[Found], starts: tuple[int, ...]) -> Iterator[tuple[int, list[Found]]]:
-    split: dict[int, list[Found]] = {}
+def by_cell(found: list[FoundUrl], starts: tuple[int, ...]) -> Iterator[tuple[int, list[FoundUrl]]]:
+    split: dict[int, list[FoundUrl]] = {}
     for link in found:
         split.setdefault(cell_of(slot_of(site_of(link.host)), starts), []).append(link)
     yield from split.items()
@@ -125,14 +125,14 @@ def give_to_one(cells: list[FrontierCell], starts: tuple[int, ...], number: int)
     for first in range(0, number, 50_000):
         tails = [f"/artigo-{page}.html" for page in range(first, min(first + 50_000, number))]
         with cell.transaction():
-            cell.absorb([Found(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
+            cell.absorb([FoundUrl(BIG_HOST, key_of(f"http://{BIG_HOST}{tail}"), tail, 3) for tail in tails], START_S)
     return number
 
 
 def again(paths: list[Path]) -> dict[str, object]:
     """Open the cells as a restarted crawler does, and dispatch requests as it would."""
     started_s = time.perf_counter()
-    schedule = Schedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
+    schedule = HostSchedule(Politeness(CourtesySettings(delay_s=0.0)), 1 << 30)
     queues: list[tuple[FrontierCell, HostQueue]] = []
     with ExitStack() as stack:
         for number, path in enumerate(paths):
@@ -163,7 +163,7 @@ def again(paths: list[Path]) -> dict[str, object]:
     }
 
 
-def filled(cell: FrontierCell, queue: HostQueue, schedule: Schedule) -> float:
+def filled(cell: FrontierCell, queue: HostQueue, schedule: HostSchedule) -> float:
     """Fill a host's buffer from the disk; return the seconds."""
     started_s = time.perf_counter()
     queue.buffer.extend(cell.next_urls(queue.host_id, queue.host, BUFFER, (), START_S))

@@ -34,7 +34,7 @@ from typing import Any, Self
 
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex, document_of
-from teia.index.entry import Entry, decoded, encoded
+from teia.index.entry import IndexEntry, decoded, encoded
 from teia.indexer.indexer import STEP_CHANGES, CellIndexer
 from teia.indexer.process import COMMIT_PAGES
 from teia.lab.corpus.pages import Corpus
@@ -112,7 +112,7 @@ def teia(pages: Sequence[Waiting], folder: Path) -> dict[str, Any]:
 
 def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     """Do what `CollectionIndexer` does with the pages it finds waiting."""
-    taken: dict[int, list[Entry]] = defaultdict(list)
+    taken: dict[int, list[IndexEntry]] = defaultdict(list)
     for page in pages:
         taken[page.cell].append(decoded(page.data))
     for number, entries in taken.items():
@@ -126,7 +126,7 @@ def step(cells: Sequence[CellIndexer], pages: Sequence[Waiting]) -> None:
     spread_anchors([cell.anchors for cell in cells], [entry for each in taken.values() for entry in each])
 
 
-def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[Entry]) -> None:
+def spread_anchors(anchors: Sequence[AnchorTexts], entries: Sequence[IndexEntry]) -> None:
     starts = cell_starts(len(anchors))
     cells: dict[str, int] = {}
     by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)

@@ -36,7 +36,7 @@ from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 
@@ -175,7 +175,7 @@ def truth(world: World, visits: dict[str, list[float]], days: float) -> list[Pag
     pages = []
     for host in world.hosts:
         space = world.spaces[host.index]
-        for slot in (each for each in range(host.size) if space.kind(each) is Kind.PAGE):
+        for slot in (each for each in range(host.size) if space.kind(each) is UrlKind.PAGE):
             url = (world.roots[host.name] + space.path(slot)).decode()
             changes = [day for day, meaningful in world.changes.events(host.content, slot, days) if meaningful]
             pages.append(PageTruth(changes, visits.get(url, [])))

@@ -24,9 +24,9 @@ from pathlib import Path
 import dns.message
 
 from teia.lab.server.process import lab_process
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 
 RESULTS = Path(__file__).resolve().parent / "results" / "lab_serve.json"
@@ -61,7 +61,7 @@ def sample(world: World, count: int) -> list[tuple[str, str]]:
     spaces = chance.choices(world.spaces, [space.size for space in world.spaces], k=4 * count)
     found = ((space, chance.randrange(space.size)) for space in spaces)
     pages = [
-        (space.host.name, f"/{space.path(slot).decode()}") for space, slot in found if space.kind(slot) is Kind.PAGE
+        (space.host.name, f"/{space.path(slot).decode()}") for space, slot in found if space.kind(slot) is UrlKind.PAGE
     ]
     return pages[:count]
 
@@ -116,7 +116,7 @@ def rss_mb(pid: int) -> float:
 
 def answer_us(world: World, pages: list[tuple[str, str]]) -> float:
     """Return the processor time per answer of the world alone, without sockets; the server takes the rest."""
-    requests = [Request(host, path) for host, path in pages[:4000]]
+    requests = [WorldRequest(host, path) for host, path in pages[:4000]]
     for request in requests[:500]:
         world.answer(request, world.epoch_s)
     began_s = time.process_time()

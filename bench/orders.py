@@ -32,23 +32,23 @@ import numpy as np
 
 from teia.config import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
-from teia.crawler.child.relevance import Lens, judge, lens_of
+from teia.crawler.child.relevance import CompiledFocus, judge, lens_of
 from teia.crawler.order_hints import RULE_HOPS, focused_hints
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell, Settled
+from teia.frontier.cell.cell import FoundUrl, FrontierCell, SettledVisit
 from teia.frontier.cell.pagerank_scores import estimate_by, take_scores
 from teia.frontier.cell.schema import BY_LINK, STATE_DONE
 from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, Order, is_aside, order_named
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.schedule import QueuedUrl
 from teia.frontier.queue.sydney import draw
 from teia.frontier.queue.tunnels import promises
 from teia.graph.linkfile import LinkFile
 from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.lib.topic import SCALE, learn
 from teia.parse.parse import parse_document
@@ -100,10 +100,10 @@ def read_world(world: World, topic: str) -> Web:
     topics: dict[str, str] = {}
     for space in world.spaces:
         for slot in range(space.size):
-            if space.kind(slot) is not Kind.PAGE:
+            if space.kind(slot) is not UrlKind.PAGE:
                 continue
             path = space.path(slot).decode()
-            answer = world.answer(Request(space.host.name, f"/{path}"), world.epoch_s)
+            answer = world.answer(WorldRequest(space.host.name, f"/{path}"), world.epoch_s)
             url = world.roots[space.host.name].decode() + path
             pages[url] = parse_document(url, b"HTTP/1.1 200 OK\r\n" + answer.headers + b"\r\n", answer.body).page
             topics[url] = space.host.topic
@@ -145,7 +145,7 @@ def page_rank(edges: dict[str, list[str]]) -> dict[str, float]:
     return {url: float(rank[index]) for url, index in number.items()}
 
 
-def lens_for(web: Web, topic: str, settings: FocusSettings) -> Lens:
+def lens_for(web: Web, topic: str, settings: FocusSettings) -> CompiledFocus:
     """Learn a topic from a few of its pages and a few of each other topic."""
     chance = random.Random(1)
     texts: dict[str, list[str]] = {}
@@ -180,7 +180,7 @@ def web_with_hubs(pages: int, seed: int = 1) -> Web:
 class Crawl:
     """The frontier of one order, and the pages it fetched."""
 
-    def __init__(self, web: Web, order: Order, lens: Lens, path: Path) -> None:
+    def __init__(self, web: Web, order: Order, lens: CompiledFocus, path: Path) -> None:
         self.web, self.order, self.lens = web, order, lens
         self.cell = FrontierCell(path, order)
         self.cell.db.execute("PRAGMA synchronous = OFF")
@@ -188,12 +188,12 @@ class Crawl:
         self.longest_queue = 0
         self._links = LinkFile(path.with_name("links.bin"))
         self._ranks = RankFile(path.with_name("ranks.bin"))
-        self._heads: dict[str, Queued] = {}
+        self._heads: dict[str, QueuedUrl] = {}
         self._resting: deque[str] = deque([""] * RESTING)
         self._promised: dict[int, float] = {}
         hosts = [host_of(url) for url in web.seeds]
         self._absorb(
-            [Found(host, key_of(url), tail_of(url, host), 0) for host, url in zip(hosts, web.seeds, strict=True)]
+            [FoundUrl(host, key_of(url), tail_of(url, host), 0) for host, url in zip(hosts, web.seeds, strict=True)]
         )
 
     def run(self, *, host_by_host: bool) -> Crawl:
@@ -217,13 +217,13 @@ class Crawl:
     def _now_s(self) -> float:
         return NOW_S + len(self.taken)
 
-    def _visit(self, host: str, item: Queued) -> None:
+    def _visit(self, host: str, item: QueuedUrl) -> None:
         self.taken.append(item.url)
         with self.cell.transaction():
             host_id = self.cell.host_id(host, self._now_s)
-            self.cell.settle(Settled(host_id, item, "200", STATE_DONE, self._now_s), host)
+            self.cell.settle(SettledVisit(host_id, item, "200", STATE_DONE, self._now_s), host)
             found = [
-                Found(link.host, link.key, link.tail, item.depth + 1, hint=hint)
+                FoundUrl(link.host, link.key, link.tail, item.depth + 1, hint=hint)
                 for link, hint in self._hinted(item, host_id, host)
             ]
         self._look_at(host)
@@ -252,7 +252,7 @@ class Crawl:
         ranks = self.cell.db.execute("SELECT rank FROM queue")
         return sum(not is_aside(rank) for (rank,) in ranks)
 
-    def _hinted(self, item: Queued, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
+    def _hinted(self, item: QueuedUrl, host_id: int, host: str) -> Iterable[tuple[FoundLink, Hint | None]]:
         links = list(self.web.links[item.url])
         if self.order.sampled:
             return [(link, Hint(page=item.key)) for link in links]
@@ -264,11 +264,11 @@ class Crawl:
             trails.count_rule(self.cell.db, way.via, judged.kind)
         if len(self.taken) % 32 == 0:
             self._promised = promises(trails.rules_of(self.cell.db), RULE_HOPS)
-        read = trails.Read(judged.relevance, judged.kind, judged.depends)
+        read = trails.ReadingResult(judged.relevance, judged.kind, judged.depends)
         self.cell.note_read(host_id, host, item, read, self._now_s)
         return zip(links, focused_hints(judged, way, self._promised), strict=True)
 
-    def _absorb(self, found: Sequence[Found]) -> None:
+    def _absorb(self, found: Sequence[FoundUrl]) -> None:
         with self.cell.transaction():
             touched = self.cell.absorb(found, self._now_s)
         for _, host in touched:
@@ -283,7 +283,7 @@ class Crawl:
             self._heads.pop(host, None)
 
 
-def crawl(web: Web, order: Order, lens: Lens, *, host_by_host: bool) -> Crawl:
+def crawl(web: Web, order: Order, lens: CompiledFocus, *, host_by_host: bool) -> Crawl:
     with tempfile.TemporaryDirectory() as folder:
         run = Crawl(web, order, lens, Path(folder) / "frontier.sqlite")
         with closing(run.cell):
@@ -327,7 +327,7 @@ def papers_sydney(web: Web, links: int, seed: int) -> tuple[int, float]:
     return longest, fetches / len(visited) - 1
 
 
-def orders_table(web: Web, topic: str, lens: Lens, *, host_by_host: bool) -> list[str]:
+def orders_table(web: Web, topic: str, lens: CompiledFocus, *, host_by_host: bool) -> list[str]:
     shares = [f"{share:.0%}" for share in SHARES]
     head = (
         ["PageRank " + share for share in shares] + [f"in-links {shares[2]}"] + ["topic " + share for share in shares]
@@ -340,7 +340,7 @@ def orders_table(web: Web, topic: str, lens: Lens, *, host_by_host: bool) -> lis
     return lines
 
 
-def hard_table(web: Web, topic: str, lens: Lens) -> list[str]:
+def hard_table(web: Web, topic: str, lens: CompiledFocus) -> list[str]:
     relevant = {url for url, each in web.topics.items() if each == topic}
     lines = ["| tunnel | pages | on topic | of all the topic | fetched again |", "|---|---:|---:|---:|---:|"]
     for tunnel in (0, 1, 2, 3):
@@ -356,7 +356,7 @@ def hard_table(web: Web, topic: str, lens: Lens) -> list[str]:
     return lines
 
 
-def sydney_table(web: Web, lens: Lens) -> list[str]:
+def sydney_table(web: Web, lens: CompiledFocus) -> list[str]:
     lines = [
         "| links | ours, longest primary queue | the paper's, P and S | its fetches again |",
         "|---|---:|---:|---:|",

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.crawler.pagerank_order import RANK_S
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.cell.pagerank_scores import is_ranked_by, take_scores
 from teia.frontier.queue.order import pagerank
 from teia.graph.linkfile import LinkFile
@@ -178,7 +178,7 @@ def measure_frontier(options: argparse.Namespace, folder: Path, files: list[Rank
             site, page = numbers % sites, SITE_PAGES + numbers // sites
             each = zip(site.tolist(), page.tolist(), keys_of(site * SITE_URLS + page).tolist(), strict=True)
             with cell.transaction():
-                cell.absorb([Found(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
+                cell.absorb([FoundUrl(f"site{s}.test", key, f"/pages/{p}.html", 2) for s, p, key in each], NOW_S)
         return {"urls": cell.queued, "first": rank_all(cell, files[0]), "again": rank_all(cell, files[1])}
 
 

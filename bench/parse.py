@@ -21,11 +21,11 @@ from resiliparse.parse.html import HTMLTree
 from teia.clock import WallClock
 from teia.collections.compiled import reading_of
 from teia.config import CollectionSettings, Config, LimitSettings
-from teia.crawler.child.messages import Task, encode
+from teia.crawler.child.messages import ReadTask, encode
 from teia.crawler.child.read_answer import read
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.decode import decode
-from teia.parse.document import Document, Findings, Options
+from teia.parse.document import Document, Findings, ParseOptions
 from teia.parse.headers import parse_head
 from teia.parse.html.processor import read_html
 from teia.parse.html.tree import TreeExtract
@@ -91,9 +91,9 @@ def microseconds(work: Callable[[], object], pages: int) -> float:
 
 def stages(pages: list[bytes]) -> dict[str, Callable[[], object]]:
     """Return each stage as a function that takes the next page at each call."""
-    options = Options(LimitSettings())
-    without_text = Options(options.limits, want_text=False)
-    with_requisites = Options(options.limits, want_requisites=True)
+    options = ParseOptions(LimitSettings())
+    without_text = ParseOptions(options.limits, want_text=False)
+    with_requisites = ParseOptions(options.limits, want_requisites=True)
     raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
     head = parse_head(raw)
     bodies = [chunked(gzip.compress(page, 6)) for page in pages]
@@ -132,7 +132,7 @@ def task_of(url: str, head: bytes, body: bytes) -> bytes:
         b"GET /section/page.html HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: teia\r\nAccept-Encoding: gzip\r\n\r\n"
     )
     return encode(
-        Task(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, "", "", 3, 0, body=body)
+        ReadTask(settings, "page", url, "200", 200, 0.0, 0.2, "127.0.0.1", request, head, "", "", 3, 0, body=body)
     )
 
 
@@ -148,7 +148,7 @@ async def transport(items: int) -> tuple[float, float]:
     payload = random.Random(1).randbytes(7_000)
     room = asyncio.Semaphore(256)
 
-    def answered(_: bytes | Lost) -> None:
+    def answered(_: bytes | LostAnswer) -> None:
         room.release()
 
     cpu, wall = time.process_time(), time.perf_counter()

@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from teia.clock import WallClock
-from teia.lab.corpus.collection import Collection, collection, opened
+from teia.lab.corpus.collection import CorpusCollection, collection, opened
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import PUBLISHED, Asker, Question, kinds_of
+from teia.lab.corpus.questions import PUBLISHED, QuerySampler, SampleQuery, kinds_of
 from teia.lab.corpus.timed import TimedSearch, Timing, spread, warm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +47,7 @@ F11_KINDS = frozenset({"one word", *(each.kind for each in PUBLISHED)})
 Say = Callable[[str], None]
 
 
-def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> Collection:
+def kept(pages: int, seed: int, *, semantics: bool = False, say: Say = print, cache: Path = CACHE) -> CorpusCollection:
     """Return the collection of so many pages, from the cache or newly made."""
     folder = cache / f"search-{pages}-{seed}"
     return collection(folder, pages, seed, WallClock(), cells=CELLS, semantics=semantics, say=say)
@@ -65,8 +65,8 @@ def measure(
 ) -> dict[str, Any]:
     """Measure everything; return the result, ready for JSON."""
     found = kept(pages, seed, semantics=semantics, say=say, cache=cache)
-    questions = Asker(Corpus(pages, seed, cells=CELLS)).questions(each)
-    of_paper = [Question(each.kind, "F11", each.text) for each in PUBLISHED]
+    questions = QuerySampler(Corpus(pages, seed, cells=CELLS)).questions(each)
+    of_paper = [SampleQuery(each.kind, "F11", each.text) for each in PUBLISHED]
     say("cold searches")
     cold_rows = [cold_search(found, question) for question in some_of_each(questions, cold)] if cold else []
     cold_paper = [cold_search(found, question) for question in of_paper] if cold else []
@@ -104,7 +104,7 @@ def measure(
     }
 
 
-def asdict_of(found: Collection) -> dict[str, Any]:
+def asdict_of(found: CorpusCollection) -> dict[str, Any]:
     made = found.made
     return {
         "pages": made.pages,
@@ -170,7 +170,7 @@ def calls_of(timings: Sequence[Timing]) -> dict[str, float]:
 # ---- cold -----------------------------------------------------------------------------------------------------------
 
 
-def some_of_each(questions: Sequence[Question], number: int) -> list[Question]:
+def some_of_each(questions: Sequence[SampleQuery], number: int) -> list[SampleQuery]:
     taken: Counter[tuple[str, str]] = Counter()
     found = []
     for question in questions:
@@ -180,7 +180,7 @@ def some_of_each(questions: Sequence[Question], number: int) -> list[Question]:
     return found
 
 
-def cold_search(found: Collection, question: Question) -> dict[str, Any]:
+def cold_search(found: CorpusCollection, question: SampleQuery) -> dict[str, Any]:
     """Search in a process of its own after its files were dropped from memory."""
     drop_from_memory(found)
     asked = json.dumps({"folder": str(found.folder), "question": asdict(question)})
@@ -190,7 +190,7 @@ def cold_search(found: Collection, question: Question) -> dict[str, Any]:
     return {"kind": question.kind, "words": question.words, "query": question.text[:80]} | answer
 
 
-def drop_from_memory(found: Collection) -> None:
+def drop_from_memory(found: CorpusCollection) -> None:
     """Let the kernel drop the files from memory; it keeps mapped files, so no process may have the index open."""
     for path in found.files():
         descriptor = os.open(path, os.O_RDONLY)
@@ -204,7 +204,7 @@ def drop_from_memory(found: Collection) -> None:
 def one_search(asked: str) -> dict[str, Any]:
     """Run the search of a cold process."""
     wanted = json.loads(asked)
-    question = Question(**wanted["question"])
+    question = SampleQuery(**wanted["question"])
     before = read_bytes()
     began = time.perf_counter()
     search = TimedSearch(opened(Path(wanted["folder"])))

@@ -47,7 +47,7 @@ def measure_one(
     pages: int, policy: str, rounds: int, theta: float, unit: str, seed: int, plain: bool
 ) -> dict[str, Any]:
     from teia.lab.simulate.compiled import IS_COMPILED, timeline_of
-    from teia.lab.simulate.run import Setting, simulate
+    from teia.lab.simulate.run import SimulationSettings, simulate
     from teia.lab.simulate.timeline import PlainTimeline
     from teia.refresh.model import Crawlers
     from teia.refresh.policies import policy_named
@@ -70,7 +70,7 @@ def measure_one(
         outcome = simulate(
             world,
             policy_named(policy),
-            Setting(DAY_S),
+            SimulationSettings(DAY_S),
             ProcessorClock(),
             timeline=PlainTimeline if plain else timeline_of,
         )

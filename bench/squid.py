@@ -39,7 +39,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from teia.lab.server.squid import Squid, squid_process
-from teia.signals.datagrams import Ear
+from teia.signals.datagrams import AnnouncementSocket
 from teia.signals.squid_conf import DEFAULT, TTL_S, Way
 
 RESULTS = Path(__file__).resolve().parent / "results" / "squid.json"
@@ -194,7 +194,7 @@ def saturated(squid: Squid, port: int, seconds: float) -> tuple[float, int]:
 # ---- the six Squids -------------------------------------------------------------------------------------------------
 
 
-def listen(ear: Ear, heard: list[int], place: int, over: threading.Event) -> None:
+def listen(ear: AnnouncementSocket, heard: list[int], place: int, over: threading.Event) -> None:
     """Read announcements, as a crawler does."""
     while not over.wait(0.02):
         heard[place] += sum(len(each.urls) for each in ear.hear())
@@ -207,13 +207,13 @@ def six_squids(ttl_s: int) -> Iterator[tuple[dict[str, Squid], list[int]]]:
         names = {NAME: ORIGIN}
         squids = {name: stack.enter_context(squid_process(names, way=way, ttl_s=ttl_s)) for name, way in WAYS.items()}
         for place, name in enumerate(HEARD):
-            ear = Ear(squids[name].socket)
+            ear = AnnouncementSocket(squids[name].socket)
             stack.callback(ear.close)
             reader = threading.Thread(target=listen, args=(ear, heard, place, over))
             reader.start()
             stack.callback(reader.join)
         stack.callback(over.set)
-        full = Ear(squids["slow"].socket)
+        full = AnnouncementSocket(squids["slow"].socket)
         stack.callback(full.close)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as flood:
             while True:

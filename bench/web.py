@@ -42,7 +42,7 @@ from bench.search import CELLS
 from bench.webroot import INDEXED, NAME, SEED, URLS, made
 from teia.clock import WallClock
 from teia.lab.corpus.pages import Corpus
-from teia.lab.corpus.questions import Asker
+from teia.lab.corpus.questions import QuerySampler
 from teia.lab.server.process import lab_process
 from teia.store.root import Root, open_root
 from teia.views.reports.catalogue import REPORTS
@@ -153,11 +153,11 @@ def addresses(root: Root) -> list[str]:
     """Return an address of every page, from the route table."""
     from teia.web.access.accounts import Accounts
     from teia.web.app import gates_of, make_app
-    from teia.web.server.installation import Site
+    from teia.web.server.installation import Installation
 
     with tempfile.TemporaryDirectory() as folder:
         clock = WallClock()
-        site = Site(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
+        site = Installation(open_root(root.path), clock, Accounts(Path(folder) / "web.sqlite", clock))
         gates = gates_of(make_app(site))
         site.close()
     found = []
@@ -232,7 +232,7 @@ def pages(urls: int, say: Say) -> dict[str, Any]:
 
 def search(urls: int, seconds: float, say: Say) -> dict[str, Any]:
     """Let people search at the same time; every query is new to the server."""
-    questions = [each.text for each in Asker(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
+    questions = [each.text for each in QuerySampler(Corpus(INDEXED, SEED, cells=CELLS)).questions(200)]
     step = 7919  # a prime, so that kinds of queries are mixed
     asked = iter([questions[(number * step) % len(questions)] for number in range(len(questions))])
     took_ms: list[float] = []
@@ -382,9 +382,9 @@ def _status(server: Server, name: str) -> dict[str, Any]:
 
 
 def _pid(root: Root, name: str) -> int:
-    from teia.collections.inbox import Control
+    from teia.collections.inbox import ControlFile
 
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         run = control.run(name)
         assert run is not None

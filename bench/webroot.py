@@ -32,7 +32,7 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.refresh.history import DAY_S, History, Sight
+from teia.refresh.history import DAY_S, History, VisitResult
 from teia.store.fetchlog import FetchRow
 from teia.store.root import CellFolder, Root, open_root
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of
@@ -183,7 +183,9 @@ def _history(number: int, seen_s: float) -> tuple[bytes, int]:
     history, gap_s, changes = History.begun(seen_s - 16 * DAY_S), 16 * DAY_S / (2 + number % 7), 0
     for visit in range(1, 3 + number % 7):
         is_changed = (number + visit) % (2 + number % 5) == 0
-        history.observe(Sight.CHANGED if is_changed else Sight.SAME_BYTES, seen_s - 16 * DAY_S + visit * gap_s)
+        history.observe(
+            VisitResult.CHANGED if is_changed else VisitResult.SAME_BYTES, seen_s - 16 * DAY_S + visit * gap_s
+        )
         changes += is_changed
     return history.encode(), changes
 

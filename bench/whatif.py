@@ -31,7 +31,7 @@ from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.witness import early_requests
-from teia.lab.whatif.answer import Asked, Side, what_if
+from teia.lab.whatif.answer import Side, WhatIfRequest, what_if
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
@@ -177,7 +177,7 @@ def predicted(data: Path, case: Case, wanted: argparse.Namespace, now_s: float) 
     days, sides, tested = wanted.days - wanted.from_day, [], ""
     with looking(open_root(data), "main") as source:
         for label, delay_s, policy in case.ways:
-            asked = Asked(delay_s=delay_s, policy=policy, days=days)
+            asked = WhatIfRequest(delay_s=delay_s, policy=policy, days=days)
             answer = what_if(source, asked, VirtualClock(now_s))
             assert answer.what_if is not None
             sides.append((label, answer.what_if))

@@ -33,7 +33,7 @@ from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 from teia.search.show.results import Results
 from teia.store.audit import Audit
 from teia.store.fetchlog import Rows
@@ -201,9 +201,9 @@ class Collection:
     def search(self, text: str, n: int = 10, offset: int = 0, **how: Any) -> Results:
         """Search the pages, as `teia search` does; every query text is valid.
 
-        `how` are fields of `teia.search.serve.searcher.Options`: `explain=True`, `facets=True`, `language="pt"`, ….
+        `how` are fields of `teia.search.serve.searcher.SearchOptions`: `explain=True`, `facets=True`.
         """
-        return self._opened_search().search(text, n, offset, Options(**how))
+        return self._opened_search().search(text, n, offset, SearchOptions(**how))
 
     def similar(self, url: str, n: int = 10) -> Results:
         """Return pages about the same subject as a page."""

@@ -458,7 +458,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveConfig:
     """A configuration and where each of its values came from: `default`, a file, a variable or `flag`."""
 
     config: Config
@@ -496,7 +496,7 @@ def load(
     path: Path | None = None,
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
-) -> Effective:
+) -> EffectiveConfig:
     """Read file, environment and flags (`{"courtesy.delay_s": 2.0}`) into one configuration."""
     values: dict[str, Any] = {}
     origins = dict.fromkeys(keys_of(Config), "default")
@@ -507,7 +507,7 @@ def load(
     for key, value in (flags or {}).items():
         if value is not None:
             values[key], origins[key] = value, "flag"
-    return Effective(read_tree(Config, values), origins)
+    return EffectiveConfig(read_tree(Config, values), origins)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

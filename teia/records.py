@@ -22,7 +22,7 @@ from typing import NamedTuple
 NOT_MODIFIED = 304
 
 
-class Role(StrEnum):
+class AgentRole(StrEnum):
     """Roles of a crawl: the agents of A1, as `teia trace` names them."""
 
     FRONTIER = "Frontier"

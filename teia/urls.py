@@ -124,7 +124,7 @@ def _without_empty_parameters(query: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CanonicalRule:
     """One step towards the canonical form: a function over the path, the query or both."""
 
     name: str
@@ -133,25 +133,25 @@ class Rule:
     query: Callable[[str], str] | None = None
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CanonicalRule] = {
     rule.name: rule
     for rule in (
-        Rule("escapes", "one spelling of percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
-        Rule(
+        CanonicalRule("escapes", "one spelling of percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
+        CanonicalRule(
             "sessions",
             "session identifiers in the path or the query are removed",
             lambda path: _SESSION_IN_PATH.sub("", path),
             lambda query: _drop_parameters(query, _is_session),
         ),
-        Rule(
+        CanonicalRule(
             "tracking",
             "parameters that name a campaign or a click are removed",
             query=lambda query: _drop_parameters(query, _is_tracking),
         ),
-        Rule("slashes", "runs of slashes in the path are one", lambda path: re.sub(r"/{2,}", "/", path)),
-        Rule("index-file", "index.html and its like are the folder", lambda path: _INDEX_FILE.sub("/", path)),
-        Rule("empty-parameters", "parameters without a value lose their `=`", query=_without_empty_parameters),
-        Rule("sorted-query", "parameters are sorted", query=_sorted_query),
+        CanonicalRule("slashes", "runs of slashes in the path are one", lambda path: re.sub(r"/{2,}", "/", path)),
+        CanonicalRule("index-file", "index.html and its like are the folder", lambda path: _INDEX_FILE.sub("/", path)),
+        CanonicalRule("empty-parameters", "parameters without a value lose their `=`", query=_without_empty_parameters),
+        CanonicalRule("sorted-query", "parameters are sorted", query=_sorted_query),
     )
 }
 DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from teia.config import Config, Effective, flatten, keys_of, load, read_toml, read_tree
+from teia.config import Config, EffectiveConfig, flatten, keys_of, load, read_toml, read_tree
 from teia.errors import ConfigError
 from teia.settings import ADMIN, HERE
 
 
-def from_file(folder: Path, text: str | bytes) -> Effective:
+def from_file(folder: Path, text: str | bytes) -> EffectiveConfig:
     path = folder / "teia.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return load(path)

@@ -23,12 +23,12 @@ from teia.graph.rankfile import RankFile
 from teia.graph.renewal import renew_ranks
 from teia.index.anchors import AnchorTexts
 from teia.index.cell import CellIndex
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.union import UnionReader
 from teia.search.rank.formula import Ranking, Weights
 from teia.search.rank.semantic import Model
 from teia.search.rank.train_semantic import train
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
 
 CELLS = 4
@@ -41,7 +41,7 @@ class Setup:
     """A configuration to measure: weights, options of a search, and whether there is a semantic model."""
 
     weights: Weights = field(default_factory=Weights)
-    options: Options = field(default_factory=Options)
+    options: SearchOptions = field(default_factory=SearchOptions)
     semantics: bool = False
     cells: int = CELLS
 
@@ -67,10 +67,10 @@ class Ours:
             deadline_s=60.0,
         )
 
-    def _cells(self, entries: dict[str, Entry]) -> list[list[Entry]]:
+    def _cells(self, entries: dict[str, IndexEntry]) -> list[list[IndexEntry]]:
         """Put each book into one cell, so that cells differ in their subjects."""
         books = list(dict.fromkeys(name.partition("/")[0] for name in entries))
-        cells: list[list[Entry]] = [[] for _ in range(self._setup.cells)]
+        cells: list[list[IndexEntry]] = [[] for _ in range(self._setup.cells)]
         for name, entry in entries.items():
             cells[books.index(name.partition("/")[0]) % self._setup.cells].append(entry)
         return cells
@@ -83,7 +83,7 @@ class Ours:
         return [self._ids[hit.url] for hit in results.hits]
 
 
-def _indexed(cells: Sequence[Sequence[Entry]], folder: Path) -> UnionReader:
+def _indexed(cells: Sequence[Sequence[IndexEntry]], folder: Path) -> UnionReader:
     anchors = AnchorTexts(folder / "anchors.sqlite")
     named = defaultdict(list)
     for entry in (entry for cell in cells for entry in cell):
@@ -100,7 +100,7 @@ def _indexed(cells: Sequence[Sequence[Entry]], folder: Path) -> UnionReader:
     return UnionReader({f"cell {number}": folder / str(number) for number in range(len(cells))})
 
 
-def _ranked(entries: Sequence[Entry], folder: Path) -> RankFile:
+def _ranked(entries: Sequence[IndexEntry], folder: Path) -> RankFile:
     with LinkFile(folder / "links.bin") as links:
         for entry in entries:
             links.append(entry.key, [link.key for link in entry.links])

@@ -13,7 +13,7 @@ from bench.relevance.baseline import Baseline
 from bench.relevance.corpus import Document
 from bench.relevance.judged import Query
 from bench.relevance.ours import Ours, Setup
-from teia.search.serve.searcher import Options
+from teia.search.serve.searcher import SearchOptions
 
 Search = Callable[[Query, int], list[str]]
 System = Callable[[Sequence[Document]], Search]
@@ -46,7 +46,7 @@ def semantic(documents: Sequence[Document]) -> Search:
 
 def expanded(documents: Sequence[Document]) -> Search:
     """Make the same with related words added to the query."""
-    return by_text(Ours(documents, Setup(options=Options(expand=True))).search)
+    return by_text(Ours(documents, Setup(options=SearchOptions(expand=True))).search)
 
 
 SYSTEMS: Mapping[str, System] = {

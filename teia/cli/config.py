@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from teia.cli.output import print_json, result_console
-from teia.config import Config, Effective, keys_of, load, toml_value, value_of
+from teia.config import Config, EffectiveConfig, keys_of, load, toml_value, value_of
 
 
 def config(
@@ -44,7 +44,7 @@ def config(
         print(as_toml(effective), end="")
 
 
-def as_records(effective: Effective) -> dict[str, dict[str, Any]]:
+def as_records(effective: EffectiveConfig) -> dict[str, dict[str, Any]]:
     """Every setting by its dotted key, ready for JSON."""
     return {
         key: {
@@ -57,7 +57,7 @@ def as_records(effective: Effective) -> dict[str, dict[str, Any]]:
     }
 
 
-def as_table(effective: Effective) -> Table:
+def as_table(effective: EffectiveConfig) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("setting", "value", "unit", "from", "meaning"):
         table.add_column(column, overflow="fold")
@@ -69,7 +69,7 @@ def as_table(effective: Effective) -> Table:
     return table
 
 
-def as_toml(effective: Effective) -> str:
+def as_toml(effective: EffectiveConfig) -> str:
     """The configuration as a file that `--config` reads back to the same values."""
     lines: list[str] = []
     section = ""

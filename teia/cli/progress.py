@@ -16,7 +16,7 @@ from teia.clock import Clock
 from teia.collections.account import Summary, summarize
 from teia.collections.run_log import in_words
 from teia.crawler.loop import Crawler
-from teia.indexer.companion import Companion
+from teia.indexer.companion import IndexerProcess
 
 REFRESH_S = 0.5
 PLAIN_REFRESH_S = 10.0
@@ -36,7 +36,7 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
             await asyncio.sleep(REFRESH_S)
 
 
-async def finish_index(companion: Companion, console: Console) -> None:
+async def finish_index(companion: IndexerProcess, console: Console) -> None:
     """Wait for the index, saying how much is left of it."""
     finishing = asyncio.create_task(companion.finish())
     with console.status("indexing") as status:

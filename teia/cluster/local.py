@@ -32,7 +32,7 @@ LEAVE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalCluster:
     """The content of `up.json`."""
 
     pid: int
@@ -42,13 +42,13 @@ class Local:
     nodes: dict[str, int] = field(default_factory=dict)
 
 
-def read_local(folder: Path) -> Local:
+def read_local(folder: Path) -> LocalCluster:
     """Return the cluster that runs in a folder; ClusterError if none does."""
     path = folder / "up.json"
     if holder(folder) is None or not path.exists():
         raise ClusterError(f"no cluster runs in {folder}; `teia cluster up --data {folder}` starts one")
     with disk_errors(path, "read"):
-        return Local(**json.loads(path.read_text("utf-8")))
+        return LocalCluster(**json.loads(path.read_text("utf-8")))
 
 
 def holder(folder: Path) -> int | None:
@@ -100,7 +100,7 @@ async def look_after(
                 for at in range(1, nodes + 1):
                     processes[f"node-{at}"] = await _start_node(folder, f"node-{at}", collection, nats, session_s)
                 pids = {name: process.pid for name, process in processes.items()}
-                made = Local(os.getpid(), collection, nats.urls, str(nats.key), pids)
+                made = LocalCluster(os.getpid(), collection, nats.urls, str(nats.key), pids)
                 write_private(state, json.dumps(asdict(made)).encode())
                 say(f"{nodes} nodes, NATS at {', '.join(nats.urls)}")
                 await told.wait()

@@ -18,10 +18,10 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.clustered import is_clustered
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.crawler.open_cell import Cell
 from teia.errors import ClusterError, StoreError, UsageError
-from teia.frontier.cell.bulk import END, Chosen, Deed, as_values, carry_on, matching, progress
+from teia.frontier.cell.bulk import END, BulkAction, BulkSelection, as_values, carry_on, matching, progress
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CollectionFolder, Root
 
@@ -36,12 +36,12 @@ MAX_WAITING = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BulkRequest:
     """A requested action. `number` counts its URLs so far; `done_s` is None until it is complete."""
 
     id: int
     mark: str
-    chosen: Chosen
+    chosen: BulkSelection
     who: str
     asked_s: float
     number: int
@@ -49,14 +49,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class BulkCount:
     """Number of URLs that an action would affect, with examples."""
 
     number: int
     examples: tuple[str, ...]
 
 
-def count(cells: Sequence[FrontierCell], chosen: Chosen, now_s: float) -> Counted:
+def count(cells: Sequence[FrontierCell], chosen: BulkSelection, now_s: float) -> BulkCount:
     """Count the chosen URLs, without changing anything; a walk over all URLs, unless a host is named."""
     number, examples = 0, list[str]()
     for cell in cells:
@@ -64,10 +64,10 @@ def count(cells: Sequence[FrontierCell], chosen: Chosen, now_s: float) -> Counte
             number += 1
             if len(examples) < EXAMPLES:
                 examples.append(url)
-    return Counted(number, tuple(examples))
+    return BulkCount(number, tuple(examples))
 
 
-def ask(control: Control, collection: str, chosen: Chosen, who: str, now_s: float) -> int:
+def ask(control: ControlFile, collection: str, chosen: BulkSelection, who: str, now_s: float) -> int:
     """Record an action in `control.sqlite`; it runs as soon as a process can, and survives the death of any process."""
     if is_clustered(CollectionFolder(collection, control.path.parent / collection)):
         raise ClusterError(
@@ -79,20 +79,20 @@ def ask(control: Control, collection: str, chosen: Chosen, who: str, now_s: floa
     return control.ask_deed(collection, secrets.token_hex(8), text, who, now_s)
 
 
-def waiting(control: Control, collection: str) -> list[Asked]:
+def waiting(control: ControlFile, collection: str) -> list[BulkRequest]:
     """Return the actions that are not done, in the order of their requests."""
     return [_asked(row) for row in control.deeds(collection)]
 
 
-def latest(control: Control, collection: str, limit: int) -> list[Asked]:
+def latest(control: ControlFile, collection: str, limit: int) -> list[BulkRequest]:
     """Return the last actions, newest first."""
     return [_asked(row) for row in control.last_deeds(collection, limit)]
 
 
-def _asked(row: Sequence[Any]) -> Asked:
+def _asked(row: Sequence[Any]) -> BulkRequest:
     number, mark, text, *rest = row
     values = json.loads(text)
-    return Asked(number, mark, Chosen(**{**values, "deed": Deed(values["deed"])}), *rest)
+    return BulkRequest(number, mark, BulkSelection(**{**values, "deed": BulkAction(values["deed"])}), *rest)
 
 
 # ---- a crawl that runs ----------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class BulkWork:
 
     def __init__(self, cells: Sequence[Cell], clock: Clock) -> None:
         self._cells, self._clock = cells, clock
-        self._waiting: deque[Asked] = deque()
+        self._waiting: deque[BulkRequest] = deque()
         self._done: deque[tuple[int, int]] = deque()
         self._known: set[int] = set()
         self._unwritten: set[int] = set()
@@ -115,7 +115,7 @@ class BulkWork:
     def is_waiting(self) -> bool:
         return bool(self._waiting) and not self._unwritten
 
-    def take(self, asked: Sequence[Asked]) -> list[tuple[int, int]]:
+    def take(self, asked: Sequence[BulkRequest]) -> list[tuple[int, int]]:
         """Accept actions, each once; return (number of the action, URLs) of those that are done by now."""
         for each in asked:
             if each.id not in self._known:
@@ -160,7 +160,7 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
 
     The caller holds the folder lock (`Root.locked`).
     """
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     with closing(control), _opened(root, collection) as cells:
         until = clock.ticks_s() + AT_REST_S
         for asked in waiting(control, collection):
@@ -175,7 +175,7 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
     return True
 
 
-def _so_far(cells: Sequence[FrontierCell], asked: Asked) -> int:
+def _so_far(cells: Sequence[FrontierCell], asked: BulkRequest) -> int:
     return sum(progress(cell, asked.mark)[1] for cell in cells)
 
 

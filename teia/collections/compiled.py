@@ -16,12 +16,12 @@ from pathlib import Path
 from teia import __version__
 from teia.collections.calendar import schedule_of
 from teia.config import Config, CourtesySettings
-from teia.crawler.child.messages import Reading, encode
+from teia.crawler.child.messages import ReadSettings, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides, proxy_of
-from teia.frontier.cell.reconsider import Judged
+from teia.fetch.overrides import AddressOverrides, proxy_of
+from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_REQUISITE, BY_SEED
 from teia.frontier.queue.host_rules import agreements, budget_of, host_budgets, host_delays
 from teia.frontier.queue.order import focused, order_named
@@ -36,7 +36,7 @@ ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class CompiledSettings:
     """A configuration as a running crawl uses it.
 
     `mark` identifies everything that decides whether a URL may be fetched. When it changes, refused URLs are judged
@@ -69,14 +69,14 @@ class Meaning:
         except Exception:  # noqa: BLE001  # a rule that is a function of the user's own
             return False
 
-    def wants(self, judged: Judged) -> bool:
+    def wants(self, judged: ReconsideredUrl) -> bool:
         """Tell whether a URL that waits, or that was refused, may be fetched."""
         has_budget = judged.requests < budget_of(self.config.limits, host_of(judged.url))
         may_come_back = has_budget or judged.outcome != Outcome.BUDGET
         return may_come_back and self.wants_link(judged.url, judged.depth, judged.found_by)
 
 
-def meaning_of(config: Config, lists_folder: Path) -> Meaning:
+def meaning_of(config: Config, lists_folder: Path) -> CompiledSettings:
     """Compile a configuration, and copy its rule lists into the folder."""
     scope, seeds = config.scope, seeds_of(config)
     include = scope.include or tuple(seeds_scope(seeds))
@@ -86,7 +86,7 @@ def meaning_of(config: Config, lists_folder: Path) -> Meaning:
     _keep_copies(lists_folder, {copies[path]: rules for path, rules in lists.items()})
     as_copied = replace(scope, include=_renamed(include, copies), exclude=_renamed(scope.exclude, copies))
     reading = _encoded(replace(config, scope=as_copied))
-    return Meaning(config, tuple(seeds), compiled, reading, _mark(config, include, copies))
+    return CompiledSettings(config, tuple(seeds), compiled, reading, _mark(config, include, copies))
 
 
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
@@ -112,7 +112,7 @@ def _keep_copies(folder: Path, copies: dict[Path, Sequence[str]]) -> None:
             write_atomically(path, "\n".join(rules).encode())
 
 
-def remove_old_copies(folder: Path, meaning: Meaning) -> None:
+def remove_old_copies(folder: Path, meaning: CompiledSettings) -> None:
     """Remove the copies of rule lists that are no longer read; called before children start."""
     with disk_errors(folder, "read"):
         for path in folder.glob("*.rules") if folder.is_dir() else ():
@@ -164,7 +164,7 @@ def _encoded(config: Config) -> bytes:
     scope = config.scope
     _check_processors(config.parse.processors)
     return encode(
-        Reading(
+        ReadSettings(
             scope.include,
             scope.exclude,
             scope.types,
@@ -211,4 +211,4 @@ def check(config: Config) -> None:
     host_delays(config.courtesy.host_delays)
     agreements(config.courtesy.agreed_delays)
     host_budgets(config.limits.host_budgets)
-    Overrides.parse(config.fetch.resolve)
+    AddressOverrides.parse(config.fetch.resolve)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
-from teia.collections.commands import NO_ORDER, Orders, is_needed
+from teia.collections.commands import NO_ORDER, CommandTable, is_needed
 from teia.collections.controllers import schedule_in
-from teia.collections.run_log import RunBook
+from teia.collections.run_log import RunLog
 from teia.collections.stored import saved
 from teia.errors import TeiaError
 from teia.store.root import Root
 
 
-class Needed:
+class CrawlerDemand:
     """Reads standing commands and schedules; belongs to one thread. Settings are read again when their file changes."""
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._orders = Orders(root.path / "control.sqlite")
-        self._book = RunBook(root.path / "control.sqlite")
+        self._orders = CommandTable(root.path / "control.sqlite")
+        self._book = RunLog(root.path / "control.sqlite")
         self._read: dict[str, tuple[tuple[int, int], Schedule | None]] = {}
 
     def close(self) -> None:

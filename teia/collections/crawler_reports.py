@@ -12,9 +12,9 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.compiled import meaning_of
 from teia.collections.edits import LIVE, SHARED, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
+from teia.collections.inbox import ACCOUNT_S, POLL_S, ControlFile
 from teia.collections.requests import hear
-from teia.collections.series import Series
+from teia.collections.series import SeriesWriter
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Crawl
 from teia.errors import DiskFull, TeiaError
@@ -26,7 +26,7 @@ def last_change(root: Root) -> int:
     path = root.path / "control.sqlite"
     if not path.exists():
         return 0
-    control = Control(path)
+    control = ControlFile(path)
     try:
         return control.last_change()
     finally:
@@ -38,8 +38,8 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
 
     Changes after `since` may not be in the settings that the crawl began with, so they are applied.
     """
-    control = Control(root.path / "control.sqlite")
-    began, series = clock.ticks_s(), Series(control)
+    control = ControlFile(root.path / "control.sqlite")
+    began, series = clock.ticks_s(), SeriesWriter(control)
     try:
         for crawl in crawler.crawls:
             await announce(control, crawl.name, clock)
@@ -64,7 +64,7 @@ async def listen(crawler: Crawler, root: Root, clock: Clock, since: int) -> None
         control.close()
 
 
-async def announce(control: Control, name: str, clock: Clock) -> None:
+async def announce(control: ControlFile, name: str, clock: Clock) -> None:
     """Announce a crawl, as soon as the disk has room for a row."""
     while True:
         try:
@@ -75,7 +75,7 @@ async def announce(control: Control, name: str, clock: Clock) -> None:
             return
 
 
-def tell(control: Control, series: Series, crawl: Crawl, clock: Clock, seconds: float) -> None:
+def tell(control: ControlFile, series: SeriesWriter, crawl: Crawl, clock: Clock, seconds: float) -> None:
     """Write a crawl's account and its current activity; on a full disk the last one stays until there is room."""
     summary = summarize(crawl, seconds)
     account = {**asdict(summary), "live": crawl.live.account(crawl.queues.values(), clock)}

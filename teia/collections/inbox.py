@@ -90,7 +90,7 @@ class Command(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CrawlReport:
     """Last report of a crawler about one collection."""
 
     collection: str
@@ -115,14 +115,14 @@ def hold(path: Path) -> sqlite3.Connection:
 
     Without it the first reader recreates the log, which fails on a full disk.
     """
-    Control(path).close()
+    ControlFile(path).close()
     with sqlite_errors(path):
         held = sqlite3.connect(path, check_same_thread=False)
         held.execute("SELECT count(*) FROM runs").fetchone()
     return held
 
 
-class Control:
+class ControlFile:
     """The file `control.sqlite` of a root; any number of processes may have it open."""
 
     def __init__(self, path: Path) -> None:
@@ -150,14 +150,14 @@ class Control:
         row = self._db.execute("SELECT done_s FROM commands WHERE id = ?", (number,)).fetchone()
         return row is not None and row[0] is not None
 
-    def run(self, collection: str) -> Run | None:
+    def run(self, collection: str) -> CrawlReport | None:
         """Return the running crawl of a collection; None if there is none."""
         sql = "SELECT collection, pid, started_s, updated_s, account FROM runs WHERE collection = ?"
         row = self._db.execute(sql, (collection,)).fetchone()
         if row is None:
             return None
         name, pid, started_s, updated_s, account = row
-        run = Run(name, pid, started_s, updated_s, json.loads(account))
+        run = CrawlReport(name, pid, started_s, updated_s, json.loads(account))
         return run if run.is_alive else None
 
     def ask_change(self, collection: str, edits: str, now_s: float) -> int:

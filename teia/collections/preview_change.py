@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.edits import implied_scope
 from teia.config import Config
 from teia.errors import ConfigError
@@ -32,7 +32,7 @@ KEY_SPAN = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ChangeEffect:
     """Effect of a change: of `known` URLs `queued` wait; so many leave the queue and so many enter it.
 
     `not_again` pages stay in the archive but are not visited any more. `examples` are some that leave or are not
@@ -48,7 +48,7 @@ class Effect:
     is_sample: bool = False
 
 
-def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
+def effect_of(root: Root, name: str, before: Config, after: Config) -> ChangeEffect:
     """Count the effect of a change, exactly."""
     lists = root.collection(name).lists
     was, will = _meant(before, lists), meaning_of(after, lists)
@@ -56,7 +56,7 @@ def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
         cells = _cells(root, name, stack)
         known, queued = sum(cell.known for cell in cells), sum(cell.queued for cell in cells)
         if was is not None and was.mark == will.mark and all(progress(cell, will.mark) == END for cell in cells):
-            return Effect(known, queued)
+            return ChangeEffect(known, queued)
         examples: list[str] = []
         leave = enter = not_again = 0
         for cell in cells:
@@ -72,10 +72,10 @@ def effect_of(root: Root, name: str, before: Config, after: Config) -> Effect:
                     not_again += 1
                     if len(examples) < EXAMPLES:
                         examples.append(url)
-    return Effect(known, queued, leave, enter, not_again, tuple(examples))
+    return ChangeEffect(known, queued, leave, enter, not_again, tuple(examples))
 
 
-def _meant(before: Config, lists: Path) -> Meaning | None:
+def _meant(before: Config, lists: Path) -> CompiledSettings | None:
     """Compile the settings before the change; None if an older version wrote them and they are invalid now."""
     try:
         return meaning_of(before, lists)
@@ -107,14 +107,14 @@ def _done(cell: FrontierCell) -> Iterator[tuple[str, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """Estimated effect of a configuration: an `Effect`, and how many known URLs match each rule, in their order."""
+class SampledEffect:
+    """Estimated effect of a configuration: a `ChangeEffect`, and the number of known URLs for each rule."""
 
-    effect: Effect
+    effect: ChangeEffect
     matches: tuple[int, ...]
 
 
-def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled:
+def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> SampledEffect:
     """Estimate the effect of a configuration from some thousand URLs; their hashed keys make the sample random."""
     will = meaning_of(after, root.collection(name).lists)
     include = after.scope.include or tuple(implied_scope(after.collection.seeds))
@@ -135,8 +135,8 @@ def sample_effect(root: Root, name: str, after: Config, clock: Clock) -> Sampled
                 matches[place] += is_match
     scale = known / seen if seen else 0.0
     numbers = [round(number * scale) for number in (leave, not_again)]
-    effect = Effect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
-    return Sampled(effect, tuple(round(number * scale) for number in matches))
+    effect = ChangeEffect(known, queued, numbers[0], 0, numbers[1], is_sample=share < 1 or seen < known)
+    return SampledEffect(effect, tuple(round(number * scale) for number in matches))
 
 
 def _drawn(

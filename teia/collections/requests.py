@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from teia.clock import Clock
 from teia.collections.bulk import BulkWork, waiting
-from teia.collections.inbox import KEPT_S, Control
+from teia.collections.inbox import KEPT_S, ControlFile
 from teia.crawler.open_cell import Cell
-from teia.crawler.signals_in.announcements import Announced
+from teia.crawler.signals_in.announcements import Announcements
 from teia.errors import DiskFull
 from teia.frontier.cell.fetch_now import visit_soon
 from teia.urls import cell_of, site_of, slot_of, split
@@ -28,7 +28,7 @@ AT_ONCE = 100
 """Largest number of requests granted with one commit."""
 
 
-class Wishes:
+class VisitRequests:
     """Visit requests of a running crawl: the event loop adds them, the commit thread grants them."""
 
     def __init__(self, cells: Sequence[Cell], starts: Sequence[int], clock: Clock) -> None:
@@ -37,7 +37,7 @@ class Wishes:
         self._granted: deque[int] = deque()
         self._known: set[int] = set()
         self.bulk = BulkWork(cells, clock)
-        self.announced = Announced(cells, starts, clock)
+        self.announced = Announcements(cells, starts, clock)
 
     @property
     def is_waiting(self) -> bool:
@@ -74,7 +74,7 @@ class Wishes:
         return {changed.popleft() for _ in range(len(changed))}
 
 
-def hear(control: Control, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
+def hear(control: ControlFile, crawler: Crawler, crawl: Crawl, clock: Clock) -> None:
     """Pass the visit requests and bulk actions of users to a crawl, and record its progress for them."""
     wishes = crawl.committer.wishes
     granted = wishes.take(control.wishes(crawl.name))

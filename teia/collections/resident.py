@@ -15,8 +15,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from teia.collections.commands import ASKED, NO_ORDER, Order, Orders, is_needed
-from teia.collections.controllers import Charge
+from teia.collections.commands import ASKED, NO_ORDER, CommandTable, StandingCommands, is_needed
+from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
 from teia.collections.inbox import Command
 from teia.errors import DiskFull, StoreError
@@ -33,24 +33,24 @@ class Resident(Coordinator):
         super().__init__(*given, **named)
         self._idle_s = idle_s
         self._idle_from = self._clock.ticks_s()
-        self._heard: Mapping[str, Order] = {}
+        self._heard: Mapping[str, StandingCommands] = {}
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        self._orders = Orders(self._root.path / "control.sqlite")
+        self._orders = CommandTable(self._root.path / "control.sqlite")
         try:
             with super()._opened():
                 yield
         finally:
             self._orders.close()
 
-    async def _greet(self, charge: Charge) -> None:
+    async def _greet(self, charge: CollectionController) -> None:
         """Read the standing commands of a collection; it is announced when there is something to do."""
         self._heed(charge, self._orders.of(charge.name))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    def _decide(self) -> list[Charge]:
+    def _decide(self) -> list[CollectionController]:
         now_s, again_s = self._clock.now_s(), inf
         for charge in self.charges.values():
             order = charge.order
@@ -77,7 +77,7 @@ class Resident(Coordinator):
     def _has_prospects(self) -> bool:
         return self._is_needed() or self._clock.ticks_s() < self._idle_from + self._idle_s
 
-    def _begin_wanted(self, charge: Charge, now_s: float) -> None:
+    def _begin_wanted(self, charge: CollectionController, now_s: float) -> None:
         """Begin a run; without a schedule, continue an unfinished crawl instead."""
         goes_on = charge.config.refresh.keep or _has_waiting(self._root, charge.name)
         if charge.schedule is not None or not goes_on:
@@ -85,7 +85,7 @@ class Resident(Coordinator):
         if charge.schedule is not None:
             self._has_ended(charge)
 
-    def _has_ended(self, charge: Charge) -> None:
+    def _has_ended(self, charge: CollectionController) -> None:
         """Record that the commanded crawl is complete; without a schedule nothing remains to do."""
         with suppress(DiskFull):
             self._orders.done(charge.name, charge.order.wanted_s)
@@ -104,14 +104,14 @@ class Resident(Coordinator):
             self._decide_at_s = self._account_at = -inf
         self._let_go(orders)
 
-    def _obey(self, charge: Charge, commands: Sequence[Command]) -> None:
+    def _obey(self, charge: CollectionController, commands: Sequence[Command]) -> None:
         """Record commands as standing commands, which are applied next."""
         for command in commands:
             with suppress(DiskFull):
                 if command is not Command.RUN or self._orders.of(charge.name).wanted_s is None:
                     self._orders.give(charge.name, command, self._clock.now_s())
 
-    def _heed(self, charge: Charge, order: Order) -> None:
+    def _heed(self, charge: CollectionController, order: StandingCommands) -> None:
         """Apply the current standing commands of a collection."""
         before, charge.order = charge.order, order
         if order.wanted_s is not None and order.wanted_s != before.wanted_s:
@@ -125,7 +125,7 @@ class Resident(Coordinator):
         elif charge.is_paused != was_paused:
             self._crawler.obey([Command.PAUSE if charge.is_paused else Command.RESUME], charge.crawl)
 
-    def _let_go(self, orders: Mapping[str, Order]) -> None:
+    def _let_go(self, orders: Mapping[str, StandingCommands]) -> None:
         """Close the files of collections to be removed, and record that."""
         for name in [name for name, order in orders.items() if order.removal == ASKED]:
             charge = self.charges.get(name)
@@ -137,7 +137,7 @@ class Resident(Coordinator):
                 self._control.end(name)
                 self._orders.release(name)
 
-    def _tell_of(self, charge: Charge) -> None:
+    def _tell_of(self, charge: CollectionController) -> None:
         """Write a collection's account while it has something to do."""
         is_idle = not self._is_served(charge) and not charge.parked
         if is_idle and (charge.crawl is None or charge.crawl.is_settled):

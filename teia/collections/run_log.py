@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS scheduled_runs (
 _COLUMNS = "collection, number, due_s, began_s, seen_s, deadline_s, ended_s, why, known, visited, new"
 
 
-class Why(StrEnum):
+class EndReason(StrEnum):
     """Reason why a run ended."""
 
     FINISHED = "finished"  # everything was visited
@@ -75,7 +75,7 @@ def in_words(known: int, visited: int, new: int, *, is_over: bool) -> str:
     return f"{visited:,} of {known:,} known pages visited{left}, {new:,} new"
 
 
-class RunBook:
+class RunLog:
     """The table `scheduled_runs`; the coordinator writes it, any process may read it."""
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +118,7 @@ class RunBook:
                 counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
                 self._db.execute(counts, (account.known, account.visited, account.new, *place))
 
-    def end(self, run: ScheduledRun, why: Why, ended_s: float) -> None:
+    def end(self, run: ScheduledRun, why: EndReason, ended_s: float) -> None:
         sql = "UPDATE scheduled_runs SET ended_s = ?, why = ? WHERE collection = ? AND number = ?"
         with sqlite_errors(self.path):
             self._db.execute(sql, (ended_s, str(why), run.collection, run.number))

@@ -15,7 +15,7 @@ from typing import Any
 
 from teia.collections.compiled import check
 from teia.collections.edits import Edit, Operator, changed_keys, edited
-from teia.config import Config, Effective, flatten, load, read_tree, to_toml, toml_value, value_of
+from teia.config import Config, EffectiveConfig, flatten, load, read_tree, to_toml, toml_value, value_of
 from teia.errors import ConfigError, TeiaError, UsageError
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
@@ -41,7 +41,7 @@ def choose(root: Root, name: str | None) -> str:
 
 def configure(
     root: Root, name: str | None, file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
-) -> Effective:
+) -> EffectiveConfig:
     """Return the settings of one run. A collection that does not exist is created with these settings."""
     wanted = name or (load(file, environ, flags).config.collection.name if file else None)
     names = root.collections()
@@ -66,7 +66,7 @@ def configure(
 
         check_examples(config)
     root.create_collection(wanted, to_toml(config), config.collection.cells)
-    return Effective(config, effective.origins)
+    return EffectiveConfig(config, effective.origins)
 
 
 def _with_whole_paths(config: Config, base: Path) -> Config:
@@ -109,7 +109,7 @@ def configure_all(
     return [configure(root, name, file, environ, flags).config]
 
 
-def saved(root: Root, name: str) -> Effective:
+def saved(root: Root, name: str) -> EffectiveConfig:
     """Return the stored settings of a collection."""
     path = root.collection(name).config
     if not path.exists():

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from teia.config import LimitSettings
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of
 from teia.frontier.queue.schedule import HostQueue
@@ -26,7 +26,7 @@ HOST_FAILURES = frozenset({Outcome.CONNECT, Outcome.TIMEOUT, Outcome.TLS})
 
 
 @dataclass(slots=True)
-class Account:
+class SiteUsage:
     """Requests, bytes and failures of one registered domain."""
 
     requests: int = 0
@@ -38,7 +38,7 @@ class Budgets:
     """The accounts of one crawl's sites; the accounts of hosts are in their queues."""
 
     def __init__(self) -> None:
-        self._sites: defaultdict[str, Account] = defaultdict(Account)
+        self._sites: defaultdict[str, SiteUsage] = defaultdict(SiteUsage)
 
     def recall(self, frontier: FrontierCell) -> None:
         """Add the requests and bytes that earlier runs spent on the hosts of a cell."""
@@ -67,7 +67,7 @@ class Budgets:
         failures = self._sites[site_of(queue.host)].failures
         return f"{failures} failures of its registered domain in a row" if failures >= limits.failures_per_site else ""
 
-    def count(self, visit: Visit, now: float, retry_wait_s: float) -> None:
+    def count(self, visit: ActiveVisit, now: float, retry_wait_s: float) -> None:
         """Count a request and its bytes; lengthen the delay of a host that repeatedly does not answer."""
         queue, fetched, site = visit.queue, visit.fetched, self._sites[site_of(visit.queue.host)]
         assert fetched is not None

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.collections.requests import Wishes
+from teia.collections.compiled import CompiledSettings
+from teia.collections.requests import VisitRequests
 from teia.crawler.budgets import spent_before
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.depths import spread
@@ -35,17 +35,17 @@ from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
 from teia.crawler.sites.trap_notes import next_urls, note_visit, via
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import Archived, Found, PageRow, Settled, either
+from teia.frontier.cell.cell import CaptureLocation, FoundUrl, PageRow, SettledVisit, either
 from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.soft404 import NotFound
-from teia.frontier.queue.ledger import InForce, Ledger, Rest
+from teia.frontier.cell.soft404 import ProbeResult
+from teia.frontier.queue.ledger import CourtesyInForce, DelayEntry, Ledger
 from teia.frontier.queue.order import better
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue, QueuedUrl
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
@@ -54,7 +54,7 @@ from teia.urls import numbering, site_of, slot_of, split
 if TYPE_CHECKING:
     from teia.crawler.keep_fresh.keep_fresh import Refresh
     from teia.crawler.keep_fresh.visit_all_again import RevisitAll
-    from teia.crawler.pagerank_order import Authority
+    from teia.crawler.pagerank_order import CrawlPageRank
 
 SHRINK_EVERY_S = 60.0
 """Interval at which the logs of cells are checked, and truncated where they are large.
@@ -82,7 +82,7 @@ tuple of its URL's key alone.
 
 
 @dataclass(slots=True)
-class Committed:
+class CommitResult:
     """The result of one commit: hosts with new work, filled buffers, counts.
 
     `names` are (alias, main name). `checks` are keys of URLs that are fetched under an alias after all
@@ -92,9 +92,9 @@ class Committed:
     """
 
     hosts: dict[tuple[int, str], int] = field(default_factory=dict)
-    refilled: list[tuple[HostQueue, list[Queued], float | None]] = field(default_factory=list)
+    refilled: list[tuple[HostQueue, list[QueuedUrl], float | None]] = field(default_factory=list)
     robots: list[RobotsRow] = field(default_factory=list)
-    probes: list[tuple[HostQueue, NotFound]] = field(default_factory=list)
+    probes: list[tuple[HostQueue, ProbeResult]] = field(default_factory=list)
     names: list[tuple[str, str]] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
     spent: list[tuple[HostQueue, int, int]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Committed:
 
 
 @dataclass(slots=True)
-class Group:
+class CommitGroup:
     """The input of one commit for one collection.
 
     A visit moves from `visits` to `settled` with its cell's transaction, and the results stay in `done`. So a group
@@ -119,17 +119,17 @@ class Group:
     into buffers.
     """
 
-    visits: list[Visit] = field(default_factory=list)
-    settled: list[Visit] = field(default_factory=list)
-    seeds: list[Found] = field(default_factory=list)
+    visits: list[ActiveVisit] = field(default_factory=list)
+    settled: list[ActiveVisit] = field(default_factory=list)
+    seeds: list[FoundUrl] = field(default_factory=list)
     refills: list[RefillOrder] = field(default_factory=list)
-    rests: list[Rest] = field(default_factory=list)
+    rests: list[DelayEntry] = field(default_factory=list)
     parked: list[tuple[HostQueue, str]] = field(default_factory=list)
-    meaning: Meaning | None = None
+    meaning: CompiledSettings | None = None
     must_judge: bool = False
-    courtesy: InForce | None = None
+    courtesy: CourtesyInForce | None = None
     only_settles: bool = False
-    done: Committed = field(default_factory=Committed)
+    done: CommitResult = field(default_factory=CommitResult)
 
 
 class Committer:
@@ -151,9 +151,9 @@ class Committer:
     ) -> None:
         self.cells = cells
         self.aliases = aliases
-        self.authority: Authority | None = None
+        self.authority: CrawlPageRank | None = None
         self.refresh: Refresh | RevisitAll | None = None
-        self.wishes = Wishes(cells, starts, clock)
+        self.wishes = VisitRequests(cells, starts, clock)
         self._starts = starts
         self.number_of = numbering(starts)
         self._ledger = ledger
@@ -164,7 +164,7 @@ class Committer:
         self._order = next(iter(cells)).frontier.order
         self._promised: dict[int, float] = {}
 
-    def commit(self, group: Group) -> Committed:
+    def commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group; on a full disk, truncate the cells' logs to make room for the next try."""
         cells = list(self.cells)
         for cell in cells:
@@ -179,7 +179,7 @@ class Committer:
             for cell in cells:
                 cell.is_in_commit = False
 
-    def _commit(self, group: Group) -> Committed:
+    def _commit(self, group: CommitGroup) -> CommitResult:
         """Commit a group in the order that the module docstring describes."""
         done = group.done
         if self._order.keeps_trails:
@@ -191,7 +191,7 @@ class Committer:
         if group.rests:
             self._ledger.write(group.rests)
         self._forget_rested()
-        by_cell: dict[int, list[Visit]] = defaultdict(list)
+        by_cell: dict[int, list[ActiveVisit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
         for number, visits in by_cell.items():
@@ -228,10 +228,10 @@ class Committer:
                 cell.give_room_back(LOG_BYTES)
             self._shrink_at = now + SHRINK_EVERY_S
 
-    def _may_plan(self, group: Group) -> bool:
+    def _may_plan(self, group: CommitGroup) -> bool:
         return not (group.only_settles or self.is_winding_up)
 
-    def _plan(self, group: Group, done: Committed) -> None:
+    def _plan(self, group: CommitGroup, done: CommitResult) -> None:
         """Update the queue of next visits: new settings, new scores, pages scheduled for a revisit."""
         if group.meaning is not None and group.must_judge:
             self._judge_again(group.meaning, done)
@@ -250,8 +250,8 @@ class Committer:
 
     # -- step 2 --------------------------------------------------------------------------------------------
 
-    def _archive(self, cell: Cell, visits: Iterable[Visit]) -> dict[Visit, tuple[Stored, ...]]:
-        places: dict[Visit, tuple[Stored, ...]] = {}
+    def _archive(self, cell: Cell, visits: Iterable[ActiveVisit]) -> dict[ActiveVisit, tuple[Stored, ...]]:
+        places: dict[ActiveVisit, tuple[Stored, ...]] = {}
         for visit in visits:
             result = visit.result
             if result is not None and result.members:
@@ -261,7 +261,7 @@ class Committer:
 
     # -- step 3 --------------------------------------------------------------------------------------------
 
-    def _commit_cell(self, cell: Cell, visits: Sequence[Visit], done: Committed) -> None:
+    def _commit_cell(self, cell: Cell, visits: Sequence[ActiveVisit], done: CommitResult) -> None:
         with cell.committing():
             stored = self._archive(cell, visits)
             known_before = cell.frontier.known
@@ -275,11 +275,15 @@ class Committer:
             done.shunned.update(shunned)
 
     def _record(
-        self, cell: Cell, visits: Sequence[Visit], stored: dict[Visit, tuple[Stored, ...]], done: Committed
+        self,
+        cell: Cell,
+        visits: Sequence[ActiveVisit],
+        stored: dict[ActiveVisit, tuple[Stored, ...]],
+        done: CommitResult,
     ) -> None:
         """Record everything that one cell learns from a group, inside its transaction."""
         frontier = cell.frontier
-        links: dict[int, dict[Spot, Found]] = defaultdict(dict)
+        links: dict[int, dict[Spot, FoundUrl]] = defaultdict(dict)
         rows = []
         changes = frontier.last_change()
         for visit in visits:
@@ -310,7 +314,7 @@ class Committer:
         cell.handover.flush()
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
-    def _settle(self, cell: Cell, visit: Visit, archived: Archived) -> list[counted_links.Place]:
+    def _settle(self, cell: Cell, visit: ActiveVisit, archived: CaptureLocation) -> list[counted_links.Place]:
         """Settle a visit; return the pages whose links no longer count, because a probe showed soft 404s."""
         queue, item, fetched = visit.queue, visit.item, visit.fetched
         if visit.was_asked:
@@ -326,7 +330,7 @@ class Committer:
         assert visit.verdict is not None
         now_s = self._clock.now_s()
         time_s = fetched.started_s if fetched is not None else now_s
-        settled = Settled(
+        settled = SettledVisit(
             queue.host_id,
             item,
             visit.outcome,
@@ -344,7 +348,7 @@ class Committer:
         cell.frontier.settle(settled, queue.host)
         return []
 
-    def _keep_robots(self, cell: Cell, visit: Visit) -> None:
+    def _keep_robots(self, cell: Cell, visit: ActiveVisit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
         if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
@@ -354,7 +358,7 @@ class Committer:
         now_s = self._clock.now_s()
         cell.frontier.keep_robots(queue.host_id, queue.host, item.origin, now_s, visit.outcome, status, body)
 
-    def _gather(self, cell: Cell, links: dict[int, dict[Spot, Found]], visit: Visit) -> None:
+    def _gather(self, cell: Cell, links: dict[int, dict[Spot, FoundUrl]], visit: ActiveVisit) -> None:
         """Merge a page's links by cell; a link that occurs twice in a group is one row with a higher count."""
         result, item = visit.result, visit.item
         if result is None or item.purpose in NO_PAGES:
@@ -368,7 +372,7 @@ class Committer:
         depth, hops = item.depth + 1, 0
         if result.redirect_to:
             depth, hops = item.depth, item.hops + 1
-        into: dict[str, dict[Spot, Found]] = {}
+        into: dict[str, dict[Spot, FoundUrl]] = {}
         for link, hint in zip(named, hints_of(visit, self._order, self._promised), strict=False):
             host, key = link.host, link.key
             found = into.get(host)
@@ -382,7 +386,7 @@ class Committer:
                 more = 1
             same = found.get(spot)
             if same is None:
-                found[spot] = Found(host, key, link.tail, depth, more, hops, link.by, hint, through)
+                found[spot] = FoundUrl(host, key, link.tail, depth, more, hops, link.by, hint, through)
                 continue
             same.in_links += more
             same.by |= link.by
@@ -405,7 +409,7 @@ class Committer:
     def _count(
         self,
         cell: Cell,
-        links: dict[int, dict[Spot, Found]],
+        links: dict[int, dict[Spot, FoundUrl]],
         place: counted_links.Place,
         targets: counted_links.Targets,
     ) -> set[int]:
@@ -420,7 +424,7 @@ class Committer:
                 same.in_links -= 1
         return changed.new
 
-    def _hand_on(self, cell: Cell, visit: Visit, links: dict[int, dict[Spot, Found]]) -> bool:
+    def _hand_on(self, cell: Cell, visit: ActiveVisit, links: dict[int, dict[Spot, FoundUrl]]) -> bool:
         """Hand a URL of an alias on to the main name; if the alias is revoked, keep the URL queued and return False."""
         found = None if self.aliases is None else self.aliases.forwarded(cell.frontier, visit)
         if found is None:
@@ -430,9 +434,9 @@ class Committer:
 
     # -- step 4 --------------------------------------------------------------------------------------------
 
-    def deliver(self, done: Committed) -> None:
+    def deliver(self, done: CommitResult) -> None:
         """Deliver the outboxes into their cells; a restarted crawler does this first."""
-        by_receiver: dict[int, list[tuple[int, int, list[Found]]]] = defaultdict(list)
+        by_receiver: dict[int, list[tuple[int, int, list[FoundUrl]]]] = defaultdict(list)
         last: dict[int, int] = {}
         for sender in self.cells:
             for seq, to_cell, found in mail.waiting(sender.frontier):
@@ -443,7 +447,7 @@ class Committer:
             self._take(self.cells[number], bulks, done)
         self._delivered.update(last)
 
-    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[Found]]], done: Committed) -> None:
+    def _take(self, cell: Cell, bulks: Iterable[tuple[int, int, list[FoundUrl]]], done: CommitResult) -> None:
         known_before = cell.frontier.known
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
@@ -452,8 +456,8 @@ class Committer:
                     mail.note_heard(cell.frontier, from_cell, seq)
         done.new_urls += cell.frontier.known - known_before
 
-    def _absorb_seeds(self, group: Group, done: Committed) -> None:
-        by_cell: dict[int, list[Found]] = defaultdict(list)
+    def _absorb_seeds(self, group: CommitGroup, done: CommitResult) -> None:
+        by_cell: dict[int, list[FoundUrl]] = defaultdict(list)
         for found in group.seeds:
             by_cell[self.number_of(found.host)].append(found)
         for number, of_cell in by_cell.items():
@@ -466,7 +470,7 @@ class Committer:
 
     # -- step 5 --------------------------------------------------------------------------------------------
 
-    def _learn_names(self, settled: Sequence[Visit], done: Committed) -> None:
+    def _learn_names(self, settled: Sequence[ActiveVisit], done: CommitResult) -> None:
         """Learn from settled pages which host names are one site."""
         if self.aliases is None or not (settled or self.aliases.is_busy):
             return
@@ -477,7 +481,7 @@ class Committer:
             cell = self.cells[number]
             self._note(done, cell, [(cell.frontier.host_id(host, self._clock.now_s()), host)])
 
-    def _spread_depths(self, meaning: Meaning, done: Committed) -> bool:
+    def _spread_depths(self, meaning: CompiledSettings, done: CommitResult) -> bool:
         """Give the links of pages that came nearer to a seed their new depth; return whether there were any."""
         came_nearer = False
         for cell in self.cells:
@@ -489,7 +493,7 @@ class Committer:
                 came_nearer = True
         return came_nearer
 
-    def _judge_again(self, meaning: Meaning, done: Committed) -> None:
+    def _judge_again(self, meaning: CompiledSettings, done: CommitResult) -> None:
         """Judge URLs by new settings, as many as there is time for (frontier/cell/reconsider.py)."""
         until = self._clock.ticks_s() + JUDGE_S
         for cell in self.cells:
@@ -504,7 +508,7 @@ class Committer:
 
     # -- buffers -------------------------------------------------------------------------------------------
 
-    def _remember(self, queue: HostQueue, done: Committed) -> None:
+    def _remember(self, queue: HostQueue, done: CommitResult) -> None:
         """Read the knowledge of earlier runs about a host: its cost, its robots.txt, its soft 404s."""
         frontier = self.cells[queue.cell].frontier
         done.spent.append(spent_before(frontier, queue))
@@ -514,8 +518,8 @@ class Committer:
             done.probes.append((queue, found))
 
     def _refill(
-        self, queue: HostQueue, limit: int, skip: Collection[int], done: Committed
-    ) -> tuple[list[Queued], float | None]:
+        self, queue: HostQueue, limit: int, skip: Collection[int], done: CommitResult
+    ) -> tuple[list[QueuedUrl], float | None]:
         """Read a host's next URLs; if none is due now, return the time when the next one is."""
         cell = self.cells[queue.cell]
         if self.refresh is not None:
@@ -531,12 +535,12 @@ class Committer:
         return checked, due_s
 
     @staticmethod
-    def _note(done: Committed, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
+    def _note(done: CommitResult, cell: Cell, touched: Iterable[tuple[int, str]]) -> None:
         for host_id, host in touched:
             done.hosts[cell.number, host] = host_id
 
 
-def hand_over(cell: Cell, visit: Visit, changes: int) -> None:
+def hand_over(cell: Cell, visit: ActiveVisit, changes: int) -> None:
     """Hand a page that has changed to the indexer; `changes` is the last change number before this group."""
     if visit.result is None or not visit.result.entry:
         return
@@ -550,7 +554,7 @@ NO_PAGES = frozenset({"robots", PROBE})
 """Purposes of visits whose answers are not pages."""
 
 
-def tells_links(visit: Visit) -> bool:
+def tells_links(visit: ActiveVisit) -> bool:
     """Tell whether a visit shows the current links of its page: its answer becomes the last good capture.
 
     A 304 and a failure that may pass leave the known links unchanged, and so does a URL settled without a visit.
@@ -561,7 +565,7 @@ def tells_links(visit: Visit) -> bool:
     return fetched.status not in {0, NOT_MODIFIED}
 
 
-def counted(visit: Visit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
+def counted(visit: ActiveVisit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
     """Return the URLs to which a page links, by host, each once, without itself; none for an error or a redirect."""
     targets: dict[str, list[int]] = {}
     if visit.fetched is None or visit.fetched.status >= 300:
@@ -577,21 +581,21 @@ def counted(visit: Visit, links: Iterable[FoundLink]) -> dict[str, list[int]]:
     return targets
 
 
-def answer_place(visit: Visit, places: tuple[Stored, ...] | None) -> Archived:
+def answer_place(visit: ActiveVisit, places: tuple[Stored, ...] | None) -> CaptureLocation:
     if not places or visit.result is None:
-        return Archived()
+        return CaptureLocation()
     for kind, place in zip(visit.result.kinds, places, strict=True):
         if kind in {"response", "revisit"}:
-            return Archived(place.file, place.offset, place.length)
-    return Archived()
+            return CaptureLocation(place.file, place.offset, place.length)
+    return CaptureLocation()
 
 
-def repeats_earlier(visit: Visit) -> bool:
+def repeats_earlier(visit: ActiveVisit) -> bool:
     """Tell whether the archive holds a revisit record of the answer: an earlier record has the body."""
     return visit.result is not None and "revisit" in visit.result.kinds
 
 
-def page_row(visit: Visit) -> PageRow | None:
+def page_row(visit: ActiveVisit) -> PageRow | None:
     """Return the page's row; None if the visit learnt nothing of the page, so that the last good capture is kept."""
     result, fetched = visit.result, visit.fetched
     if result is None or fetched is None or fetched.status == 0:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Archived, FrontierCell
+from teia.crawler.visit import ActiveVisit
+from teia.frontier.cell.cell import CaptureLocation, FrontierCell
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow, LogPart
 from teia.urls import site_of
@@ -28,7 +28,7 @@ _decode = msgspec.msgpack.Decoder(FetchRow).decode
 _CODES = {outcome.value: outcome.tarantula_code for outcome in Outcome}
 
 
-def log_row(visit: Visit, archived: Archived) -> FetchRow | None:
+def log_row(visit: ActiveVisit, archived: CaptureLocation) -> FetchRow | None:
     """Return the row for a request that was sent; None for a URL that was settled without one."""
     fetched, item, result = visit.fetched, visit.item, visit.result
     if fetched is None:

@@ -24,26 +24,26 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
+from teia.collections.compiled import CompiledSettings
 from teia.collections.inbox import Command
 from teia.config import Config
 from teia.crawler.child.messages import decode_result, in_parts
-from teia.crawler.commit import Committed
+from teia.crawler.commit import CommitResult
 from teia.crawler.disk_space import DiskSpace
-from teia.crawler.robots import Permission, RobotsBook
-from teia.crawler.running_collection import Crawl, Want
+from teia.crawler.robots import RobotsCache, RobotsDecision
+from teia.crawler.running_collection import AwaitedResource, Crawl
 from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe
 from teia.crawler.verdicts import is_asked_again, retry_after_s, task_for, verdict_of
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
 from teia.frontier.queue.host_rules import courtesy_of_all
-from teia.frontier.queue.ledger import InForce
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.ledger import CourtesyInForce
+from teia.frontier.queue.schedule import HostQueue, HostSchedule, QueuedUrl
 from teia.metrics import Metrics
-from teia.parse.children.pool import ChildPool, Lost
+from teia.parse.children.pool import ChildPool, LostAnswer
 from teia.records import Fetched, Outcome
 from teia.urls import Parts, split
 
@@ -76,11 +76,11 @@ class Crawler:
     def __init__(
         self,
         crawls: Sequence[Crawl],
-        schedule: Schedule,
+        schedule: HostSchedule,
         fetcher: Fetcher,
         destinations: Destinations,
         pool: ChildPool,
-        robots: RobotsBook,
+        robots: RobotsCache,
         clock: Clock,
         metrics: Metrics,
         chance: random.Random,
@@ -167,9 +167,9 @@ class Crawler:
         complaint = self._disk.complaint()
         for crawl in self.crawls:
             if complaint:
-                crawl.pause(complaint, Want.SPACE)
+                crawl.pause(complaint, AwaitedResource.SPACE)
             elif (
-                crawl.waits_for is Want.SPACE
+                crawl.waits_for is AwaitedResource.SPACE
                 and self._clock.ticks_s() >= self._disk_retry_at
                 and self._disk.has_enough()
             ):
@@ -180,8 +180,8 @@ class Crawler:
         trouble = self._pool.trouble
         for crawl in self.crawls:
             if trouble:
-                crawl.pause(f"pages cannot be read: {trouble}; {CHILDREN_ADVICE}", Want.CHILDREN)
-            elif crawl.waits_for is Want.CHILDREN:
+                crawl.pause(f"pages cannot be read: {trouble}; {CHILDREN_ADVICE}", AwaitedResource.CHILDREN)
+            elif crawl.waits_for is AwaitedResource.CHILDREN:
                 crawl.resume(self._schedule)
         if bool(trouble) != self._has_trouble:
             self._has_trouble = bool(trouble)
@@ -200,11 +200,11 @@ class Crawler:
             elif command is Command.STOP:
                 crawl.end()
 
-    def reconfigure(self, crawl: Crawl, config: Config, meaning: Meaning) -> None:
+    def reconfigure(self, crawl: Crawl, config: Config, meaning: CompiledSettings) -> None:
         """Apply new settings to one crawl; settings that crawls share are taken from the first crawl."""
         configs = [config if each is crawl else each.config for each in self.crawls]
         shared, courtesy = configs[0], courtesy_of_all(configs)
-        crawl.reconfigure(config, meaning, InForce.of(self._clock.now_s(), courtesy), self._schedule)
+        crawl.reconfigure(config, meaning, CourtesyInForce.of(self._clock.now_s(), courtesy), self._schedule)
         self._schedule.take(courtesy)
         self._robots.take(shared.courtesy, shared.limits)
         self._disk.low_bytes = shared.limits.disk_free_bytes
@@ -257,10 +257,10 @@ class Crawler:
                 continue
             parts = split(item.url)
             permission = self._permission(crawl, queue, item, parts)
-            if permission is Permission.LATER:
+            if permission is RobotsDecision.LATER:
                 held = True
                 break
-            if permission is Permission.SETTLED:
+            if permission is RobotsDecision.SETTLED:
                 continue
             destination = self._destinations.known(queue.host, parts.port)
             if destination is None:
@@ -277,28 +277,28 @@ class Crawler:
         self._schedule.give_back(queue, held=held)
         crawl.notice_hunger(queue)
 
-    def _permission(self, crawl: Crawl, queue: HostQueue, item: Queued, parts: Parts) -> Permission:
+    def _permission(self, crawl: Crawl, queue: HostQueue, item: QueuedUrl, parts: Parts) -> RobotsDecision:
         """Check robots.txt for the next URL of this host; if it is unknown, queue its fetch first."""
         if item.purpose == "robots" or not crawl.config.courtesy.robots:
-            return Permission.GO
+            return RobotsDecision.GO
         origin = f"{parts.scheme}://{parts.authority}"
         known = self._robots.known(origin, self._clock.now_s())
         if known is None:
             if origin in self._robots.awaited:
-                return Permission.LATER
+                return RobotsDecision.LATER
             self._robots.awaited.add(origin)
             queue.errands.insert(0, self._robots.errand(origin, item))
         elif self._asks_for_too_much(known.rules):
             crawl.park(queue, f"robots.txt asks for a Crawl-delay of {known.rules.crawl_delay_s:g} s")
-            return Permission.LATER
+            return RobotsDecision.LATER
         elif known.rules.unreachable:
             known.was_used = True
             self._refuse(crawl, queue, known.refusal, known.why)
         elif not known.rules.allows(item.url):
             self._refuse(crawl, queue, Outcome.ROBOTS, "")
         else:
-            return Permission.GO
-        return Permission.SETTLED
+            return RobotsDecision.GO
+        return RobotsDecision.SETTLED
 
     def reread_robots(self, crawl: Crawl, origin: str, since_s: float) -> bool:
         """Fetch a robots.txt again, ahead of its host's pages; return whether it was read since `since_s`."""
@@ -316,7 +316,7 @@ class Crawler:
 
     def _refuse(self, crawl: Crawl, queue: HostQueue, outcome: Outcome, detail: str) -> None:
         """Settle the host's next URL without a request."""
-        visit = Visit(queue, queue.take(), outcome=outcome, detail=detail)
+        visit = ActiveVisit(queue, queue.take(), outcome=outcome, detail=detail)
         crawl.started(visit)
         if visit.item.purpose == "robots":
             self._learn_robots(crawl, visit, 0, b"")
@@ -337,7 +337,7 @@ class Crawler:
 
     def _start(self, crawl: Crawl, queue: HostQueue, destination: Destination, now: float) -> None:
         item = queue.take()
-        visit = Visit(queue, item, address=destination.address, started=now)
+        visit = ActiveVisit(queue, item, address=destination.address, started=now)
         if queue.server.last_end > float("-inf"):
             visit.rest_before_s, visit.rested_s = queue.server.last_rest_s, now - queue.server.last_end
         crawl.started(visit)
@@ -359,7 +359,7 @@ class Crawler:
 
     # -- an answer comes back ------------------------------------------------------------------------------
 
-    def _fetched(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+    def _fetched(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         now = self._clock.ticks_s()
         crawl.live.ended(visit)
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
@@ -385,22 +385,22 @@ class Crawler:
         else:
             self._submit(crawl, visit, "robots" if visit.item.purpose == "robots" else "page")
 
-    def bring(self, crawl: Crawl, visit: Visit, fetched: Fetched) -> None:
+    def bring(self, crawl: Crawl, visit: ActiveVisit, fetched: Fetched) -> None:
         """Accept an answer that did not come from the page's own server (proxy_collector.py)."""
         visit.fetched, visit.bytes_received = fetched, fetched.bytes_received
         self._submit(crawl, visit, "page")
 
-    def _submit(self, crawl: Crawl, visit: Visit, purpose: str) -> None:
+    def _submit(self, crawl: Crawl, visit: ActiveVisit, purpose: str) -> None:
         assert visit.fetched is not None
         task = task_for(crawl.reading, purpose, visit.item, visit.fetched)
         self._pool.submit(*in_parts(task), done=partial(self._read, crawl, visit, purpose))
 
-    def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
+    def _read(self, crawl: Crawl, visit: ActiveVisit, purpose: str, answer: bytes | LostAnswer) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
-        if isinstance(answer, Lost) and answer.reason == "closed":
+        if isinstance(answer, LostAnswer) and answer.reason == "closed":
             crawl.abandoned(visit)
             return
-        if isinstance(answer, Lost):
+        if isinstance(answer, LostAnswer):
             self.metrics.parse_children_lost += 1
             if purpose == "store":
                 visit.outcome, visit.detail = Outcome.SYSTEM, answer.reason
@@ -422,7 +422,7 @@ class Crawler:
             note_answer(visit, self._clock.now_s())
         self._conclude(crawl, visit)
 
-    def _read_robots(self, crawl: Crawl, visit: Visit) -> None:
+    def _read_robots(self, crawl: Crawl, visit: ActiveVisit) -> None:
         assert visit.fetched is not None
         assert visit.result is not None
         to = visit.result.redirect_to
@@ -437,7 +437,7 @@ class Crawler:
         else:
             self._learn_robots(crawl, visit, visit.fetched.status, visit.result.payload)
 
-    def _ask_for_robots(self, crawl: Crawl, errand: Queued) -> None:
+    def _ask_for_robots(self, crawl: Crawl, errand: QueuedUrl) -> None:
         """Request a robots.txt once more; if the crawl is ending, leave it to the other crawls that wait for it."""
         if crawl.is_ending:
             self._robots.awaited.discard(errand.origin)
@@ -450,7 +450,7 @@ class Crawler:
             if host in each.queues:
                 self._schedule.wake(each.queues[host])
 
-    def _learn_robots(self, crawl: Crawl, visit: Visit, status: int, body: bytes) -> None:
+    def _learn_robots(self, crawl: Crawl, visit: ActiveVisit, status: int, body: bytes) -> None:
         """Apply a robots.txt answer, and wake the hosts that waited for it."""
         visit.is_final_robots = True
         origin = visit.item.origin
@@ -482,14 +482,14 @@ class Crawler:
     def _asks_for_too_much(self, rules: RobotsRules) -> bool:
         return (rules.crawl_delay_s or 0.0) > self._schedule.politeness.courtesy.max_crawl_delay_s
 
-    def _conclude(self, crawl: Crawl, visit: Visit) -> None:
+    def _conclude(self, crawl: Crawl, visit: ActiveVisit) -> None:
         self._note_name(visit)
         visit.verdict = verdict_of(visit, crawl.config, self._chance)
         self.metrics.outcomes[visit.outcome] += 1
         crawl.live.concluded(visit)
         crawl.concluded(visit, self._clock.ticks_s())
 
-    def _note_name(self, visit: Visit) -> None:
+    def _note_name(self, visit: ActiveVisit) -> None:
         """Note whether a host has an address: the end of the crawl need not wait for a host without one."""
         queue, failed = visit.queue, visit.outcome == Outcome.DNS
         queue.is_unresolved = failed
@@ -507,7 +507,7 @@ class Crawler:
         future = asyncio.get_running_loop().run_in_executor(self._thread, crawl.committer.commit, group)
         future.add_done_callback(lambda done: self._committed(crawl, done))
 
-    def _committed(self, crawl: Crawl, done: asyncio.Future[Committed]) -> None:
+    def _committed(self, crawl: Crawl, done: asyncio.Future[CommitResult]) -> None:
         crawl.committing = False
         error = done.exception()
         if error is None:
@@ -521,7 +521,7 @@ class Crawler:
         if isinstance(error, DiskFull):
             self._disk_retry_at = self._clock.ticks_s() + DISK_RETRY_S
             self._commit_complaint = str(error)
-            crawl.pause(str(error), Want.SPACE)
+            crawl.pause(str(error), AwaitedResource.SPACE)
         else:
             crawl.fail(error if isinstance(error, TeiaError) else StoreError(f"commit failed: {error!r}"))
             for queue in crawl.queues.values():

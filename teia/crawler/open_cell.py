@@ -25,7 +25,7 @@ from teia.frontier.cell.change_order import put_in_order
 from teia.frontier.cell.database import log_bytes, shrink_log
 from teia.frontier.cell.journal import Journal
 from teia.frontier.queue.order import Order
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.schedule import QueuedUrl
 from teia.index.handover import Handover
 from teia.store.archive import ArchiveWriter, Position, place_of
 from teia.store.reader import ArchiveReader
@@ -67,7 +67,7 @@ class Cell:
     def _open_archive(self) -> ArchiveWriter:
         return ArchiveWriter(*self._archive_arguments, committed_position(self.frontier))
 
-    def with_sound_copy(self, item: Queued, host_id: int, host: str) -> Queued:
+    def with_sound_copy(self, item: QueuedUrl, host_id: int, host: str) -> QueuedUrl:
         """Return a URL to be revisited, without its earlier capture if that cannot be read any more.
 
         An answer that repeats the capture is stored as a reference to it, and a server that answers 304 sends no body

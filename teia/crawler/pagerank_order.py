@@ -22,7 +22,7 @@ RANK_S = 0.05
 """Time that one commit may spend ranking URLs by new scores."""
 
 
-class Authority:
+class CrawlPageRank:
     """PageRank scores of a crawl; owned by the commit thread, but any thread may read `is_behind`.
 
     `is_behind`: there are scores by which not all URLs are ranked yet.

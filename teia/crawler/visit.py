@@ -1,21 +1,22 @@
 """One visit from its start to its commit.
 
-A `Visit` is made when a URL is taken from its host's buffer. It travels through fetch and parse to the group commit and
-gathers the results of each stage. It is the only mutable object that crosses stages; after the commit it is dropped.
+An `ActiveVisit` is made when a URL is taken from its host's buffer. It travels through fetch and parse to the group
+commit and gathers the results of each stage. It is the only mutable object that crosses stages; after the commit it is
+dropped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from teia.crawler.child.messages import Result
-from teia.frontier.queue.retry import Verdict
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.crawler.child.messages import ReadResult
+from teia.frontier.queue.retry import RetryVerdict
+from teia.frontier.queue.schedule import HostQueue, QueuedUrl
 from teia.records import Fetched
 
 
 @dataclass(slots=True, eq=False)
-class Visit:
+class ActiveVisit:
     """A URL under way. `started` is in ticks; the times that are stored are in `fetched`.
 
     Once a child has read the answer, `fetched` keeps its metadata and drops its bytes. `is_final_robots`: this answer
@@ -24,7 +25,7 @@ class Visit:
     """
 
     queue: HostQueue
-    item: Queued
+    item: QueuedUrl
     address: str = ""
     started: float = 0.0
     rest_before_s: float | None = None
@@ -34,8 +35,8 @@ class Visit:
     outcome: str = ""
     detail: str = ""
     fetched: Fetched | None = None
-    result: Result | None = None
-    verdict: Verdict | None = None
+    result: ReadResult | None = None
+    verdict: RetryVerdict | None = None
     is_final_robots: bool = False
     from_cache: bool = False
 

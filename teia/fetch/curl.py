@@ -30,13 +30,13 @@ from teia import urls
 from teia.clock import Clock
 from teia.config import LimitSettings
 from teia.errors import ConfigError
-from teia.fetch.answer import Answer, Held
+from teia.fetch.answer import Answer, BodyMemory
 from teia.fetch.driver import Curl, CurlDriver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
-from teia.fetch.outcome import Ending, Stop, Verdict, judge
-from teia.fetch.places import KeptSockets, Local, Places
-from teia.fetch.wire import Headers, Pin, pin_for, place_asked, request_head, request_headers
+from teia.fetch.outcome import FetchVerdict, StopReason, TransferEnd, judge
+from teia.fetch.places import KeepAliveBudget, KeptSockets, Local
+from teia.fetch.wire import Pin, RequestHeaders, pin_for, place_asked, request_head, request_headers
 from teia.records import Fetched, Outcome
 
 IDLE_S = 60.0
@@ -54,11 +54,11 @@ MAX_PINS = 4_096
 
 Done = Callable[[Fetched], None]
 
-_NOT_SENT = frozenset({Stop.STALE_PEER, Stop.HUNG_UP})
+_NOT_SENT = frozenset({StopReason.STALE_PEER, StopReason.HUNG_UP})
 """Ends of transfers whose request was not sent, so that it may go out on a fresh connection at once."""
 
 
-class Transfer:
+class CurlTransfer:
     """A libcurl handle with its hooks, and the request it carries now."""
 
     __slots__ = (
@@ -103,7 +103,7 @@ class Transfer:
         # Current options of the handle, so that only changes are passed to libcurl.
         self.pin: Pin | None = None
         self.connect_to = ""
-        self.headers: Headers | None = None
+        self.headers: RequestHeaders | None = None
         self.keeps = True
         self.is_fresh = False
         self.is_post = False
@@ -131,7 +131,7 @@ class Transfer:
             self._opened = None
 
     def on_resolver_start(self, *_: object) -> int:
-        self.answer.stop = Stop.UNPINNED
+        self.answer.stop = StopReason.UNPINNED
         return 1
 
     def on_open_socket(self, _purpose: int, wanted: tuple[int, int, int, tuple[Any, ...]]) -> socket.socket | int:
@@ -139,7 +139,7 @@ class Transfer:
         # The address that libcurl is about to connect to, after pins and CONNECT_TO.
         refusal = self._guard.check(address, port, is_cache=self.request.cache_only)
         if refusal is not None or address != self.request.address or port != self.request.connect_port:
-            self.answer.stop = Stop.ADDRESS
+            self.answer.stop = StopReason.ADDRESS
             return int(pycurl.SOCKET_BAD)
         self._drop_opened()
         try:
@@ -148,7 +148,7 @@ class Transfer:
                 self._opened.bind((self._bind, 0))
         except OSError as error:
             if error.errno != errno.EAFNOSUPPORT:  # a machine without IPv6 just cannot connect there
-                self.answer.stop = Stop.NO_SOCKET
+                self.answer.stop = StopReason.NO_SOCKET
             return int(pycurl.SOCKET_BAD)
         return self._opened
 
@@ -160,11 +160,11 @@ class Transfer:
         self._drop_opened()
         # A second call: libcurl wants to repeat a request that the server may have seen (module docstring).
         if self._checked > 1:
-            self.answer.stop = Stop.REPEAT
+            self.answer.stop = StopReason.REPEAT
         elif address != self.request.address or port != self.request.connect_port:
-            self.answer.stop = Stop.STALE_PEER
+            self.answer.stop = StopReason.STALE_PEER
         elif not is_new and self._kept.has_hung_up(self.local):
-            self.answer.stop = Stop.HUNG_UP
+            self.answer.stop = StopReason.HUNG_UP
         else:
             return int(pycurl.PREREQFUNC_OK)
         return int(pycurl.PREREQFUNC_ABORT)
@@ -198,13 +198,13 @@ class CurlFetcher:
         self._user_agent = user_agent
         self._ca_file = ca_file or certifi.where()
         self._bind = _own_address(bind)
-        self._held = Held(held_bytes)
-        self._places = {"http": Places(keep_alive, IDLE_S), "https": Places(keep_alive // 2, IDLE_S)}
+        self._held = BodyMemory(held_bytes)
+        self._places = {"http": KeepAliveBudget(keep_alive, IDLE_S), "https": KeepAliveBudget(keep_alive // 2, IDLE_S)}
         self._kept = KeptSockets()
         self._loop = asyncio.get_running_loop()
         self._driver = CurlDriver(self._on_finished, keep_alive + keep_alive // 2 + concurrency)
-        self._idle: list[Transfer] = []
-        self._running: dict[Curl, Transfer] = {}
+        self._idle: list[CurlTransfer] = []
+        self._running: dict[Curl, CurlTransfer] = {}
         self._pins: OrderedDict[str, int] = OrderedDict()
         self._in_flight = 0
         self._closed = False
@@ -254,7 +254,7 @@ class CurlFetcher:
         self._look.cancel()
         for curl, transfer in list(self._running.items()):
             self._driver.remove(curl)
-            transfer.answer.stop = Stop.CLOSED
+            transfer.answer.stop = StopReason.CLOSED
             self._on_finished(curl, pycurl.E_ABORTED_BY_CALLBACK, "")
         for transfer in self._idle:
             transfer.curl.close()
@@ -283,9 +283,9 @@ class CurlFetcher:
 
     # ---- the way out -------------------------------------------------------------------------------------------------
 
-    def _make(self) -> Transfer:
+    def _make(self) -> CurlTransfer:
         """Return a new handle with everything that never changes; the only place where handles come from."""
-        transfer = Transfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
+        transfer = CurlTransfer(self._guard, Answer(self._limits, self._held), self._kept, self._bind)
         limits, answer, setopt = self._limits, transfer.answer, transfer.curl.setopt
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
@@ -316,7 +316,7 @@ class CurlFetcher:
         setopt(pycurl.WRITEFUNCTION, answer.on_body)
         return transfer
 
-    def _prepare(self, transfer: Transfer, request: FetchRequest) -> None:
+    def _prepare(self, transfer: CurlTransfer, request: FetchRequest) -> None:
         """Set the libcurl options that differ from the handle's last request."""
         asked, parts, setopt = place_asked(request), urls.split(request.url), transfer.curl.setopt
         if request.cache_only:
@@ -365,7 +365,7 @@ class CurlFetcher:
         if kept >= 0:
             self._kept.note(transfer.local, kept)
         # This server closes kept connections without notice: it keeps none for FORGO_S.
-        if answer.stop is Stop.HUNG_UP or answer.stop is Stop.REPEAT:
+        if answer.stop is StopReason.HUNG_UP or answer.stop is StopReason.REPEAT:
             asked = place_asked(request)
             self._places[asked.scheme].forgo(asked.authority, self._clock.ticks_s())
         # Nothing was sent, so one more try breaks no politeness delay; `is_fresh` limits it to one.
@@ -385,7 +385,7 @@ class CurlFetcher:
             body=answer.body(),
             truncated=verdict.truncated,
             detail=_printable(verdict.detail) if verdict.detail else "",
-            unanswered=answer.stop is Stop.REPEAT,
+            unanswered=answer.stop is StopReason.REPEAT,
         )
         del self._running[curl]
         self._release(transfer.pin)
@@ -398,15 +398,15 @@ class CurlFetcher:
         assert pin is not None
         self._pins[pin.key] -= 1
 
-    def _begin_again(self, transfer: Transfer) -> None:
+    def _begin_again(self, transfer: CurlTransfer) -> None:
         transfer.is_fresh = True
         transfer.curl.setopt(pycurl.FRESH_CONNECT, 1)
         transfer.begin()
         self._driver.add(transfer.curl)
 
-    def _judge(self, transfer: Transfer, code: int, message: str) -> Verdict:
+    def _judge(self, transfer: CurlTransfer, code: int, message: str) -> FetchVerdict:
         answer = transfer.answer
-        end = Ending(
+        end = TransferEnd(
             code=code,
             message=message,
             os_errno=transfer.curl.getinfo(pycurl.OS_ERRNO) if code else 0,

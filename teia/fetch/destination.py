@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from teia.fetch.dns import Resolution, Resolver
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
 from teia.records import Outcome
 
 
@@ -31,10 +31,10 @@ class Destination:
 class Destinations:
     """Finds and guards; holds no state of its own."""
 
-    def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: Overrides | None = None) -> None:
+    def __init__(self, resolver: Resolver, guard: AddressGuard, overrides: AddressOverrides | None = None) -> None:
         self._resolver = resolver
         self._guard = guard
-        self._overrides = overrides or Overrides()
+        self._overrides = overrides or AddressOverrides()
 
     def known(self, host: str, port: int) -> Destination | None:
         """Return the destination if no name server must be queried; the crawler's usual case, without a task."""

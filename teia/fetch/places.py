@@ -23,7 +23,7 @@ Local = tuple[str, int]
 """Address and port of our end of a connection: all that libcurl's hook knows of the one it is about to use."""
 
 
-class Places:
+class KeepAliveBudget:
     """`budget` places, given in the order of requests."""
 
     def __init__(self, budget: int, idle_s: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from teia.errors import StoreError
-from teia.index.entry import Entry, unpacked
+from teia.index.entry import IndexEntry, unpacked
 
 FILE = "borrowed.sqlite"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (key INTEGER PRIMARY KEY, entry BLOB NOT NULL)"
@@ -42,7 +42,7 @@ class BorrowedEntries:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries)
 
-    def get(self, key: int) -> Entry | None:
+    def get(self, key: int) -> IndexEntry | None:
         if self._db is None:
             return None
         row = self._db.execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()

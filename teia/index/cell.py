@@ -19,7 +19,7 @@ import tantivy
 
 from teia.durable import disk_errors, write_atomically
 from teia.errors import StoreError
-from teia.index.entry import Entry, packed, unpacked
+from teia.index.entry import IndexEntry, packed, unpacked
 from teia.index.languages import readable_in
 from teia.index.plurals import singular
 from teia.index.schema import ROOT, SCHEMA_VERSION, analysers, make_schema
@@ -74,7 +74,7 @@ class CellIndex:
         except ValueError as error:
             raise StoreError(f"{self.folder}: the index cannot be {deed}: {error}") from error
 
-    def put(self, entry: Entry, anchors: Iterable[str] = ()) -> None:
+    def put(self, entry: IndexEntry, anchors: Iterable[str] = ()) -> None:
         """Add a page, or replace it. `anchors` are the words on links to it."""
         writer, document = self.writer, document_of(entry, anchors)
         with self._errors("written"):
@@ -100,11 +100,11 @@ class CellIndex:
             self._index.reload()
             return self._index.searcher()
 
-    def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+    def entry(self, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
         """Return the page behind a hit."""
         return unpacked(bytes(searcher.doc(address)["entry"][0]))
 
-    def entries(self, keys: Sequence[int]) -> list[Entry]:
+    def entries(self, keys: Sequence[int]) -> list[IndexEntry]:
         """Return pages of the last commit by their keys; missing ones are left out."""
         searcher = self.searcher()
         query = tantivy.Query.term_set_query(self.schema, "key", list(keys))
@@ -127,7 +127,7 @@ class CellIndex:
             self._writer = None
 
 
-def document_of(entry: Entry, anchors: Iterable[str] = ()) -> tantivy.Document:
+def document_of(entry: IndexEntry, anchors: Iterable[str] = ()) -> tantivy.Document:
     """Return tantivy's document of a page."""
     document = tantivy.Document()
     whole = "\n".join((entry.title, *entry.headings, entry.text))

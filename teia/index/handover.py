@@ -81,7 +81,7 @@ class Handover:
                 file.close()
 
 
-class Waiting:
+class HandoverReader:
     """The indexer's end: it reads entries in the order of their changes, and removes files that are done."""
 
     def __init__(self, folder: Path) -> None:

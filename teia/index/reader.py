@@ -19,7 +19,7 @@ from tantivy import FieldType, Occur, Query
 
 from teia.errors import IndexFailure
 from teia.index.cell import read_position
-from teia.index.entry import Entry, inflated, unpacked
+from teia.index.entry import IndexEntry, inflated, unpacked
 from teia.index.schema import analysers, make_schema
 
 META_FILE = "meta.json"
@@ -72,7 +72,7 @@ class IndexReader(ABC):
 
     def entries(
         self, searcher: tantivy.Searcher, keys: Sequence[int], places: Places | None = None
-    ) -> dict[int, Entry]:
+    ) -> dict[int, IndexEntry]:
         """Return pages by their keys; missing ones are left out."""
         return {entry.key: entry for entry in map(unpacked, self.packed(searcher, keys, places))}
 
@@ -100,13 +100,13 @@ class IndexReader(ABC):
             for _, address in searcher.search(wanted, limit=len(some), count=False).hits:
                 yield packed_at(searcher, address)
 
-    def some_entries(self, n: int) -> list[Entry]:
+    def some_entries(self, n: int) -> list[IndexEntry]:
         """Return at most `n` arbitrary pages."""
         searcher = self.searcher()
         found = searcher.search(Query.all_query(), limit=max(1, n), count=False).hits
         return [entry_at(searcher, address) for _, address in found]
 
-    def all_entries(self) -> Iterator[Entry]:
+    def all_entries(self) -> Iterator[IndexEntry]:
         """Yield every committed page, by ranges of keys; few are in memory at a time."""
         searcher = self.searcher()
         # 1,024 ranges of 2**54 keys each; keys are hashes, so the ranges hold about equally many pages.
@@ -150,7 +150,7 @@ def opened(folder: Path) -> tantivy.Index:
     return index
 
 
-def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> Entry:
+def entry_at(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> IndexEntry:
     return unpacked(packed_at(searcher, address))
 
 

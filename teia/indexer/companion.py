@@ -30,7 +30,7 @@ FINISH_TRIES = 5
 logger = logging.getLogger(__name__)
 
 
-class Companion:
+class IndexerProcess:
     """An indexer process, kept alive.
 
     `indexed` is the number of pages in each collection's index, `behind` the number of pages that wait. `error` is the

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.show.results import Results
@@ -23,7 +23,7 @@ SHORTEST, LONGEST = 4, 20
 class Searchable(Protocol):
     """Source of example queries: a collection on this machine, or one of a cluster."""
 
-    def some(self, n: int) -> list[Entry]:
+    def some(self, n: int) -> list[IndexEntry]:
         """Return up to `n` arbitrary pages."""
 
     def search(self, text: str, n: int) -> Results:
@@ -60,7 +60,7 @@ def _pairs(titles: Sequence[Sequence[str]], telling: Sequence[str]) -> Iterator[
                 yield f'"{one.lower()} {other.lower()}"'
 
 
-def _on_hosts(entries: Sequence[Entry], telling: Sequence[str]) -> Iterator[str]:
+def _on_hosts(entries: Sequence[IndexEntry], telling: Sequence[str]) -> Iterator[str]:
     wanted = set(telling[:50])
     for entry in entries[:50]:
         for word in _words(entry.title) or _words(entry.text):

@@ -37,13 +37,13 @@ from teia.graph.linkfile import LinkFile
 from teia.index.anchors import AnchorTexts
 from teia.index.borrowed import BorrowedEntries, LackingPages
 from teia.index.cell import CellIndex, read_position
-from teia.index.entry import DIGEST_BYTES, Anchor, Entry, decoded
-from teia.index.handover import Waiting
+from teia.index.entry import DIGEST_BYTES, Anchor, IndexEntry, decoded
+from teia.index.handover import HandoverReader
 from teia.index.outgoing import FILE as OUTGOING
 from teia.index.outgoing import OutgoingAnchors, spooled
 from teia.index.reader import CellReader
 from teia.indexer.after_split import is_due, prune
-from teia.indexer.reread import Rereader, Wanted
+from teia.indexer.reread import Rereader, RereadRequest
 from teia.indexer.state import BELONGS, JOINED, WANTED_STATES
 from teia.store.archive import place_of
 from teia.store.root import CellFolder, Root
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PageChange:
     """A page that changed. `is_wanted`: as it is now, it belongs in the index."""
 
     number: int
@@ -116,7 +116,7 @@ class CellIndexer:
         self._has_broken = not beside and broken_index(folder).exists()
         self.anchors = AnchorTexts(place / "anchors.sqlite")
         self.links = LinkFile(place / "links.bin")
-        self.waiting = Waiting(place / "handover" if beside else folder.handover)
+        self.waiting = HandoverReader(place / "handover" if beside else folder.handover)
         self._folder = folder
         self.borrowed = BorrowedEntries(folder.path)
         self.lacking = LackingPages(place)
@@ -281,7 +281,7 @@ class CollectionIndexer:
         cell.anchors.indexed(due)
         return len(due)
 
-    def _lacking(self, cell: CellIndexer, changes: Iterable[Change]) -> list[tuple[int, str]]:
+    def _lacking(self, cell: CellIndexer, changes: Iterable[PageChange]) -> list[tuple[int, str]]:
         """Return (key, URL) of those pages without an entry whose archive file is not on this node."""
         # A damaged file on this node is not requested from other nodes: a later visit replaces the capture.
         found = [(each.key, each.url, self._lookup.find(each.url)) for each in changes if each.is_wanted]
@@ -306,13 +306,13 @@ class CollectionIndexer:
         cell.look_for_borrowed()
         pages = {key: self._lookup.find(url) for key, url in rows}
         digests = {key: each.page.digest for key, each in pages.items() if each is not None and each.page is not None}
-        changes = [Change(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
+        changes = [PageChange(0, url, key, digests.get(key, b""), key in digests) for key, url in rows]
         entries = await self._entries(cell, changes)
         self._put(cell, entries)
         cell.lacking.drop([*entries, *(key for key, _ in rows if key not in digests)])
         return len(entries)
 
-    def _put(self, cell: CellIndexer, entries: Mapping[int, Entry]) -> None:
+    def _put(self, cell: CellIndexer, entries: Mapping[int, IndexEntry]) -> None:
         for entry in entries.values():
             cell.index.put(entry, cell.anchors.of(entry.key))
             cell.links.append(entry.key, [link.key for link in entry.links])
@@ -358,7 +358,7 @@ class CollectionIndexer:
         some = [cell.gaps.popitem() for _ in range(min(STEP_CHANGES, len(cell.gaps)))]
         if not some:
             return 0
-        entries = await self._rereader.entries(self._lookup, [Wanted(url, key) for key, url in some])
+        entries = await self._rereader.entries(self._lookup, [RereadRequest(url, key) for key, url in some])
         self._put(cell, entries)
         unreadable = self._rereader.unreadable
         cell.lacking.drop(key for key, _ in some if key not in unreadable)
@@ -391,7 +391,7 @@ class CollectionIndexer:
     def _last_change(self, cell: CellIndexer) -> int:
         return max(self._lookup.cells[cell.number].last_change(), cell.position)
 
-    def _changes(self, cell: CellIndexer, limit: int) -> list[Change]:
+    def _changes(self, cell: CellIndexer, limit: int) -> list[PageChange]:
         sql = """
             SELECT p.change, h.name, u.tail, p.key, u.state, p.is_gone, p.status, p.noindex, p.digest, p.file
             FROM pages AS p
@@ -401,19 +401,21 @@ class CollectionIndexer:
         """
         rows = self._lookup.cells[cell.number].db.execute(sql, (cell.position, limit))
         return [
-            Change(change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != "")
+            PageChange(
+                change, url_from(host, tail), key, digest, is_wanted(state, is_gone, status, noindex) and file != ""
+            )
             for change, host, tail, key, state, is_gone, status, noindex, digest, file in rows
         ]
 
     # -- entries of pages as they are now ------------------------------------------------------------------
 
-    async def _entries(self, cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+    async def _entries(self, cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
         """Return the entries of wanted pages by key, from the hand-over if it is of the current capture."""
         waiting = cell.waiting.entries(changes[0].number, changes[-1].number)
         # Sorted by change: of two entries of a page the later one counts.
         handed_over = {key: data for _, (key, data) in sorted(waiting.items())}
-        found: dict[int, Entry] = {}
-        missing: list[Wanted] = []
+        found: dict[int, IndexEntry] = {}
+        missing: list[RereadRequest] = []
         for change in changes:
             if not change.is_wanted:
                 continue
@@ -423,13 +425,13 @@ class CollectionIndexer:
             if entry is not None and entry.digest == change.digest[:DIGEST_BYTES]:
                 found[change.key] = entry
             else:
-                missing.append(Wanted(change.url, change.key))
+                missing.append(RereadRequest(change.url, change.key))
         found.update(await self._rereader.entries(self._lookup, missing))
         if self._outgoing is not None:
             found.update(_borrowed(cell, [each for each in changes if each.is_wanted and each.key not in found]))
         return found
 
-    def _spread_anchors(self, entries: Iterable[Entry], only: Collection[int] | None = None) -> None:
+    def _spread_anchors(self, entries: Iterable[IndexEntry], only: Collection[int] | None = None) -> None:
         """Give anchor texts to the cells of the pages they lead to; to those in `only`, if given."""
         by_voice: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
         for entry in entries:
@@ -445,7 +447,7 @@ class CollectionIndexer:
                 self._outgoing.add(number, host, named)
 
 
-def _borrowed(cell: CellIndexer, changes: Sequence[Change]) -> dict[int, Entry]:
+def _borrowed(cell: CellIndexer, changes: Sequence[PageChange]) -> dict[int, IndexEntry]:
     """Return entries that another node had of pages without a capture here, if they are of the current capture."""
     found = {change.key: cell.borrowed.get(change.key) for change in changes}
     digests = {change.key: change.digest[:DIGEST_BYTES] for change in changes}

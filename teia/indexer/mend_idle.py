@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 3_600.0
 logger = logging.getLogger(__name__)
 
 
-class IndexKeeper:
+class IndexSupervisor:
     """Supervisor of the indexes of a root between crawls."""
 
     def __init__(self, root: Root, clock: Clock, *, look_s: float = LOOK_S, look_first_s: float = LOOK_FIRST_S) -> None:

@@ -24,19 +24,19 @@ from teia.clock import Clock, WallClock
 from teia.collections.stored import choose, saved
 from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
 from teia.graph.rankfile import RankFile
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
 from teia.indexer.state import IndexState, state_of
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.rank.semantic import Model, Models, load, save
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import LocalShard
-from teia.search.show.messages import Message, Told
+from teia.search.show.messages import MessageKind, SearchMessage
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
-from teia.views.lookup import Glance, Lookup
+from teia.views.lookup import Lookup, PageSummary
 
 RETRAIN_GROWTH = 2.0
 """Growth in pages, as a factor, after which the semantic model is trained again."""
@@ -77,11 +77,11 @@ class CollectionSearch:
         """Number of searchable pages."""
         return int(self._reader.searcher().num_docs)
 
-    def some(self, n: int) -> list[Entry]:
+    def some(self, n: int) -> list[IndexEntry]:
         """Return up to `n` arbitrary pages of the index."""
         return self._reader.some_entries(n)
 
-    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+    def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a query (`Searcher`), with a note if the index is partial."""
         results = self._searcher.search(text, n, offset, options)
         partial = self._facts.partial()
@@ -95,7 +95,7 @@ class CollectionSearch:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> Entry | None:
+    def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
         return self._searcher.cached(url)
 
@@ -126,7 +126,7 @@ def search_collection(
     """Search a collection once: `teia.search`. For many searches open a `Collection` and call its `search`."""
     root = open_root(Path(data))
     with CollectionSearch(root, [choose(root, collection)], WallClock()) as opened:
-        return opened.search(text, n, offset, Options(explain, facets, language, expand))
+        return opened.search(text, n, offset, SearchOptions(explain, facets, language, expand))
 
 
 def _no_model() -> Model | None:
@@ -196,7 +196,7 @@ class FrontierFacts:
         self._lookups = lookups
         self._clock = clock
         self._lock = Lock()
-        self._partial: tuple[Message, ...] = ()
+        self._partial: tuple[SearchMessage, ...] = ()
         self._look_at = 0.0
         for lookup in lookups:
             lookup.cell_number("localhost")  # reads the public suffix list, which the first search would wait for
@@ -207,7 +207,7 @@ class FrontierFacts:
         with self._lock:
             return {key: fact for key, url in urls.items() if (fact := self._fact(url, key, key in judged)) is not None}
 
-    def partial(self) -> tuple[Message, ...]:
+    def partial(self) -> tuple[SearchMessage, ...]:
         """Return notes on crawled pages that cannot be found yet; compared again every two seconds."""
         now = self._clock.ticks_s()
         with self._lock:
@@ -230,7 +230,7 @@ class FrontierFacts:
                 return Facts(seen.last_visit_s, seen.in_links, fresh)
         return None
 
-    def _fresh(self, lookup: Lookup, seen: Glance, key: int) -> float | None:
+    def _fresh(self, lookup: Lookup, seen: PageSummary, key: int) -> float | None:
         from teia.crawler.keep_fresh.page_freshness import (
             freshness_of,  # imports scipy, only for collections whose pages are revisited
         )
@@ -240,13 +240,13 @@ class FrontierFacts:
         return None if found is None else found.fresh_probability
 
 
-def _about_index(state: IndexState) -> Iterator[Message]:
+def _about_index(state: IndexState) -> Iterator[SearchMessage]:
     if not state.is_partial:
         return
     if state.behind:
-        yield Message(Told.BEHIND if state.is_written else Told.LEFT_BEHIND, (f"{state.behind:,}",))
+        yield SearchMessage(MessageKind.BEHIND if state.is_written else MessageKind.LEFT_BEHIND, (f"{state.behind:,}",))
     if state.unreadable:
-        yield Message(Told.UNREADABLE, (f"{state.unreadable:,}",))
+        yield SearchMessage(MessageKind.UNREADABLE, (f"{state.unreadable:,}",))
 
 
 # ---- semantic model -------------------------------------------------------------------------------------------------

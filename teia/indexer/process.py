@@ -87,7 +87,7 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Following:
+class CollectionFollower:
     """One collection being followed: takes changes, commits in time, ranks pages now and then."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Following:
         await self.rereader.close()
 
 
-class Followed:
+class FollowedCollection:
     """One of the collections of an indexer: it is followed, or is *out* for a while after a failure.
 
     While it is followed, the lock on its index is held. A failure releases the lock, and after a wait that doubles each
@@ -190,7 +190,7 @@ class Followed:
         self.indexed: int | None = None
         self.behind = 0
         self._root, self._clock, self._cells, self._is_only = root, clock, cells, is_only
-        self._following: Following | None = None
+        self._following: CollectionFollower | None = None
         self._held = ExitStack()
         self._began = self._again_at = 0.0
         self._wait_s = FIRST_WAIT_S
@@ -199,11 +199,11 @@ class Followed:
         """Take the changes there are; return their number. A collection that is out is opened again when it is time."""
         if self._following is None and self._clock.ticks_s() < self._again_at:
             return 0
-        return await self._do(Following.turn)
+        return await self._do(CollectionFollower.turn)
 
     async def finish(self) -> None:
         """Take all changes that are left; a collection that is out is opened again for that."""
-        await self._do(Following.finish)
+        await self._do(CollectionFollower.finish)
         await self.look()
 
     async def look(self) -> None:
@@ -211,10 +211,10 @@ class Followed:
         if self._following is not None:
             await self._do(self._seen)
 
-    async def _seen(self, following: Following) -> None:
+    async def _seen(self, following: CollectionFollower) -> None:
         self.indexed, self.behind = following.indexer.documents, following.indexer.behind
 
-    async def _do(self, deed: Callable[[Following], Awaitable[int | None]]) -> int:
+    async def _do(self, deed: Callable[[CollectionFollower], Awaitable[int | None]]) -> int:
         try:
             if self._following is None:
                 self._following = self._begun()
@@ -227,10 +227,10 @@ class Followed:
         self.error = ""
         return done
 
-    def _begun(self) -> Following:
+    def _begun(self) -> CollectionFollower:
         self._began = self._clock.ticks_s()
         self._held.enter_context(indexing_lock(self._root, self.name))
-        return Following(self._root, self.name, self._clock, self._cells)
+        return CollectionFollower(self._root, self.name, self._clock, self._cells)
 
     async def _leave(self, why: str) -> None:
         now = self._clock.ticks_s()
@@ -256,7 +256,7 @@ async def follow(
 
     Raises StoreError in the end if one of several could not be finished; the others are.
     """
-    all_of_them = [Followed(root, name, clock, cells, is_only=len(names) == 1) for name in names]
+    all_of_them = [FollowedCollection(root, name, clock, cells, is_only=len(names) == 1) for name in names]
     try:
         said = 0.0
         while not until.is_set():
@@ -277,7 +277,7 @@ async def follow(
             await each.close()
 
 
-async def _say(all_of_them: Sequence[Followed]) -> None:
+async def _say(all_of_them: Sequence[FollowedCollection]) -> None:
     """Print the progress of the indexes as JSON and, as long as a collection is out, the reason."""
     for each in all_of_them:
         await each.look()

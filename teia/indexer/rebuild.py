@@ -19,7 +19,7 @@ from teia.index.cell import read_position
 from teia.index.entry import DIGEST_BYTES
 from teia.index.reader import CellReader, has_index
 from teia.indexer.indexer import beside_index, broken_index
-from teia.indexer.process import Following, indexing_lock
+from teia.indexer.process import CollectionFollower, indexing_lock
 from teia.indexer.ranks import SEED
 from teia.indexer.state import BELONGS, JOINED, is_written, of_cluster
 from teia.store.audit import MAX_DETAILS, Audit
@@ -41,7 +41,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
                 cell.index.mkdir(exist_ok=True)
         try:
             # 1. Build all cells beside the present ones; a crash here costs the work, nothing else.
-            making = Following(root, name, clock, beside=True)
+            making = CollectionFollower(root, name, clock, beside=True)
             try:
                 await making.finish()
             finally:
@@ -52,7 +52,7 @@ async def rebuild_index(root: Root, name: str, clock: Clock) -> int:
         finally:
             _remove_leftovers(folder)
         # 3. Take the changes of the meantime, and renew ranks and model.
-        following = Following(root, name, clock)
+        following = CollectionFollower(root, name, clock)
         try:
             await following.finish()
             if saved(root, name).config.index.semantics:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from teia.clock import Clock
 from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import WEBHOOKS, Places, UnderWay
+from teia.crawler.signals_in.posts_under_way import WEBHOOKS, PostsUnderWay, ReceiverStates
 from teia.crawler.verdicts import retry_after_s
-from teia.fetch.fetcher import Post
+from teia.fetch.fetcher import PostBody
 from teia.signals.subscriptions import Notice, Subscription, Subscriptions, wait_s
 from teia.signals.webhook import GONE, MEDIA_TYPE, headers
 
@@ -26,9 +26,9 @@ Try = tuple[Subscription, Notice]
 class Delivery:
     """Delivery of the notices of one collection, some in each turn; the store is used only within a turn."""
 
-    def __init__(self, store: Subscriptions, poster: Poster, places: Places, clock: Clock) -> None:
+    def __init__(self, store: Subscriptions, poster: Poster, places: ReceiverStates, clock: Clock) -> None:
         self._store, self._places, self._clock = store, places, clock
-        self._under_way: UnderWay[Try] = UnderWay(WEBHOOKS, poster, places)
+        self._under_way: PostsUnderWay[Try] = PostsUnderWay(WEBHOOKS, poster, places)
 
     def turn(self) -> int:
         """Record answers and send what may be sent; return how much is to be done now or soon."""
@@ -37,7 +37,7 @@ class Delivery:
         for subscription, notice in self._wanted():
             if self._places.is_free(subscription.webhook) and self._places.has_room(WEBHOOKS):
                 signed = headers(subscription.secret, notice.id, int(self._clock.now_s()), notice.message)
-                message = Post(notice.message, MEDIA_TYPE, signed)
+                message = PostBody(notice.message, MEDIA_TYPE, signed)
                 self._under_way.start((subscription, notice), subscription.webhook, message, rest_s=REST_S)
             else:
                 waiting += 1

@@ -31,7 +31,7 @@ def is_needed(root: Root) -> bool:
     return any(folder.subscriptions.exists() or folder.hubs.exists() for folder in folders)
 
 
-class CourierKeeper:
+class CourierSupervisor:
     """Supervisor of a root's courier: start, restart, end."""
 
     def __init__(self, root: Root, clock: Clock) -> None:

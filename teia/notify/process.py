@@ -23,18 +23,18 @@ from teia.clock import Clock, WallClock
 from teia.collections.stored import saved
 from teia.config import Config
 from teia.crawler.signals_in.post import Poster
-from teia.crawler.signals_in.posts_under_way import Places
+from teia.crawler.signals_in.posts_under_way import ReceiverStates
 from teia.crawler.signals_in.websub import HubRound
 from teia.durable import disk_errors
 from teia.errors import TeiaError
 from teia.frontier.cell.database import sqlite_errors
 from teia.notify.deliver import Delivery
-from teia.notify.notices import Lookout
+from teia.notify.notices import NoticeFinder
 from teia.notify.subscriptions import open_subscriptions
 from teia.parse.children.child import die_with_parent
 from teia.signals.subscriptions import Subscriptions
 from teia.store.root import Root, open_root
-from teia.views.capture_reader import CopyReader
+from teia.views.capture_reader import CaptureReader
 
 logger = logging.getLogger(__name__)
 
@@ -50,16 +50,16 @@ NICENESS = 10
 LOCK = "courier.lock"
 
 
-class Round:
+class NotifyRound:
     """The courier's work for one collection: hubs, look, delivery; a failure of one does not stop the others."""
 
-    def __init__(self, root: Root, name: str, copies: CopyReader, places: Places, clock: Clock) -> None:
+    def __init__(self, root: Root, name: str, copies: CaptureReader, places: ReceiverStates, clock: Clock) -> None:
         self._root, self._name, self._copies, self._places, self._clock = root, name, copies, places, clock
         self._folder = root.collection(name)
         self._config: Config = saved(root, name).config
         self._stamp = _stamp(self._folder.config, self._folder.subscriptions, self._folder.hubs)
         self._store: Subscriptions | None = None
-        self._lookout: Lookout | None = None
+        self._lookout: NoticeFinder | None = None
         self._delivery: Delivery | None = None
         self._hubs: HubRound | None = None
         self._looking: asyncio.Task[int] | None = None
@@ -98,7 +98,7 @@ class Round:
         if store is None or not (is_last or began >= self._look_at):
             return 0
         if self._lookout is None:
-            self._lookout = Lookout(self._root, self._name, store, self._copies, self._clock)
+            self._lookout = NoticeFinder(self._root, self._name, store, self._copies, self._clock)
         self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
         try:
             return await asyncio.shield(self._looking) + self._lookout.is_cut
@@ -152,9 +152,9 @@ class Courier:
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root, self._clock = root, clock
-        self._copies = CopyReader(clock)
-        self._places = Places(clock)
-        self._rounds: dict[str, Round] = {}
+        self._copies = CaptureReader(clock)
+        self._places = ReceiverStates(clock)
+        self._rounds: dict[str, NotifyRound] = {}
         self._told: dict[str, str] = {}
         self._turns = 0
 
@@ -176,7 +176,7 @@ class Courier:
         for name in names[first:] + names[:first]:
             try:
                 if name not in self._rounds:
-                    self._rounds[name] = Round(self._root, name, self._copies, self._places, self._clock)
+                    self._rounds[name] = NotifyRound(self._root, name, self._copies, self._places, self._clock)
                 done += await self._rounds[name].turn(is_last=is_last)
                 self._told.pop(name, None)
             except TeiaError as error:

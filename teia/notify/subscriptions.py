@@ -14,7 +14,7 @@ from teia.config import Config
 from teia.errors import UsageError
 from teia.fetch.dns import resolve_here
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors
 from teia.signals import subscriptions as tables
 from teia.signals.announce import transaction
@@ -30,7 +30,7 @@ TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ListedSubscription:
     """A subscription as it is listed: without its secret, and without the parts of its webhook that may hold one.
 
     `waiting`, `delivered`, `given_up` and `dropped` count notices. `problem` is the error of the last try of the
@@ -55,10 +55,10 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewSubscription:
     """A new subscription; its secret is shown this once, and is empty where there is no webhook."""
 
-    subscription: Watched
+    subscription: ListedSubscription
     secret: str
 
 
@@ -76,7 +76,7 @@ def opened(folder: CollectionFolder) -> Iterator[Subscriptions]:
 
 def subscribe(
     root: Root, name: str, clock: Clock, *, url: str = "", query: str = "", webhook: str = "", who: str = ""
-) -> Made:
+) -> NewSubscription:
     """Watch a page or a search from now on; UsageError or StoreError gives the reason if it is impossible."""
     from teia.views.page import entry_of  # imports the rate estimators
 
@@ -97,10 +97,10 @@ def subscribe(
     made = Subscription(token_hex(8), kind, what, to, secret, token_urlsafe(24), now_s, who, seen_s)
     with opened(root.collection(name)) as store:
         store.add(made, positions)
-        return Made(_watched(store, made), secret)
+        return NewSubscription(_watched(store, made), secret)
 
 
-def unsubscribe(root: Root, name: str, identity: str) -> Watched:
+def unsubscribe(root: Root, name: str, identity: str) -> ListedSubscription:
     """End a subscription; return its last state."""
     with opened(root.collection(name)) as store:
         found = _wanted(store, name, identity)
@@ -109,7 +109,7 @@ def unsubscribe(root: Root, name: str, identity: str) -> Watched:
         return watched
 
 
-def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> Watched:
+def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> ListedSubscription:
     """Queue a test message for a webhook; waiting tries are made at once."""
     now_s = clock.now_s()
     with opened(root.collection(name)) as store:
@@ -128,7 +128,7 @@ def told_by(collection: str, subscription: Subscription) -> dict[str, object]:
     return {"collection": collection, "subscription": subscription.id, subscription.kind: subscription.what}
 
 
-def subscriptions_of(folder: CollectionFolder) -> list[Watched]:
+def subscriptions_of(folder: CollectionFolder) -> list[ListedSubscription]:
     """Return all subscriptions of a collection, oldest first."""
     if not folder.subscriptions.exists():
         return []
@@ -152,9 +152,9 @@ def _wanted(store: Subscriptions, name: str, identity: str) -> Subscription:
     return found
 
 
-def _watched(store: Subscriptions, each: Subscription) -> Watched:
+def _watched(store: Subscriptions, each: Subscription) -> ListedSubscription:
     last = store.notices(each.id, 1)
-    return Watched(
+    return ListedSubscription(
         id=each.id,
         kind=each.kind,
         what=each.what,
@@ -197,7 +197,7 @@ def checked_webhook(text: str, config: Config) -> str:
     if "@" in text.partition("://")[2].partition("/")[0]:
         raise UsageError("webhook: must not hold a name and a password; messages are signed instead")
     parts = split(url)
-    override = Overrides.parse(config.fetch.resolve).find(parts.host)
+    override = AddressOverrides.parse(config.fetch.resolve).find(parts.host)
     here = resolve_here(parts.host)
     addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
     port = override.port or parts.port if override is not None else parts.port

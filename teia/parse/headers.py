@@ -44,14 +44,14 @@ class Headers:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """A status (0 where there is no status line) and the headers."""
 
     status: int
     headers: Headers
 
 
-def parse_head(head: bytes) -> Head:
+def parse_head(head: bytes) -> ResponseHead:
     """Read the last block of a head, so that 1xx answers before the final one do not count.
 
     Lines may end in LF alone, a folded line continues the one before, and a line without a colon is dropped.
@@ -69,7 +69,7 @@ def parse_head(head: bytes) -> Head:
         name, colon, value = line.partition(":")
         if colon:
             fields.append((name.strip().lower(), value.strip(" \t\0")))
-    return Head(int(match.group(1)) if match else 0, Headers(fields))
+    return ResponseHead(int(match.group(1)) if match else 0, Headers(fields))
 
 
 def _last_block(head: bytes) -> bytes:

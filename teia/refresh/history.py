@@ -1,7 +1,7 @@
 """The summary of a page's visits from which its change rate is estimated.
 
-A visit yields one bit: the page changed, or it did not (`Sight`). A failed visit yields nothing. A page's `History`
-sums these bits up in at most 304 octets, enough for every estimator of rates.py:
+A visit yields one bit: the page changed, or it did not (`VisitResult`). A failed visit yields nothing. A page's
+`History` sums these bits up in at most 304 octets, enough for every estimator of rates.py:
 
     last visit, last change seen      times
     visits n, changes X               numbers of observations, and of those that found a change
@@ -48,7 +48,7 @@ _GONE_BIT = 1
 Floats = npt.NDArray[np.float64]
 
 
-class Sight(IntEnum):
+class VisitResult(IntEnum):
     """The result of a visit, compared with the visit before. The numbers are stored on disk."""
 
     NOT_MODIFIED = 0
@@ -59,7 +59,7 @@ class Sight(IntEnum):
     GONE = 5
 
 
-class Seen(NamedTuple):
+class ObservedAnswer(NamedTuple):
     """The compared parts of an answer. `text_digest` is of the normalised text (F3), empty where there is none."""
 
     status: int
@@ -74,27 +74,27 @@ class Seen(NamedTuple):
         return self.is_soft_404 or 400 <= self.status < 500
 
 
-def compare(before: Seen, now: Seen, is_cosmetic: Callable[[], bool | None]) -> Sight:
+def compare(before: ObservedAnswer, now: ObservedAnswer, is_cosmetic: Callable[[], bool | None]) -> VisitResult:
     """Classify a visit. `is_cosmetic` examines texts that differ more closely and returns None if it cannot tell.
 
     In that case, a text of the same simhash counts as a cosmetic change, and any other text as a change.
     """
     if now.status == NOT_MODIFIED:
-        return Sight.NOT_MODIFIED
+        return VisitResult.NOT_MODIFIED
     if now.is_gone:
-        return Sight.GONE
+        return VisitResult.GONE
     if before.is_gone or before.redirect_to != now.redirect_to or before.status // 100 != now.status // 100:
-        return Sight.CHANGED
+        return VisitResult.CHANGED
     if before.digest == now.digest:
-        return Sight.SAME_BYTES
+        return VisitResult.SAME_BYTES
     if not before.text_digest or not now.text_digest:
-        return Sight.CHANGED
+        return VisitResult.CHANGED
     if before.text_digest == now.text_digest:
-        return Sight.SAME_TEXT
+        return VisitResult.SAME_TEXT
     verdict = is_cosmetic()
     if verdict is None:
         verdict = before.simhash == now.simhash
-    return Sight.COSMETIC if verdict else Sight.CHANGED
+    return VisitResult.COSMETIC if verdict else VisitResult.CHANGED
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class History:
 
     def observe(
         self,
-        sight: Sight,
+        sight: VisitResult,
         now_s: float,
         modified_s: float | None = None,
         half_life_s: float = HALF_LIFE_S,
@@ -132,8 +132,8 @@ class History:
         signal source reports no change. Such a visit is made because of the change. Without this correction, every page
         would seem to change as often as it is visited.
         """
-        changed = sight is Sight.CHANGED or self.is_gone != (sight is Sight.GONE)
-        self.is_gone = sight is Sight.GONE
+        changed = sight is VisitResult.CHANGED or self.is_gone != (sight is VisitResult.GONE)
+        self.is_gone = sight is VisitResult.GONE
         interval_s = now_s - self.visited_s
         # The clock stepped back: `is_gone` is set, but the interval is no evidence about a rate.
         if interval_s <= 0.0:

@@ -84,7 +84,7 @@ def _word(wording: bytes, digits: bytes) -> int:
 
 
 @dataclass(slots=True)
-class Difference:
+class SketchDifference:
     """The difference of two sketches: the names of each added or removed block, and the amount of text affected."""
 
     blocks: list[tuple[int, ...]]
@@ -100,7 +100,7 @@ class Difference:
         return {name for block in self.blocks for name in block}
 
 
-def difference(before: bytes, now: bytes) -> Difference:
+def difference(before: bytes, now: bytes) -> SketchDifference:
     """Compare two sketches."""
     old, new = ([word for (word,) in _WORD.iter_unpack(sketch)] for sketch in (before, now))
     blocks: list[tuple[int, ...]] = []
@@ -113,7 +113,7 @@ def difference(before: bytes, now: bytes) -> Difference:
         blocks += _names(old, old_from, old_to, worded)
         blocks += _names(new, new_from, new_to, worded)
         changed += max(_length(old[old_from:old_to]), _length(new[new_from:new_to]))
-    return Difference(blocks, changed, max(_length(old), _length(new)))
+    return SketchDifference(blocks, changed, max(_length(old), _length(new)))
 
 
 def _names(words: list[int], begin: int, end: int, worded: set[int]) -> Iterator[tuple[int, ...]]:
@@ -147,7 +147,7 @@ class PageMask:
     sketch: bytes = b""
     streaks: dict[int, int] = field(default_factory=dict)
 
-    def learn(self, found: Difference, now: bytes) -> None:
+    def learn(self, found: SketchDifference, now: bytes) -> None:
         """Record the differences to a new text, and store the sketch of that text.
 
         A change of most of the page is ignored: it says nothing about parts that change by themselves.
@@ -183,7 +183,7 @@ class HostMask:
     events: int = 0
     names: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def learn(self, found: Difference, page_key: int) -> None:
+    def learn(self, found: SketchDifference, page_key: int) -> None:
         if self.events >= MAX_EVENTS:
             self._forget_half()
         self.events += 1

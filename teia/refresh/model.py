@@ -48,7 +48,7 @@ class Crawlers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class RefreshWorld:
     """Pages in columns, server by server; made and checked by `build`.
 
     `page` is the id of each page. `weight` sums to 1. `age_s` is the time since the copy was last known to be fresh.
@@ -86,7 +86,7 @@ class World:
         bytes_per_s: ArrayLike = math.inf,
         crawlers: Crawlers | None = None,
         budget: int | None = None,
-    ) -> World:
+    ) -> RefreshWorld:
         """Sort pages by server and check all values; a scalar applies to all pages or servers."""
         of_server = np.asarray(server, dtype=np.int64)
         pages = len(of_server)
@@ -170,7 +170,7 @@ class World:
         caps[limited] = fit[limited].astype(np.int64)
         return caps
 
-    def with_ages(self, age_s: ArrayLike) -> World:
+    def with_ages(self, age_s: ArrayLike) -> RefreshWorld:
         """Return the same world with copies of other ages, in the order of the columns."""
         ages = np.minimum(_column("ages", age_s, len(self), may_be_infinite=True), OLDEST_S)
         return replace(self, age_s=ages)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from teia.errors import UsageError
-from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, World
+from teia.refresh.model import DAY_S, Crawlers, Floats, Numbers, RefreshWorld
 
 NEEDED: Final = ("page", "server", "weight", "rate_per_day")
 OPTIONAL: Final = ("size_bytes", "age_s")
@@ -27,7 +27,7 @@ SLOWEST, FASTEST = 0.01, 1.0
 
 @dataclass(slots=True)
 class Scenario:
-    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `World`."""
+    """Pages as read from a file; `world` adds the horizon and the politeness and gives a `RefreshWorld`."""
 
     pages: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
@@ -43,8 +43,8 @@ class Scenario:
 
     def world(
         self, *, horizon_s: float, politeness_s: ArrayLike, budget: int | None = None, crawlers: Crawlers | None = None
-    ) -> World:
-        return World.build(
+    ) -> RefreshWorld:
+        return RefreshWorld.build(
             self.server,
             np.array(self.numbers["rate_per_day"]) / DAY_S,
             weight=self.numbers["weight"],
@@ -58,7 +58,7 @@ class Scenario:
             crawlers=crawlers,
         )
 
-    def names_of(self, world: World) -> list[str]:
+    def names_of(self, world: RefreshWorld) -> list[str]:
         """Return the names of a world's pages in the order of its columns."""
         ids = self.ids
         order = np.argsort(ids, kind="stable")
@@ -168,7 +168,7 @@ def draw_world(
     rate_unit_s: float = DAY_S,
     budget: int | None = None,
     crawlers: Crawlers | None = None,
-) -> World:
+) -> RefreshWorld:
     """Generate a world as P6 does: pages over servers by Zipf's law, rates between 0.01 and 1 per unit of time.
 
     `theta` 0 gives all servers the same number of pages; a larger value concentrates them on few. `rates` is `uniform`,
@@ -178,7 +178,7 @@ def draw_world(
     if pages < 1 or servers < 1:
         raise UsageError(f"{pages} pages on {servers} servers: there must be at least one of each")
     server = np.repeat(np.arange(servers), _shares(pages, servers, theta))
-    return World.build(
+    return RefreshWorld.build(
         chance.permutation(server),
         _draw_rates(chance, pages, _exponent("rates", rates)) / rate_unit_s,
         servers=servers,

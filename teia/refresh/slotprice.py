@@ -19,7 +19,7 @@ import numpy as np
 from teia.errors import UsageError
 from teia.refresh.counts import plan_counts
 from teia.refresh.merge import merge
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 MOST_SLOTS = 2000
 """Largest number of slots of a server; the running time grows with its square."""
@@ -34,7 +34,7 @@ CLOSE = 1e-7
 """Prices are good enough when no other prices could lower the bound on freshness by more than this."""
 
 
-def slot_price(world: World, *, rounds: int = 40) -> float:
+def slot_price(world: RefreshWorld, *, rounds: int = 40) -> float:
     """Return a lower bound on expected staleness over the horizon, from the ages of copies, for any polite policy."""
     world = replace(world, budget=None)
     if not world.politeness_s.all() or world.caps("ceil").max() > MOST_SLOTS:
@@ -50,7 +50,7 @@ def slot_price(world: World, *, rounds: int = 40) -> float:
     return 1.0 - fresh
 
 
-def _worths(world: World, counts: Numbers) -> list[tuple[Floats, Floats]]:
+def _worths(world: RefreshWorld, counts: Numbers) -> list[tuple[Floats, Floats]]:
     """Return, for each server, the times of its visits in an even timetable and the loss without each visit."""
     table = merge(world, counts, "centred")
     order = np.lexsort((table.due_s, table.page))
@@ -87,7 +87,9 @@ class _Server:
     knots: Floats
 
     @classmethod
-    def of(cls, world: World, server: int, rows: Numbers, counts: Numbers, worths: tuple[Floats, Floats]) -> _Server:
+    def of(
+        cls, world: RefreshWorld, server: int, rows: Numbers, counts: Numbers, worths: tuple[Floats, Floats]
+    ) -> _Server:
         horizon = world.horizon_s
         slots = max(1, math.ceil(horizon / float(world.politeness_s[server])))
         length = horizon / slots

@@ -42,7 +42,7 @@ _VHOST = re.compile(rb"[A-Za-z0-9.-]+\.[A-Za-z0-9-]+:\d{1,5}")
 _ASKED = {b"GET", b"HEAD"}
 
 
-class Asked(NamedTuple):
+class LoggedRequest(NamedTuple):
     """One line: the target requested, the host's name if the line has it, and the status of the answer."""
 
     target: str
@@ -62,14 +62,14 @@ class Hits(NamedTuple):
     lines: Counter[str]
 
 
-def parse_line(line: bytes, form: Format) -> Asked | None:
+def parse_line(line: bytes, form: Format) -> LoggedRequest | None:
     """Parse one line of a log; None if it has another format."""
     if form == "squid":
         match = _SQUID.match(line)
         if match is None:
             return None
         status, method, target = match.groups()
-        return Asked(target.decode("utf-8", "replace"), "", method, int(status))
+        return LoggedRequest(target.decode("utf-8", "replace"), "", method, int(status))
     match = _SERVER.match(line)
     if match is None:
         return None
@@ -78,7 +78,7 @@ def parse_line(line: bytes, form: Format) -> Asked | None:
     if (form == "common" and rest.strip()) or (form == "combined" and not is_long):
         return None
     host = first.decode() if _VHOST.fullmatch(first) else ""
-    return Asked(target.decode("utf-8", "replace"), host, method, int(status))
+    return LoggedRequest(target.decode("utf-8", "replace"), host, method, int(status))
 
 
 def format_of(lines: Iterable[bytes]) -> Format | None:
@@ -119,7 +119,7 @@ def lines_of(file: BinaryIO, lines: Counter[str]) -> Iterator[bytes]:
         lines["torn"] += 1
 
 
-def url_of(asked: Asked, site: str, *, queries: bool) -> str | None:
+def url_of(asked: LoggedRequest, site: str, *, queries: bool) -> str | None:
     """Return the canonical URL of a request; None if its site is unknown, or it is no page."""
     base = f"http://{asked.host}/" if asked.host else site
     if asked.host.endswith(":443"):

@@ -48,7 +48,7 @@ class Announcement(NamedTuple):
     times: int = 1
 
 
-class Inbox:
+class AnnouncementInbox:
     """Waiting announcements, and counts of each kind by result. `db` was opened with this module's tables."""
 
     def __init__(self, db: sqlite3.Connection, most: int = MOST) -> None:

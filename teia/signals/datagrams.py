@@ -36,17 +36,17 @@ _HEADER = re.compile(rb"teia-announce 1((?: [a-z]{1,16}=[0-9]{1,9}){0,16})")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Datagram:
     """Contents of one datagram: the helper's counts since its last one, and URLs as users requested them."""
 
     counts: dict[str, int]
     urls: tuple[str, ...]
 
 
-MALFORMED = Heard({"malformed": 1}, ())
+MALFORMED = Datagram({"malformed": 1}, ())
 
 
-def decode(datagram: bytes) -> Heard:
+def decode(datagram: bytes) -> Datagram:
     """Parse a datagram; a foreign one counts as malformed, and so does each line that is no text."""
     header, *lines = datagram.split(b"\n")
     match = _HEADER.fullmatch(header)
@@ -61,14 +61,14 @@ def decode(datagram: bytes) -> Heard:
     urls = [line.decode() for line in lines if line and line.isascii() and line.decode().isprintable()]
     if len(urls) < len(lines):
         counts["malformed"] = counts.get("malformed", 0) + len(lines) - len(urls)
-    return Heard(counts, tuple(urls))
+    return Datagram(counts, tuple(urls))
 
 
 class PathTaken(ConfigError):
     """Error: another crawler listens there."""
 
 
-class Ear:
+class AnnouncementSocket:
     """A socket that receives announcements; the crawl's own user may send, and the group of its folder.
 
     Its folder must be the crawl's own, so that a setting cannot put a socket in an arbitrary place.
@@ -94,7 +94,7 @@ class Ear:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self) -> Iterable[Heard]:
+    def hear(self) -> Iterable[Datagram]:
         """Read received datagrams, a bounded number at a time."""
         urls = 0
         for _ in range(DATAGRAMS_AT_ONCE):

@@ -191,7 +191,7 @@ class Announcer:
             _complain(f"{self._path}: {error.strerror}; no page is announced meanwhile")
 
 
-class Announcing:
+class AnnouncerProcess:
     """The second process, as the first sees it: it gets lines, is never waited for, and is restarted if it died."""
 
     def __init__(self, path: str, *, queries: bool) -> None:
@@ -296,7 +296,7 @@ def announce(announcer: Announcer, into: int, *, gather_s: float = 0.0) -> None:
         announcer.send(time.monotonic())
 
 
-def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
+def serve(announcing: AnnouncerProcess, into: int = 0, out: int = 1) -> None:
     """Answer Squid until it closes the pipe."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
@@ -307,7 +307,7 @@ def serve(announcing: Announcing, into: int = 0, out: int = 1) -> None:
             announcing.tell(whole)
 
 
-def pass_on(announcing: Announcing, into: int = 0) -> None:
+def pass_on(announcing: AnnouncerProcess, into: int = 0) -> None:
     """Forward the lines of a log until Squid closes the pipe; its other lines are commands for a writer of files."""
     lines = Lines()
     while data := os.read(into, READ_BYTES):
@@ -373,7 +373,7 @@ def main(words: list[str], name: str = "") -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for
         # A garbage collection would delay answers; the loops below create no cycles.
         gc.disable()
-        announcing = Announcing(path, queries="--queries" in flags)
+        announcing = AnnouncerProcess(path, queries="--queries" in flags)
         announcing.start()
         if is_log:
             pass_on(announcing)

@@ -1,7 +1,7 @@
 """Trust in a site's claims about its own pages, learnt from the results of visits.
 
 A sitemap's `lastmod`, a feed's dates, a ping: each claims that a page changed. A *signal source*
-(`Voice`) is one kind of these claims by one host, and every visit of a page with a claim is a test of it:
+(`SignalSource`) is one kind of these claims by one host, and every visit of a page with a claim is a test of it:
 
     precision   the share of visits caused by it that found a change. Alone this flatters a site that calls everything
                 new: many of these pages had changed anyway, by their rates. So the figure used is its `weight`: of the
@@ -43,7 +43,7 @@ _FORMAT = 1
 _RECORD = Struct("<B5f3I")
 
 
-class Kind(IntEnum):
+class SignalKind(IntEnum):
     """Source of a claim that a page changed. The numbers are stored on disk."""
 
     SITEMAP = 1
@@ -79,7 +79,7 @@ class Beta:
 
 
 @dataclass(slots=True)
-class Voice:
+class SignalSource:
     """One kind of signal of one host: `heeded` visits followed it, `changed` of them found a change.
 
     `expected` of them would have found none by their pages' rates. `announced` and `missed` are changes that visits
@@ -154,7 +154,7 @@ class Voice:
         return _RECORD.pack(_FORMAT, *astuple(self)[:5], *(min(each, 2**32 - 1) for each in astuple(self)[5:]))
 
     @classmethod
-    def decode(cls, record: bytes) -> Voice:
+    def decode(cls, record: bytes) -> SignalSource:
         """Decode a record of `encode`; an empty one means nothing is known. ValueError for anything else."""
         if not record:
             return cls()

@@ -19,7 +19,7 @@ from teia.durable import disk_errors
 from teia.errors import CorruptFile
 from teia.store.archive import Position, committed_files, index_path, serial_of
 from teia.store.cdxj import index_lines
-from teia.store.reader import Member, Record, record_of, split_head, walk_file
+from teia.store.reader import ArchiveRecord, Member, record_of, split_head, walk_file
 from teia.store.warc import GZIP_HEADER
 
 MAX_DETAILS = 1_000
@@ -91,11 +91,11 @@ def _record_complaints(path: Path, member: Member, must_be_warcinfo: bool) -> li
     return complaints
 
 
-def _lacks_target(record: Record) -> bool:
+def _lacks_target(record: ArchiveRecord) -> bool:
     return record.kind in {"request", "response", "revisit", "resource"} and not record.url
 
 
-def _digest_complaints(record: Record) -> list[str]:
+def _digest_complaints(record: ArchiveRecord) -> list[str]:
     """Compare the digests a record names with its bytes; a revisit's payload is in another record."""
     is_http = record.headers.get("content-type", "").startswith("application/http")
     payload = split_head(record.block)[1] if is_http else record.block

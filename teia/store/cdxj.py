@@ -28,7 +28,7 @@ from typing import IO
 
 from teia.durable import disk_errors, replacing
 from teia.store.archive import archive_files, index_path
-from teia.store.reader import Damage, Record, file_records, split_head
+from teia.store.reader import ArchiveRecord, Damage, file_records, split_head
 from teia.store.surt import surt
 
 RUN_LINES = 20_000
@@ -43,7 +43,7 @@ def timestamp(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y%m%d%H%M%S")
 
 
-def cdxj_line(record: Record) -> bytes | None:
+def cdxj_line(record: ArchiveRecord) -> bytes | None:
     """Return the line of a response or revisit, line end included; None for other records."""
     if record.kind not in {"response", "revisit"}:
         return None

@@ -62,7 +62,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ArchiveRecord:
     """One WARC record. `kind` is its WARC-Type; `headers` have lower-case names; `block` is all that follows them."""
 
     file: str
@@ -101,14 +101,14 @@ class ArchiveReader:
     def __init__(self, folder: Path, end: Position | None = None, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
         self._folder, self._end, self._max_record_bytes = folder, end, max_record_bytes
 
-    def records(self, on_damage: Callable[[Damage], None] | None = None) -> Iterator[Record]:
+    def records(self, on_damage: Callable[[Damage], None] | None = None) -> Iterator[ArchiveRecord]:
         """Yield every record in the order written. Damage is reported and passed over, or raised as CorruptFile."""
         with disk_errors(self._folder, "read"):
             files = committed_files(self._folder, self._end)
         for path, end in files:
             yield from file_records(path, on_damage, end, self._max_record_bytes)
 
-    def read(self, file: str, offset: int) -> Record:
+    def read(self, file: str, offset: int) -> ArchiveRecord:
         """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
         path = place_of(self._folder, file)
         if path.name != file or not path.is_file():
@@ -129,7 +129,7 @@ def file_records(
     on_damage: Callable[[Damage], None] | None = None,
     end: int | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[Record]:
+) -> Iterator[ArchiveRecord]:
     """Yield the records of one file, `.warc.gz` or `.warc`; see `ArchiveReader.records`."""
     for member in walk_file(path, end, max_record_bytes):
         try:
@@ -300,7 +300,7 @@ def header_of(member: Member) -> bytes:
     return member.data[: ends + len(_BLANK_LINE)]
 
 
-def record_of(path: Path, member: Member) -> Record:
+def record_of(path: Path, member: Member) -> ArchiveRecord:
     """Parse a member that must be one whole record: header, block of the promised length, two line ends."""
     if member.damage:
         raise CorruptFile(path, f"offset {member.offset}: {member.damage}")
@@ -321,7 +321,7 @@ def record_of(path: Path, member: Member) -> Record:
     block = member.data[block_at : block_at + block_bytes]
     kind = headers.get("warc-type", "")
     url = _target(headers.get("warc-target-uri", ""))
-    return Record(path.name, member.offset, member.length, kind, url, time_s, headers, block)
+    return ArchiveRecord(path.name, member.offset, member.length, kind, url, time_s, headers, block)
 
 
 def _target(uri: str) -> str:
@@ -331,7 +331,7 @@ def _target(uri: str) -> str:
     return uri.replace(" ", "%20")
 
 
-def answer_of(record: Record, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
+def answer_of(record: ArchiveRecord, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
     """Take the HTTP answer out of a response or revisit record."""
     if record.kind not in {"response", "revisit"}:
         raise StoreError(f"{record.file}: the record at offset {record.offset} is a {record.kind}, not an answer")
@@ -380,7 +380,7 @@ def _decoded(block: bytes, max_bytes: int) -> tuple[WarcRecord, bytes] | None:
         return None
 
 
-def _refers_to(record: Record) -> tuple[str, float] | None:
+def _refers_to(record: ArchiveRecord) -> tuple[str, float] | None:
     uri, date = record.headers.get("warc-refers-to-target-uri"), record.headers.get("warc-refers-to-date")
     if record.kind != "revisit" or uri is None or date is None:
         return None

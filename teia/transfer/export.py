@@ -35,7 +35,7 @@ from teia.views.lookup import Lookup
 
 
 @dataclass(slots=True)
-class Exported:
+class ExportResult:
     """Result of an export; `damaged` counts places of the archive that cannot be read and were left out."""
 
     files: int = 0
@@ -99,17 +99,17 @@ def archives(root: Root, name: str) -> Iterator[tuple[Path, int | None]]:
         yield from committed_files(folder.archive, committed_archive(folder))
 
 
-def export_warc(root: Root, name: str, file: BinaryIO) -> Exported:
+def export_warc(root: Root, name: str, file: BinaryIO) -> ExportResult:
     """Write every readable record of a collection as one .warc.gz."""
-    done = Exported(files=1)
+    done = ExportResult(files=1)
     for path, end in archives(root, name):
         _copy_records(path, end, file, done)
     return done
 
 
-def export_warc_folder(root: Root, name: str, out: Path) -> Exported:
+def export_warc_folder(root: Root, name: str, out: Path) -> ExportResult:
     """Write the archive files of a collection into a folder, under their names."""
-    done = Exported()
+    done = ExportResult()
     with export_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     for path, end in archives(root, name):
@@ -120,7 +120,7 @@ def export_warc_folder(root: Root, name: str, out: Path) -> Exported:
     return done
 
 
-def _copy_records(path: Path, end: int | None, file: BinaryIO, done: Exported) -> None:
+def _copy_records(path: Path, end: int | None, file: BinaryIO, done: ExportResult) -> None:
     """Append the readable members of a file; those of an uncompressed one are compressed on the way."""
     is_plain = path.name.endswith(".warc")
     with path.open("rb") as source:
@@ -170,9 +170,9 @@ def _pass_over(_damage: Damage) -> None:
 # ---- fetch log and graph --------------------------------------------------------------------------------------------
 
 
-def export_log(root: Root, name: str, file: BinaryIO) -> Exported:
+def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
     """Write the fetch log of a collection as one Parquet file."""
-    done = Exported(files=1)
+    done = ExportResult(files=1)
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for folder in root.collection(name).cells():
             cell = FrontierCell(folder.frontier, read_only=True)

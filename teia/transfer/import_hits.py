@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from teia.collections.compiled import meaning_of
-from teia.crawler.commit import Group
+from teia.crawler.commit import CommitGroup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import UsageError
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.cell import FoundUrl
 from teia.frontier.cell.schema import BY_SIGNAL
 from teia.frontier.cell.url_tails import tail_of
 from teia.signals.accesslog import LOOKED_AT, MAX_LINE_BYTES, Format, Hits, count_hits, format_of, lines_of, opened
@@ -39,7 +39,7 @@ DEPTH = 1
 MARK = "# taken in: "
 
 
-class Mark(NamedTuple):
+class LogBeginning(NamedTuple):
     """The beginning of a log: so many octets, with this digest."""
 
     size: int
@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class TakenIn:
+class HitsImport:
     """Result of reading logs. `hits` are requests for pages in scope, `urls` the number of these pages.
 
     `skipped` are logs with nothing that was not read before, `empty` ones without a line.
@@ -75,9 +75,9 @@ def hits_file(folder: CollectionFolder) -> Path:
     return folder.path / "hits.txt"
 
 
-def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
+def read_hits(path: Path) -> tuple[Counter[str], list[LogBeginning]]:
     """Return hits by URL, and the marks of the logs they are from."""
-    hits, marks = Counter[str](), list[Mark]()
+    hits, marks = Counter[str](), list[LogBeginning]()
     if path.exists():
         with disk_errors(path, "read"):
             lines = path.read_text("utf-8", "replace").splitlines()
@@ -85,7 +85,7 @@ def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
             if line.startswith(MARK):
                 size, digest, *_ = [*line.removeprefix(MARK).split(" "), ""]
                 if size.isascii() and size.isdigit():
-                    marks.append(Mark(int(size), digest))
+                    marks.append(LogBeginning(int(size), digest))
                 continue
             url, _, number = line.rpartition(" ")
             if number.isascii() and number.isdigit() and url:
@@ -93,9 +93,11 @@ def read_hits(path: Path) -> tuple[Counter[str], list[Mark]]:
     return hits, marks
 
 
-def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str) -> TakenIn:
+def take_in(
+    target: Target, folder: CollectionFolder, files: Sequence[Path], form: Format | None, site: str
+) -> HitsImport:
     """Count the hits of logs, store those of pages in scope, and queue pages that are not known."""
-    done = TakenIn(folder.name)
+    done = HitsImport(folder.name)
     meaning = meaning_of(target.config, folder.lists)
     path = hits_file(folder)
     kept, marks = read_hits(path)
@@ -131,17 +133,17 @@ def take_in(target: Target, folder: CollectionFolder, files: Sequence[Path], for
     return done
 
 
-def _discover(target: Target, urls: dict[str, int], done: TakenIn) -> None:
+def _discover(target: Target, urls: dict[str, int], done: HitsImport) -> None:
     """Queue pages that were not known."""
     waiting = iter(urls)
     while batch := list(islice(waiting, BATCH)):
         seeds = [_found(url) for url in batch]
-        done.urls_new += target.committer.commit(Group(seeds=seeds)).new_urls
+        done.urls_new += target.committer.commit(CommitGroup(seeds=seeds)).new_urls
 
 
-def _found(url: str) -> Found:
+def _found(url: str) -> FoundUrl:
     host = split(url).host
-    return Found(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
+    return FoundUrl(host, key_of(url), tail_of(url, host), DEPTH, in_links=0, by=BY_SIGNAL)
 
 
 def _recognised(path: Path) -> Format | None:
@@ -175,11 +177,11 @@ class _Reading:
             pass
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self._size, self._digest.hexdigest()[:16])
+    def mark(self) -> LogBeginning:
+        return LogBeginning(self._size, self._digest.hexdigest()[:16])
 
 
-def _taken_in(path: Path, marks: Sequence[Mark]) -> int:
+def _taken_in(path: Path, marks: Sequence[LogBeginning]) -> int:
     """Return how much of a log was read before, under any name: its longest prefix that has a mark."""
     known = 0
     with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.stored import saved
 from teia.config import Config
 from teia.crawler.child.messages import FoundLink
-from teia.crawler.commit import Committed
+from teia.crawler.commit import CommitResult
 from teia.crawler.depths import copied_links
 from teia.crawler.outlinks import MAX_OUTLINKS, outlinks_of
 from teia.crawler.sites.aliases import AliasBook
@@ -113,7 +113,7 @@ class _Recount:
 
     cells: Sequence[FrontierCell]
     readers: Sequence[ArchiveReader]
-    meaning: Meaning
+    meaning: CompiledSettings
     rewritten: Rewrite
     paired: set[str] = field(default_factory=set)
     """Hosts that are, or were, one of two names of a site: links to them may be counted under the other."""
@@ -340,7 +340,9 @@ def _readers(folders: Sequence[CellFolder]) -> list[ArchiveReader]:
     return [ArchiveReader(folder.archive) for folder in folders]
 
 
-def _rewriting(cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: Meaning) -> Rewrite:
+def _rewriting(
+    cells: Sequence[FrontierCell], starts: Sequence[int], config: Config, meaning: CompiledSettings
+) -> Rewrite:
     if not config.sites.aliases:
         return lambda links: links
     book = AliasBook(cells, starts, config.sites, lambda url: meaning.wants_link(url, 0, 0))
@@ -415,7 +417,7 @@ def _open_cells(root: Root, name: str, clock: Clock) -> Iterator[tuple[list[Fron
     ledger = Ledger(root.path / "ledger.sqlite")
     try:
         with open_crawls(root, [config], ledger, clock) as (crawl,):
-            crawl.committer.deliver(Committed())
+            crawl.committer.deliver(CommitResult())
             cells = [cell.frontier for cell in crawl.committer.cells]
             for cell in cells:
                 cell.db.execute("PRAGMA temp_store = FILE")  # all pages of a cell are sorted

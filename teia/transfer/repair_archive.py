@@ -26,7 +26,7 @@ from teia.store.root import CellFolder, Root
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """Result of a repair: cells rolled back, URLs queued again, visits that lost their capture; and in words."""
 
     cells: int = 0
@@ -35,7 +35,7 @@ class Repaired:
     details: tuple[str, ...] = ()
 
 
-def repair(root: Root, name: str, clock: Clock) -> Repaired:
+def repair(root: Root, name: str, clock: Clock) -> RepairResult:
     """Roll every cell of a collection back to the end of its archive; the caller has locked the root."""
     folders = root.collection(name).cells()
     for folder in folders:
@@ -46,10 +46,10 @@ def repair(root: Root, name: str, clock: Clock) -> Repaired:
         done = _repair_cell(folder, clock.now_s())
         cells, urls, visits = cells + done.cells, urls + done.urls, visits + done.visits
         details += done.details
-    return Repaired(cells, urls, visits, tuple(details))
+    return RepairResult(cells, urls, visits, tuple(details))
 
 
-def _repair_cell(folder: CellFolder, now_s: float) -> Repaired:
+def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
     frontier = FrontierCell(folder.frontier)
     try:
         before = committed_position(frontier)
@@ -63,12 +63,12 @@ def _repair_cell(folder: CellFolder, now_s: float) -> Repaired:
     finally:
         frontier.close()
     if before == after and not urls and not visits:
-        return Repaired()
+        return RepairResult()
     where = "" if before is None else f"{before.file} was committed up to {before.offset:,} bytes"
     reached = "nothing is left of it" if after is None else f"{after.file} is whole up to {after.offset:,}"
     ended = f"{where}, {reached}" if before != after else "copies are gone from earlier files"
     what = f"cell {folder.number:02d}: {ended}; {urls:,} URLs wait to be fetched again, {visits:,} visits have no copy"
-    return Repaired(1, urls, visits, (what,))
+    return RepairResult(1, urls, visits, (what,))
 
 
 def _last_whole(archive: Path, before: Position) -> Position | None:

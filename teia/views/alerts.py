@@ -31,7 +31,7 @@ beside a running crawl, it needs more than `SOME_BEHIND`.
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Alert:
     """One alert. `harm` orders them; `value` is its number, `limit` the number it is compared with."""
 
     kind: str
@@ -57,7 +57,7 @@ def disk_of(folder: Path, low_bytes: int) -> Disk:
     return Disk(disk.f_bavail * disk.f_frsize / whole, min(low_bytes / whole, LOW_SHARE))
 
 
-def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Need]:
+def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) -> list[Alert]:
     """Return the alerts of a crawl from its account, its hosts and the disk; the most harmful first."""
     found = [*_of_account(account), *_of_index(account), *_of_disk(disk)]
     if table is not None:
@@ -65,27 +65,27 @@ def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) ->
     return sorted(found, key=lambda need: (-need.harm, need.kind, need.host))
 
 
-def _of_account(account: Mapping[str, Any]) -> list[Need]:
+def _of_account(account: Mapping[str, Any]) -> list[Alert]:
     found = []
     early = (account.get("live") or {}).get("early", 0)
     if early:
-        found.append(Need("early", f"{early:,} requests came before their server had rested", 100.0, value=early))
+        found.append(Alert("early", f"{early:,} requests came before their server had rested", 100.0, value=early))
     if account["state"] == "paused" and account["paused_why"] != "asked to":
         why = account["paused_why"]
-        found.append(Need("paused", f"it has paused by itself: {why}", 90.0, detail=why))
+        found.append(Alert("paused", f"it has paused by itself: {why}", 90.0, detail=why))
     seeds = account.get("failed_seeds") or ()
     if seeds:
         message = f"{len(seeds)} of its seeds could not be visited: {seeds[0]}"
-        found.append(Need("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
+        found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
     if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
         message = f"{fresh['fresh']:.1%} of its copies are fresh, and {fresh['best']:.1%} could be"
-        found.append(Need("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
+        found.append(Alert("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
     return found
 
 
-def _of_index(account: Mapping[str, Any]) -> list[Need]:
+def _of_index(account: Mapping[str, Any]) -> list[Alert]:
     """Warn of an index that lacks pages: many while an indexer is running, any while none is."""
     found = []
     behind, unreadable = account.get("index_behind", 0), account.get("index_unreadable", 0)
@@ -95,26 +95,26 @@ def _of_index(account: Mapping[str, Any]) -> list[Need]:
     if behind > (max(FAR_BEHIND, FAR_BEHIND_SHARE * (indexed + behind)) if is_written else least):
         who = "it is being caught up" if is_written else "nobody is indexing"
         message = f"{behind:,} pages that were crawled are not in the index yet; {who}"
-        found.append(Need("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
+        found.append(Alert("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
     if unreadable:
         message = f"{unreadable:,} pages are not in the index because their archived copies cannot be read"
-        found.append(Need("unreadable", message, 65.0, value=unreadable))
+        found.append(Alert("unreadable", message, 65.0, value=unreadable))
     return found
 
 
-def _of_disk(disk: Disk) -> list[Need]:
+def _of_disk(disk: Disk) -> list[Alert]:
     if disk.free > NEAR_LOW * disk.low:
         return []
     message = f"{disk.free:.1%} of the disk are free; fetching pauses at {disk.low:.1%}"
-    return [Need("disk", message, 80.0, value=disk.free, limit=disk.low)]
+    return [Alert("disk", message, 80.0, value=disk.free, limit=disk.low)]
 
 
-def _of_hosts(table: HostTable) -> list[Need]:
+def _of_hosts(table: HostTable) -> list[Alert]:
     lines = table.hosts.values()
     slow = sorted((line for line in lines if not line.parked and line.pass_s > WEEK_S), key=lambda line: -line.pass_s)
     parked = sorted((line for line in lines if line.parked and line.waiting), key=lambda line: -line.waiting)
     found = [
-        Need(
+        Alert(
             "slow_host",
             f"{line.host} needs {days(line.pass_s)} for one pass",
             min(40.0 + line.pass_s / WEEK_S / 10, 59.0),
@@ -126,8 +126,8 @@ def _of_hosts(table: HostTable) -> list[Need]:
     ]
     if len(slow) > SLOW_HOSTS:
         more = len(slow) - SLOW_HOSTS
-        found.append(Need("slow_hosts", f"{more:,} more hosts need longer than a week for one pass", 39.0, value=more))
+        found.append(Alert("slow_hosts", f"{more:,} more hosts need longer than a week for one pass", 39.0, value=more))
     for line in parked[:PARKED_HOSTS]:
         message = f"{line.host} is left alone: {line.parked}; {line.waiting:,} URLs wait"
-        found.append(Need("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
+        found.append(Alert("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
     return found

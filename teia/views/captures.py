@@ -14,7 +14,7 @@ from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.store.archive import place_of
 from teia.store.audit import matches
-from teia.store.reader import Record, split_head
+from teia.store.reader import ArchiveRecord, split_head
 from teia.views.lookup import Lookup, UrlEntry, VisitEntry
 
 MAX_HOPS = 4
@@ -22,14 +22,14 @@ MAX_HOPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class StoredCapture:
     """One capture. `record` is the visit's own; head and body are of the record that has the body, undecoded."""
 
     url: str
     cell: int
     time_s: float
     status: int
-    record: Record
+    record: ArchiveRecord
     head: bytes
     body: bytes
     truncated: str
@@ -54,12 +54,12 @@ def nearest(visits: Sequence[VisitEntry], time_s: float | None) -> VisitEntry | 
     return min(kept, key=lambda visit: abs(visit.time_s - time_s))
 
 
-def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> Copy:
+def copy_of(lookup: Lookup, entry: UrlEntry, visit: VisitEntry) -> StoredCapture:
     """Read the capture of a visit."""
     return copy_at(lookup, entry.cell, visit.file, visit.offset)
 
 
-def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
+def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
     """Read the capture at a place of the archive."""
     record = lookup.record(cell, file, offset)
     if record.kind not in {"response", "revisit"}:
@@ -67,7 +67,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
     bodied = _with_body(lookup, record, cell)
     head, body = split_head(bodied.block)
     own_head = split_head(record.block)[0]
-    return Copy(
+    return StoredCapture(
         url=record.url,
         cell=cell,
         time_s=record.time_s,
@@ -80,7 +80,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> Copy:
     )
 
 
-def member_of(lookup: Lookup, copy: Copy) -> bytes:
+def member_of(lookup: Lookup, copy: StoredCapture) -> bytes:
     """Return a capture's record as stored in its file: a gzip member, which is a WARC file by itself."""
     path = place_of(lookup.folders[copy.cell].archive, copy.record.file)
     with disk_errors(path, "read"), path.open("rb") as file:
@@ -88,7 +88,7 @@ def member_of(lookup: Lookup, copy: Copy) -> bytes:
         return file.read(copy.record.length)
 
 
-def _with_body(lookup: Lookup, record: Record, cell: int) -> Record:
+def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecord:
     for _ in range(MAX_HOPS):
         if record.kind != "revisit":
             return record
@@ -106,7 +106,7 @@ def _with_body(lookup: Lookup, record: Record, cell: int) -> Record:
     raise StoreError(f"the copy of {record.url} repeats an earlier one that is not in {lookup.name}")
 
 
-def _is_whole(record: Record) -> bool:
+def _is_whole(record: ArchiveRecord) -> bool:
     if not matches(record.headers.get("warc-block-digest"), record.block):
         return False
     if record.kind == "revisit":

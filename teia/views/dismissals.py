@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from teia.collections.inbox import Control
-from teia.views.alerts import Need
+from teia.collections.inbox import ControlFile
+from teia.views.alerts import Alert
 
 WORSE = 2.0
 MAX_ABOUT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissed:
+class DismissedAlert:
     """A dismissed alert; `badness` is its severity at that time."""
 
     kind: str
@@ -27,12 +27,12 @@ class Dismissed:
     time_s: float
 
 
-def about(need: Need) -> str:
+def about(need: Alert) -> str:
     """Return the subject of an alert, beside its kind: a host, or its detail."""
     return (need.host or (need.detail if need.kind in {"paused", "seeds"} else ""))[:MAX_ABOUT_CHARS]
 
 
-def badness(need: Need) -> float:
+def badness(need: Alert) -> float:
     """Return the severity of an alert: for a disk the inverse of free space, for freshness the shortfall."""
     value = need.value or 0.0
     if need.kind == "disk":
@@ -42,16 +42,18 @@ def badness(need: Need) -> float:
     return max(value, 1.0)
 
 
-def dismissed(control: Control, collection: str) -> list[Dismissed]:
+def dismissed(control: ControlFile, collection: str) -> list[DismissedAlert]:
     """Return all dismissed alerts."""
-    return [Dismissed(*row) for row in control.dismissed(collection)]
+    return [DismissedAlert(*row) for row in control.dismissed(collection)]
 
 
-def sort_out(needs: Sequence[Need], known: Sequence[Dismissed]) -> tuple[list[Need], list[tuple[Need, Dismissed]]]:
+def sort_out(
+    needs: Sequence[Alert], known: Sequence[DismissedAlert]
+) -> tuple[list[Alert], list[tuple[Alert, DismissedAlert]]]:
     """Split alerts into those that still stand and those that were dismissed and are not much worse since."""
     aside = {(each.kind, each.about): each for each in known}
-    still: list[Need] = []
-    gone: list[tuple[Need, Dismissed]] = []
+    still: list[Alert] = []
+    gone: list[tuple[Alert, DismissedAlert]] = []
     for need in needs:
         before = aside.get((need.kind, about(need)))
         if before is None or badness(need) >= WORSE * before.badness:

@@ -18,15 +18,15 @@ from teia.fetch.robots import parse_robots
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.alias_evidence import ALIAS
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.suspicion import SHAPE, Standing
-from teia.signals.trust import Kind, Voice
+from teia.frontier.traps.suspicion import SHAPE, PatternState
+from teia.signals.trust import SignalKind, SignalSource
 from teia.store.root import Root
 from teia.urls import site_of, slot_of
 from teia.views.feasibility import Feasibility, feasibility_of
-from teia.views.host_rhythm import Asked, Bin, last_requests, log_bins, quantile
+from teia.views.host_rhythm import Bin, TimedRequest, last_requests, log_bins, quantile
 from teia.views.hosts import HostLine, HostTable
 from teia.views.lookup import Lookup
-from teia.views.queue import Coming, Filter, coming
+from teia.views.queue import QueueFilter, QueuePreview, coming
 from teia.views.reports.source import snapshot
 from teia.views.reports.traps import STANDINGS
 
@@ -38,7 +38,7 @@ ALIASES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Robots:
+class HostRobots:
     """One robots.txt of a host as it applies to us: number of lines, delay; `read` is the time of its fetch."""
 
     origin: str
@@ -49,7 +49,7 @@ class Robots:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class SuspectPattern:
     """URLs of one pattern that may be a trap: the reason, and their treatment."""
 
     pattern: str
@@ -60,7 +60,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class HostSignal:
     """Trust in one kind of signal of a host, learnt from visits.
 
     `heeded` visits followed a signal; `precision` of them found a change. `weight` is the value of the signal beyond
@@ -81,7 +81,7 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class RhythmTick:
     """One request in the rhythm of a host."""
 
     time: str
@@ -116,9 +116,9 @@ class HostView:
     bytes: int
     rest_s: float
     response_s: float
-    robots: tuple[Robots, ...]
+    robots: tuple[HostRobots, ...]
     feasibility: Feasibility
-    rhythm: tuple[Tick, ...]
+    rhythm: tuple[RhythmTick, ...]
     early: int
     requests_seen: int
     outcomes: dict[str, int]
@@ -126,9 +126,9 @@ class HostView:
     sizes: tuple[Bin, ...]
     time_median_s: float | None
     time_p95_s: float | None
-    next: tuple[Coming, ...]
-    suspects: tuple[Suspect, ...]
-    signals: tuple[Signal, ...]
+    next: tuple[QueuePreview, ...]
+    suspects: tuple[SuspectPattern, ...]
+    signals: tuple[HostSignal, ...]
 
 
 def state_of(line: HostLine, now_s: float) -> str:
@@ -194,26 +194,26 @@ def host_view(
         sizes=tuple(log_bins(each.bytes for each in asked)),
         time_median_s=quantile(took_s, 0.5),
         time_p95_s=quantile(took_s, 0.95),
-        next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, Filter(host=line.host))),
+        next=tuple(coming(lookup, table, config, now_s, NEXT_URLS, QueueFilter(host=line.host))),
         suspects=_suspects(lookup, line),
         signals=_signals(lookup, line),
     )
 
 
-def ticks_of(asked: Sequence[Asked]) -> tuple[Tick, ...]:
-    return tuple(Tick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
+def ticks_of(asked: Sequence[TimedRequest]) -> tuple[RhythmTick, ...]:
+    return tuple(RhythmTick(iso_utc(each.time_s), each.outcome, each.is_early) for each in asked[-TICKS:])
 
 
 def _time(unix_s: float | None) -> str | None:
     return None if unix_s is None else iso_utc(unix_s)
 
 
-def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[Robots, ...]:
+def _robots(lookup: Lookup, line: HostLine, config: Config) -> tuple[HostRobots, ...]:
     found = []
     for origin, read_s, outcome, status, body in lookup.cells[line.cell].robots_of(line.host_id, line.host):
         rules = parse_robots(body, config.courtesy.user_agent) if status == 200 else None
         lines, delay_s = (len(rules.lines), rules.crawl_delay_s) if rules is not None else (0, None)
-        found.append(Robots(origin, iso_utc(read_s), outcome, lines, delay_s))
+        found.append(HostRobots(origin, iso_utc(read_s), outcome, lines, delay_s))
     return tuple(found)
 
 
@@ -230,28 +230,28 @@ def _names(lookup: Lookup, line: HostLine) -> tuple[str, tuple[str, ...]]:
     return row[0] if row is not None else "", tuple(name for (name,) in others)
 
 
-def _suspects(lookup: Lookup, line: HostLine) -> tuple[Suspect, ...]:
+def _suspects(lookup: Lookup, line: HostLine) -> tuple[SuspectPattern, ...]:
     known = HostPatterns(line.host, line.host_id, slot_of(site_of(line.host)))
     known.load(lookup.cells[line.cell].db)
     found = [
-        Suspect(each.text, str(each.doubt), STANDINGS[each.standing], int(each.all.read), each.given_up)
+        SuspectPattern(each.text, str(each.doubt), STANDINGS[each.standing], int(each.all.read), each.given_up)
         for each in known.by_number.values()
-        if each.standing is not Standing.OPEN and not each.text.startswith(SHAPE)
+        if each.standing is not PatternState.OPEN and not each.text.startswith(SHAPE)
     ]
     return tuple(sorted(found, key=lambda each: (-each.given_up, each.pattern))[:SUSPECTS])
 
 
-def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
+def _signals(lookup: Lookup, line: HostLine) -> tuple[HostSignal, ...]:
     frontier = lookup.cells[line.cell]
     if not site_statements.are_there(frontier.db):  # no version with signals has written it yet
         return ()
     kept = site_statements.voices_of(frontier.db, slot_of(site_of(line.host)), line.host_id)
     try:
-        voices = [(Kind(kind).word, Voice.decode(record)) for kind, record in sorted(kept.items())]
+        voices = [(SignalKind(kind).word, SignalSource.decode(record)) for kind, record in sorted(kept.items())]
     except ValueError as error:
         raise CorruptFile(frontier.path, str(error)) from error
     return tuple(
-        Signal(
+        HostSignal(
             kind=kind,
             heeded=round(voice.heeded),
             precision=round(voice.precision.mean, 4),
@@ -268,7 +268,7 @@ def _signals(lookup: Lookup, line: HostLine) -> tuple[Signal, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class HostFreshnessEstimate:
     """Estimated and possible freshness of a host's captures, for requests `slot_s` apart; None if unknown.
 
     `best` is the long-run value. `possible` is the value now; it depends on visits made already, so it is None for a
@@ -281,7 +281,7 @@ class Possible:
     possible: float | None
 
 
-def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> Possible:
+def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_s: float) -> HostFreshnessEstimate:
     """Estimate the freshness possible for a host; reads the histories of all its pages."""
     from teia.crawler.keep_fresh.weights import weigher
     from teia.views.reports.freshness import one_host  # brings what plans are made with
@@ -292,5 +292,5 @@ def standing_at(root: Root, collection: str, line: HostLine, slot_s: float, now_
         cell = next(cell for cell in cells if cell.number == line.cell)
         found = one_host(cell, line.host_id, line.host, max(slot_s, 0.001), config.refresh, weigh, now_s)
     if found is None:
-        return Possible(slot_s, None, None, None)
-    return Possible(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))
+        return HostFreshnessEstimate(slot_s, None, None, None)
+    return HostFreshnessEstimate(slot_s, round(found.fresh, 4), round(found.best, 4), round(found.possible, 4))

@@ -23,7 +23,7 @@ _decode = msgspec.msgpack.Decoder(FetchRow).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TimedRequest:
     """One request. `is_early`: the delay before it was shorter than politeness required."""
 
     time_s: float
@@ -33,7 +33,7 @@ class Asked:
     is_early: bool
 
 
-def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
+def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list[TimedRequest]:
     """Return the last requests to a host, oldest first."""
     found = list(_pending(frontier, host))
     if len(found) < KEPT:
@@ -41,7 +41,7 @@ def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list
     return sorted(found[:KEPT], key=lambda each: each.time_s)
 
 
-def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
+def _pending(frontier: FrontierCell, host: str) -> Iterator[TimedRequest]:
     sql = "SELECT row FROM (SELECT row FROM log ORDER BY seq DESC LIMIT ?) WHERE instr(row, ?)"
     for (blob,) in frontier.db.execute(sql, (ROWS_LOOKED_AT, host.encode())):  # only those are read that may be its
         row = _decode(blob)
@@ -49,7 +49,7 @@ def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
             yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
 
 
-def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
+def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[TimedRequest]:
     serial = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
     files = log_files(LogPart(folder.log, int(serial[0]) if serial else 1))
     if not files:
@@ -72,9 +72,9 @@ def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[A
 
 def asked(
     started_s: float, ended_s: float, outcome: str, size: int, rest_s: float | None, rested_s: float | None
-) -> Asked:
+) -> TimedRequest:
     is_early = rest_s is not None and rested_s is not None and rested_s < rest_s - TOLERANCE_S
-    return Asked(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
+    return TimedRequest(started_s, max(0.0, ended_s - started_s), outcome, size, is_early)
 
 
 # ---- in bins --------------------------------------------------------------------------------------------------------

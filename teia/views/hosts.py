@@ -32,7 +32,7 @@ DELAYS_READ = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class HostWaitReasons:
     """Numbers of waiting URLs of a host, by reason. `refresh_…` are known pages, where pages are kept fresh.
 
     `retry_due` counts the retries that may be fetched now.
@@ -85,7 +85,7 @@ class HostLine:
     rest_s: float
     ready_at_s: float | None
     last_asked_s: float | None
-    waits: Waits
+    waits: HostWaitReasons
 
     @property
     def waiting(self) -> int:
@@ -166,11 +166,11 @@ def _lines(
             rest_s=rest_s,
             ready_at_s=ready_at_s,
             last_asked_s=None if ready_at_s is None else min(ready_at_s - rest_s, now_s),
-            waits=waits.get(host_id, Waits()),
+            waits=waits.get(host_id, HostWaitReasons()),
         )
 
 
-def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
+def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, HostWaitReasons]:
     lanes: dict[int, dict[int, tuple[int, int]]] = {}
     for host_id, lane, count, due in cell.rows(_QUEUE, int(now_s * 1000)):
         lanes.setdefault(host_id, {})[lane] = (count, due)
@@ -178,7 +178,7 @@ def _waits(cell: OpenCell, now_s: float, *, keeps: bool) -> dict[int, Waits]:
     for host_id, of_host in lanes.items():
         known, due = of_host.get(LANE_REFRESH, (0, 0)) if keeps else (0, 0)
         new, retry, suspect = (of_host.get(lane, (0, 0))[0] for lane in (LANE_NEW, LANE_DUE, LANE_LATER))
-        found[host_id] = Waits(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
+        found[host_id] = HostWaitReasons(new, retry, suspect, due, known - due, of_host.get(LANE_DUE, (0, 0))[1])
     return found
 
 
@@ -201,7 +201,7 @@ def _with_rest(line: HostLine, asked_s: float) -> HostLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Whys:
+class WaitReasons:
     """Numbers of waiting URLs, by reason; they add up to `total`."""
 
     total: int
@@ -214,7 +214,7 @@ class Whys:
     not_due: int
 
 
-def whys_of(table: HostTable) -> Whys:
+def whys_of(table: HostTable) -> WaitReasons:
     """Add up why URLs wait: of each host one is next, or waits for the host's delay, and the others are behind it."""
     upcoming = resting = behind = retry = suspect = parked = not_due = 0
     for line in table.hosts.values():
@@ -229,4 +229,4 @@ def whys_of(table: HostTable) -> Whys:
             resting, upcoming = resting + is_resting, upcoming + (not is_resting)
             behind += ready - 1
     total = upcoming + resting + behind + retry + suspect + parked + not_due
-    return Whys(total, upcoming, resting, behind, retry, suspect, parked, not_due)
+    return WaitReasons(total, upcoming, resting, behind, retry, suspect, parked, not_due)

@@ -19,7 +19,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import STATE_NAMES
 from teia.frontier.cell.url_tails import url_from
 from teia.records import Link
-from teia.store.reader import ArchiveReader, Record, StoredAnswer
+from teia.store.reader import ArchiveReader, ArchiveRecord, StoredAnswer
 from teia.store.root import CellFolder, Root
 from teia.urls import host_of, key_of, numbering, site_of, slot_of, split
 
@@ -74,7 +74,7 @@ class UrlEntry:
     pattern: int
 
 
-class Glance(NamedTuple):
+class PageSummary(NamedTuple):
     """Summary of a page for search results, and the place of the rest."""
 
     cell: int
@@ -172,7 +172,7 @@ class Lookup:
         found = self.cells[cell].db.execute(sql, place).fetchone()
         return key, found[0] if found is not None else 0
 
-    def glance(self, url: str, key: int) -> Glance | None:
+    def glance(self, url: str, key: int) -> PageSummary | None:
         """Like the page part of `find`, in one query, for bulk callers; None if the page was not visited."""
         host = host_of(url)
         home = self.cell_number(host)
@@ -180,7 +180,7 @@ class Lookup:
         for number in (home, *(number for number in range(len(self.cells)) if number != home)):
             row = self.cells[number].db.execute(_GLANCE, wanted).fetchone()
             if row is not None:
-                return Glance(number, host, *row)
+                return PageSummary(number, host, *row)
         return None
 
     def _page(self, number: int, place: tuple[int, int, int]) -> PageEntry | None:
@@ -238,7 +238,7 @@ class Lookup:
             return b""
         return record.block if record.kind == "metadata" else b""
 
-    def record(self, number: int, file: str, offset: int) -> Record:
+    def record(self, number: int, file: str, offset: int) -> ArchiveRecord:
         """Return a record of a cell's archive."""
         return self._readers[number].read(file, offset)
 

@@ -57,7 +57,7 @@ class VisitMark:
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsWord:
+class RobotsRuling:
     """Robots.txt ruling on a page, as last fetched; `line` is empty if no line applies to it."""
 
     origin: str
@@ -68,7 +68,7 @@ class RobotsWord:
 
 
 @dataclass(frozen=True, slots=True)
-class NearCopies:
+class NearDuplicates:
     """Near-duplicate pages of the same host, some by name; `looked_at` is the most pages compared."""
 
     number: int
@@ -119,8 +119,8 @@ class PageDetail(PageView):
     out_nofollow: int = 0
     links_at_once: int = LINKS_AT_ONCE
     identity: Identity | None = None
-    near_copies: NearCopies | None = None
-    robots: RobotsWord | None = None
+    near_copies: NearDuplicates | None = None
+    robots: RobotsRuling | None = None
     asked: str = ""
 
 
@@ -221,7 +221,7 @@ def _identity(lookup: Lookup, entry: UrlEntry) -> Identity | None:
     )
 
 
-def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
+def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearDuplicates | None:
     """Return pages of the host with the same text or a fingerprint that differs in a few bits; None without a text."""
     db, place = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
     sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
@@ -239,10 +239,10 @@ def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
     ]
     sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
     tails = [db.execute(sql, (*place, key)).fetchone()[0] for key in alike[:NEAR_SHOWN]]
-    return NearCopies(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
+    return NearDuplicates(len(alike), tuple(url_from(entry.host, tail) for tail in tails), NEAR_LOOKED_AT)
 
 
-def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsWord | None:
+def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsRuling | None:
     """Return the robots.txt ruling on a page; None if robots.txt was not fetched or is not obeyed."""
     parts = split(entry.url)
     wanted = f"{parts.scheme}://{parts.authority}"
@@ -251,5 +251,5 @@ def robots_word(lookup: Lookup, entry: UrlEntry, config: Config) -> RobotsWord |
         if origin == wanted:
             agent, limit = config.courtesy.user_agent, config.limits.robots_bytes
             rules = rules_from_answer(outcome, status, body, agent, None, read_s, limit)
-            return RobotsWord(origin, iso_utc(read_s), outcome, rules.line_for(entry.url), rules.allows(entry.url))
+            return RobotsRuling(origin, iso_utc(read_s), outcome, rules.line_for(entry.url), rules.allows(entry.url))
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from teia.clock import iso_utc
 from teia.crawler.signals_in.site_hints import voices_of
 from teia.frontier.cell import site_statements
-from teia.signals.trust import Kind, Voice, is_news
+from teia.signals.trust import SignalKind, SignalSource, is_news
 from teia.urls import site_of, slot_of
 from teia.views.lookup import Lookup, UrlEntry
 
@@ -37,11 +37,11 @@ def page_signals(lookup: Lookup, entry: UrlEntry) -> tuple[PageSignal, ...]:
     visited_s = entry.page.last_visit_s if entry.page is not None else 0.0
     return tuple(
         PageSignal(
-            kind=Kind(each.kind).word,
+            kind=SignalKind(each.kind).word,
             changed=iso_utc(each.said_s),
             heard=iso_utc(each.heard_s) if each.heard_s else None,
             is_news=is_news(each.said_s, each.heard_s, visited_s),
-            weight=round(voices.get(each.kind, Voice()).weight, 4),
+            weight=round(voices.get(each.kind, SignalSource()).weight, 4),
         )
         for each in sorted(said, key=lambda one: one.kind)
     )

@@ -6,9 +6,10 @@ host is expected k slots after the host is ready. Among ready hosts, the one who
 alternating with known pages where pages are kept fresh (crawler/keep_fresh/keep_fresh.py). The numbers of hosts and of
 URLs that are read are bounded.
 
-The reason why a URL waits is one word, the same as in `Whys`. If a host has a URL to fetch, one URL is `next`, or
-`resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both are
-in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown time.
+The reason why a URL waits is one word, the same as in `WaitReasons`. If a host has a URL to fetch, one URL is `next`,
+or `resting` during the delay, and its others are `behind` it. `retry` failed and `not_due` is known; the times of both
+are in the future. `suspect` may be a trap. `parked` belongs to a host that the crawler leaves alone for an unknown
+time.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import InLane, later_of_lane, of_lane, of_page
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.take import LaneUrl, later_of_lane, of_lane, of_page
+from teia.frontier.queue.schedule import QueuedUrl
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable
 from teia.views.lookup import Lookup
@@ -47,7 +48,7 @@ FIRST = frozenset({"next", "resting"})
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class QueuePreview:
     """A waiting URL: its expected time, its reason, and how many of its host come before it.
 
     Times are Unix seconds. A parked host has no expected times, nor has a page that no plan revisits.
@@ -65,7 +66,7 @@ class Coming:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class QueueFilter:
     """Filter on the waiting URLs; an empty field matches all."""
 
     host: str = ""
@@ -79,7 +80,7 @@ class Filter:
         """True if URLs must be read one by one."""
         return bool(self.contains or self.source or self.depth is not None)
 
-    def wants(self, item: Queued | InLane) -> bool:
+    def wants(self, item: QueuedUrl | LaneUrl) -> bool:
         return (
             self.contains in item.url
             and (not self.source or SOURCES.get(item.lane) == self.source)
@@ -87,14 +88,16 @@ class Filter:
         )
 
 
-def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
+def coming(
+    lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: QueueFilter
+) -> list[QueuePreview]:
     """Return the first URLs that would be fetched, in order, as far as they match the filter."""
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
     most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
     heapq.heapify(heap)
-    found: list[Coming] = []
+    found: list[QueuePreview] = []
     while heap and len(found) < limit:
         *_, number, host = heap[0]
         found.append(host.take())
@@ -110,7 +113,7 @@ def time_or_never(unix_s: float | None) -> str | None:
     return None if unix_s is None or unix_s >= NEVER_S else iso_utc(unix_s)
 
 
-def _candidates(table: HostTable, only: Filter, now_s: float) -> list[HostLine]:
+def _candidates(table: HostTable, only: QueueFilter, now_s: float) -> list[HostLine]:
     """Return the hosts that could have the first URLs: those that are ready first."""
     if only.host:
         line = table.hosts.get(only.host)
@@ -138,11 +141,11 @@ def _has(line: HostLine, why: str, now_s: float) -> bool:
 
 def first_key(frontier: FrontierCell, line: HostLine, config: Config, now_s: float) -> int | None:
     """Return the key of the next URL of a host; None if all wait for a time in the future."""
-    found = _Host(frontier, line, config, now_s, Filter(), OF_EACH_AT_LEAST)
+    found = _Host(frontier, line, config, now_s, QueueFilter(), OF_EACH_AT_LEAST)
     return next((item.key for *_, item, why in found.looked_at() if why in FIRST), None)
 
 
-def why_of(item: Queued | InLane, line: HostLine, now_s: float, *, is_first: bool) -> str:
+def why_of(item: QueuedUrl | LaneUrl, line: HostLine, now_s: float, *, is_first: bool) -> str:
     """Return the reason why a URL waits; `is_first`: no URL of its host that waits for its turn precedes it."""
     if line.parked and not (item.lane == LANE_REFRESH and item.since_s > now_s):
         return "parked"
@@ -159,7 +162,7 @@ class _Host:
     """Iterator over one host's URLs; `turn` is (expected, waiting since) of the next, None if there is none."""
 
     def __init__(
-        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: Filter, most: int
+        self, frontier: FrontierCell, line: HostLine, config: Config, now_s: float, only: QueueFilter, most: int
     ) -> None:
         self._most = most
         self._db, self._line, self._settings, self._only = frontier.db, line, config.refresh, only
@@ -172,23 +175,23 @@ class _Host:
     def turn(self) -> tuple[float, float] | None:
         return (self._next[1], self._next[2].since_s) if self._next is not None else None
 
-    def take(self) -> Coming:
+    def take(self) -> QueuePreview:
         assert self._next is not None
         ahead, at_s, item, why = self._next
         self._next = next(self._wanted, None)
         expected_s = None if self._line.parked or at_s >= NEVER_S else at_s
         source = SOURCES.get(item.lane, "new")
         state = (item.since_s, item.depth, item.failures)
-        return Coming(expected_s, self._line.host, item.url, source, why, ahead, *state)
+        return QueuePreview(expected_s, self._line.host, item.url, source, why, ahead, *state)
 
-    def _in_time(self) -> Iterator[tuple[int, float, Queued, str]]:
+    def _in_time(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
         for each in self.looked_at():
             if self._only.wants(each[2]) and self._only.why in ("", each[3]):
                 yield each
             if self._only.why in FIRST and each[3] in FIRST:
                 return  # of each host there is one
 
-    def looked_at(self) -> Iterator[tuple[int, float, Queued, str]]:
+    def looked_at(self) -> Iterator[tuple[int, float, QueuedUrl, str]]:
         """Yield each URL with its position, its time and its reason, up to the limit."""
         has_first = False
         for ahead, item, at_s in islice(self._by_reason(), self._most):
@@ -196,7 +199,7 @@ class _Host:
             has_first = has_first or why in FIRST
             yield ahead, at_s, item, why
 
-    def _by_reason(self) -> Iterator[tuple[int, Queued, float]]:
+    def _by_reason(self) -> Iterator[tuple[int, QueuedUrl, float]]:
         """Yield all URLs in their order; with a filter on a reason whose URLs lie together on disk, only those."""
         if self._only.why not in ("retry", "not_due", "suspect"):
             for ahead, (item, at_s) in enumerate(self._slots()):
@@ -209,7 +212,7 @@ class _Host:
             before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
             yield number + min(waits.ready, before), item, free_s
 
-    def _of_reason(self, turns_s: float) -> Iterator[tuple[Queued, float]]:
+    def _of_reason(self, turns_s: float) -> Iterator[tuple[QueuedUrl, float]]:
         """Yield the URLs of one reason, each with its earliest time; all ready URLs take `turns_s` in total."""
         if self._only.why == "suspect":
             for item in self._lane(LANE_LATER):
@@ -222,7 +225,7 @@ class _Host:
             for page in self._known(int(self._now_s * 1000)):
                 yield page[0], self._ready_s(page, has_new=bool(self._line.waits.new)) + turns_s
 
-    def _slots(self) -> Iterator[tuple[Queued, float]]:
+    def _slots(self) -> Iterator[tuple[QueuedUrl, float]]:
         """Yield one URL a slot with its time, in the order of refills; where none is ready the host waits."""
         waits = self._line.waits
         new = self._lane(LANE_NEW) if waits.new else iter(())
@@ -252,14 +255,14 @@ class _Host:
             yield suspect, at_s
             at_s += self._line.slot_s
 
-    def _ready_s(self, page: tuple[Queued, revisits.Next], *, has_new: bool) -> float:
+    def _ready_s(self, page: tuple[QueuedUrl, revisits.NextPage], *, has_new: bool) -> float:
         """Return the earliest visit time of a known page: early only if nothing new waits, never before `least_s`."""
         return max(page[1].due_s if has_new else 0.0, page[1].asked_s + self._settings.least_s)
 
-    def _lane(self, lane: int) -> Iterator[Queued]:
+    def _lane(self, lane: int) -> Iterator[QueuedUrl]:
         return of_lane(self._db, self._line.host, (*self._place, lane), 1 << 62, self._most, ())
 
-    def _known(self, after_ms: int = -1) -> Iterator[tuple[Queued, revisits.Next]]:
+    def _known(self, after_ms: int = -1) -> Iterator[tuple[QueuedUrl, revisits.NextPage]]:
         seen: set[int] = set()
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
             for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):

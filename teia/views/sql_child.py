@@ -47,7 +47,7 @@ NESTED_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class QueryLimits:
     """Limits of one query."""
 
     seconds: float
@@ -56,19 +56,19 @@ class Bounds:
     answer_bytes: int
 
 
-OF_A_TERMINAL = Bounds(120.0, 2 << 30, 10_000, 256 << 20)
+OF_A_TERMINAL = QueryLimits(120.0, 2 << 30, 10_000, 256 << 20)
 """Limits for a user of a terminal, who has the machine alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SqlAnswer:
     """An answer in plain values (`plain`), and the files of the log that could not be read for it."""
 
     rows: Rows
     damaged: tuple[str, ...]
 
 
-def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
+def ask(root: Root, collection: str, sql: str, bounds: QueryLimits) -> SqlAnswer:
     """Answer one SELECT over a collection; QueryError explains a failure in a line."""
     command = [sys.executable, "-m", __name__, str(root.path), collection]
     asked = json.dumps({"sql": sql, "bounds": asdict(bounds)}).encode() + b"\n"
@@ -90,7 +90,7 @@ def ask(root: Root, collection: str, sql: str, bounds: Bounds) -> Answered:
     return _read(said)
 
 
-def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: Bounds) -> bytes:
+def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: QueryLimits) -> bytes:
     """Return the child's output, or nothing if it was killed."""
     assert child.stdin is not None
     assert child.stdout is not None
@@ -105,19 +105,19 @@ def _said(child: subprocess.Popen[bytes], asked: bytes, bounds: Bounds) -> bytes
     return out if child.returncode == 0 else b""
 
 
-def _ended(status: int, bounds: Bounds) -> str:
+def _ended(status: int, bounds: QueryLimits) -> str:
     if status in {-signal.SIGALRM, -signal.SIGKILL}:
         return f"the query took longer than {bounds.seconds:g} s; narrow it, e.g. with WHERE host = …"
     return f"the query needs more than {bounds.memory_bytes >> 20} MiB of memory; narrow it, e.g. with WHERE host = …"
 
 
-def _read(said: bytes) -> Answered:
+def _read(said: bytes) -> SqlAnswer:
     head, *lines = said.splitlines()
     told = json.loads(head)
     if "error" in told:
         raise QueryError(told["error"])
     rows = [row for line in lines for row in _SLICE.decode(line)]
-    return Answered(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
+    return SqlAnswer(Rows(tuple(told["columns"]), rows, told["cut"]), tuple(told["damaged"]))
 
 
 _SLICE = msgspec.json.Decoder(list[tuple[Any, ...]])
@@ -132,7 +132,7 @@ def main() -> None:
     sys.modules["numpy"] = None  # type: ignore[assignment]  # as if it were not there
     from teia.views import sql_tables  # noqa: F401  # before memory is bounded
 
-    bounds = Bounds(**asked["bounds"])
+    bounds = QueryLimits(**asked["bounds"])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, bounds.seconds + GRACE_S)
     _bound_memory(bounds.memory_bytes)
@@ -155,7 +155,7 @@ def _bound_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
+def _answer(path: Path, collection: str, sql: str, bounds: QueryLimits) -> bytes:
     from teia.views.sql_tables import sql_views
 
     clock = WallClock()
@@ -177,7 +177,7 @@ def _answer(path: Path, collection: str, sql: str, bounds: Bounds) -> bytes:
         return b"\n".join([json.dumps(head).encode(), *_lines(table, bounds)])
 
 
-def _lines(table: Any, bounds: Bounds) -> list[bytes]:
+def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
     """Return the rows of a table as JSON, some in each line."""
     from teia.store.sql import too_long
 
@@ -224,7 +224,7 @@ def _nested(column: list[Any]) -> int:
     return count
 
 
-def _plainer(error: QueryError, bounds: Bounds) -> QueryError:
+def _plainer(error: QueryError, bounds: QueryLimits) -> QueryError:
     """Rewrite DuckDB's memory error as a message about our limit."""
     from teia.store.sql import too_long
 

@@ -122,17 +122,17 @@ def _time(unix_s: float | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SqlTable:
     """A table of the frontier: its columns, and how a cell's rows of it are read."""
 
     schema: Any
     rows: Callable[[OpenCell], Rows]
 
 
-VIEWS = {"pages": View(PAGES, _pages), "hosts": View(HOSTS, _hosts)}
+VIEWS = {"pages": SqlTable(PAGES, _pages), "hosts": SqlTable(HOSTS, _hosts)}
 
 
-def copied(view: View, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
+def copied(view: SqlTable, cells: Sequence[OpenCell], path: Path, go_on: Callable[[], None]) -> Any:
     """Copy a table to a Parquet file and return it as a dataset that DuckDB reads in place."""
     import pyarrow.dataset as ds  # takes a while, and many queries name neither table
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from teia.config import Config
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.take import InLane, all_of_lane
+from teia.frontier.cell.take import LaneUrl, all_of_lane
 from teia.urls import site_of, slot_of
-from teia.views.hosts import HostLine, HostTable, Waits
+from teia.views.hosts import HostLine, HostTable, HostWaitReasons
 from teia.views.lookup import Lookup
-from teia.views.queue import SOURCES, Filter, first_key, time_or_never, why_of
+from teia.views.queue import SOURCES, QueueFilter, first_key, time_or_never, why_of
 
 AT_ONCE = 2_000
 _FIRST = (-(1 << 63), -(1 << 63))
@@ -29,7 +29,7 @@ WeighKeys = Callable[[Sequence[tuple[int, int]]], Sequence[float | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingUrl:
     """A waiting URL. `since` is the time it was found, or the earliest time of its next fetch; null for never."""
 
     url: str
@@ -44,8 +44,8 @@ class Waiting:
 
 
 def waiting_urls(
-    opened: Open, table: HostTable, config: Config, only: Filter, now_s: float, weigh: WeighKeys
-) -> Iterator[list[Waiting]]:
+    opened: Open, table: HostTable, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
     """Yield all waiting URLs that match, some thousand at a time."""
     lines = [table.hosts[only.host]] if only.host in table.hosts else [] if only.host else _by_name(table)
     for line in lines:
@@ -57,8 +57,8 @@ def _by_name(table: HostTable) -> list[HostLine]:
 
 
 def _of_host(
-    opened: Open, line: HostLine, config: Config, only: Filter, now_s: float, weigh: WeighKeys
-) -> Iterator[list[Waiting]]:
+    opened: Open, line: HostLine, config: Config, only: QueueFilter, now_s: float, weigh: WeighKeys
+) -> Iterator[list[WaitingUrl]]:
     with opened() as lookup:
         if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
             return
@@ -79,12 +79,12 @@ def _of_host(
             yield [_waiting(line.host, *each, weight) for each, weight in zip(kept, weights, strict=True)]
 
 
-def _lanes(waits: Waits) -> list[int]:
+def _lanes(waits: HostWaitReasons) -> list[int]:
     known = waits.refresh_due + waits.refresh_later
     numbers = ((LANE_DUE, waits.retry), (LANE_NEW, waits.new), (LANE_REFRESH, known), (LANE_LATER, waits.suspect))
     return [lane for lane, number in numbers if number]
 
 
-def _waiting(host: str, item: InLane, why: str, weight: float | None) -> Waiting:
+def _waiting(host: str, item: LaneUrl, why: str, weight: float | None) -> WaitingUrl:
     source, since = SOURCES.get(item.lane, "new"), time_or_never(item.since_s)
-    return Waiting(item.url, host, why, source, since, item.depth, item.failures, item.in_links, weight)
+    return WaitingUrl(item.url, host, why, source, since, item.depth, item.failures, item.in_links, weight)

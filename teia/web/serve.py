@@ -21,8 +21,8 @@ import uvicorn
 from teia.clock import Clock
 from teia.collections.remove import remove_trash
 from teia.errors import TeiaError, UsageError
-from teia.indexer.mend_idle import IndexKeeper
-from teia.notify.keep_process import CourierKeeper
+from teia.indexer.mend_idle import IndexSupervisor
+from teia.notify.keep_process import CourierSupervisor
 from teia.store.root import Root
 from teia.web import limits
 from teia.web.access.accounts import Accounts
@@ -31,7 +31,7 @@ from teia.web.app import LOOPBACK_NAMES, make_app
 from teia.web.background.crawler import Supervisor
 from teia.web.pages.collection import collections
 from teia.web.server.connections import WatchedConnection
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 
 READING: Any = {"http": WatchedConnection, "h11_max_incomplete_event_size": limits.SEARCH_TARGET_BYTES + (16 << 10)}
 """Options of the HTTP parser.
@@ -77,7 +77,7 @@ def serve(
         say("  makes the first account; it works once, within 10 minutes")
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
-    site = Site(root, clock, accounts, supervisor)
+    site = Installation(root, clock, accounts, supervisor)
     app = make_app(site, own | LOOPBACK_NAMES if is_local else own)
     config = uvicorn.Config(
         app,
@@ -91,8 +91,8 @@ def serve(
         timeout_graceful_shutdown=5,
         **READING,
     )
-    courier = CourierKeeper(root, clock) if crawls else None
-    indexes = IndexKeeper(root, clock) if crawls else None
+    courier = CourierSupervisor(root, clock) if crawls else None
+    indexes = IndexSupervisor(root, clock) if crawls else None
     if supervisor is not None and courier is not None and indexes is not None:
         remove_trash(root)
         supervisor.start()
@@ -103,7 +103,7 @@ def serve(
 
 
 def _answer(
-    server: _Server, bound: socket.socket, courier: CourierKeeper | None, indexes: IndexKeeper | None
+    server: _Server, bound: socket.socket, courier: CourierSupervisor | None, indexes: IndexSupervisor | None
 ) -> signal.Signals | None:
     try:
         server.run(sockets=[bound])
@@ -115,7 +115,7 @@ def _answer(
     return server.ended_by
 
 
-def warm(site: Site) -> None:
+def warm(site: Installation) -> None:
     """Open what the first request needs, and resume pending bulk actions, in a background thread."""
     for look in (site.hands.look, site.warm, lambda: collections.collections(site)):
         with suppress(TeiaError):

@@ -16,7 +16,7 @@ from teia.errors import ConfigError
 from teia.frontier.cell import trails
 from teia.frontier.queue.order import ORDERS
 from teia.frontier.queue.sydney import draw
-from teia.lab.world.exchange import Answer
+from teia.lab.world.exchange import WorldAnswer
 from teia.store.root import open_root
 from teia.transfer.read_all import fetch_log
 from teia.urls import key_of
@@ -92,7 +92,7 @@ def test_soft_focus_harvests_the_topic_long_before_breadth_does(tmp_path: Path) 
 def test_a_real_crawl_takes_up_what_it_finds_at_once(tmp_path: Path) -> None:
     """The same over HTTP: buffers of URLs that were read before must not stand in the way."""
     web, on_topic = topical_web(180)
-    site = {url.removeprefix("http://a.test"): Answer(200, HTML, page.encode()) for url, page in web.items()}
+    site = {url.removeprefix("http://a.test"): WorldAnswer(200, HTML, page.encode()) for url, page in web.items()}
     harvest = {}
     for order, settings in {"breadth": {}, "focused": FOCUSED}.items():
         crawled = crawl_web(ScriptedWeb({"a.test": site}), tmp_path / order, "a.test/5", limits__pages=30, **settings)
@@ -149,9 +149,9 @@ def trail_scores(crawl: OfflineCrawl) -> dict[str, int]:
 
 
 def test_a_redirect_passes_on_what_was_promised_of_it(tmp_path: Path) -> None:
-    moved = Answer(302, HTML + b"Location: /new\r\n", b"<p>moved")
-    page = Answer(200, HTML, markup(ON, "/old").encode())
-    web = ScriptedWeb({"a.test": {"/": page, "/old": moved, "/new": Answer(200, HTML, markup(ON).encode())}})
+    moved = WorldAnswer(302, HTML + b"Location: /new\r\n", b"<p>moved")
+    page = WorldAnswer(200, HTML, markup(ON, "/old").encode())
+    web = ScriptedWeb({"a.test": {"/": page, "/old": moved, "/new": WorldAnswer(200, HTML, markup(ON).encode())}})
     crawled = crawl_web(web, tmp_path, "a.test/", **FOCUSED, focus__mode="hard", focus__tunnel=0)
     assert crawled.outcomes()["a.test/new"] == "200"
     with Lookup(open_root(crawled.data), "main") as lookup:
@@ -185,7 +185,7 @@ REACHED = {
 
 @pytest.mark.parametrize("tunnel", REACHED)
 def test_hard_focus_goes_through_as_many_irrelevant_pages_as_it_may_and_no_more(tmp_path: Path, tunnel: int) -> None:
-    pages = {path: Answer(200, HTML, text.encode()) for path, text in CHAIN.items()}
+    pages = {path: WorldAnswer(200, HTML, text.encode()) for path, text in CHAIN.items()}
     settings = {**FOCUSED, "focus__mode": "hard", "focus__tunnel": tunnel}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     asked = {path for path in CHAIN if f"a.test{path}" in crawled.asked()}
@@ -250,7 +250,7 @@ def test_hard_focus_takes_nothing_from_sitemaps_and_soft_focus_does(tmp_path: Pa
 
 
 def test_left_out_links_are_counted_as_out_of_scope(tmp_path: Path) -> None:
-    pages = {"/": Answer(200, HTML, markup(OFF, "/1", "/2", "/2").encode())}
+    pages = {"/": WorldAnswer(200, HTML, markup(OFF, "/1", "/2", "/2").encode())}
     settings = {**FOCUSED, "focus__mode": "hard", "focus__tunnel": 0}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     assert crawled.outcomes() == {"a.test/": "200"}
@@ -423,8 +423,8 @@ def test_sydney_takes_a_sample_of_each_page_first_and_the_rest_when_nothing_else
 
 
 def test_sydney_in_a_real_crawl_fetches_everything_once(tmp_path: Path) -> None:
-    pages = {"/": Answer(200, HTML, markup(OFF, *(f"/{n}" for n in range(12))).encode())}
-    pages |= {f"/{n}": Answer(200, HTML, markup(OFF, f"/{n}/x").encode()) for n in range(12)}
+    pages = {"/": WorldAnswer(200, HTML, markup(OFF, *(f"/{n}" for n in range(12))).encode())}
+    pages |= {f"/{n}": WorldAnswer(200, HTML, markup(OFF, f"/{n}/x").encode()) for n in range(12)}
     settings = {"collection__order": "sydney", "sydney__links": 3}
     crawled = crawl_web(ScriptedWeb({"a.test": pages}), tmp_path, "a.test/", **settings)
     asked = crawled.asked()

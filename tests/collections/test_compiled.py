@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.compiled import Meaning, check, meaning_of, remove_old_copies, seeds_of
+from teia.collections.compiled import CompiledSettings, check, meaning_of, remove_old_copies, seeds_of
 from teia.config import CollectionSettings, Config, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_reading
 from teia.errors import ConfigError
-from teia.frontier.cell.reconsider import Judged
+from teia.frontier.cell.reconsider import ReconsideredUrl
 from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SEED
 from teia.frontier.rules.scope import compile_scope
 
@@ -20,7 +20,7 @@ def config(**scope: object) -> Config:
     return Config(CollectionSettings(seeds=("http://a.test/",)), scope=ScopeSettings(**scope))  # type: ignore[arg-type]
 
 
-def meaning(folder: Path, **scope: object) -> Meaning:
+def meaning(folder: Path, **scope: object) -> CompiledSettings:
     return meaning_of(config(**scope), folder / "lists")
 
 
@@ -48,7 +48,7 @@ def test_a_host_is_blocked_by_a_rule_for_all_of_it_alone(tmp_path: Path) -> None
 
 
 def test_a_budget_that_was_raised_lets_urls_come_back(tmp_path: Path) -> None:
-    spent = Judged("http://a.test/x", 1, BY_LINK, "budget", 10)
+    spent = ReconsideredUrl("http://a.test/x", 1, BY_LINK, "budget", 10)
     for pages, wanted in ((10, False), (11, True)):
         of = replace(config(), limits=LimitSettings(pages_per_host=pages))
         assert meaning_of(of, tmp_path / "lists").wants(spent) is wanted

@@ -11,9 +11,9 @@ import pytest
 from teia.cli.crawl.run_crawl import _check_scheduled
 from teia.clock import VirtualClock, iso_utc
 from teia.collections.calendar import schedule_of
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.overview import agenda_of, in_summary
-from teia.collections.run_log import RunBook, Why
+from teia.collections.run_log import EndReason, RunLog
 from teia.config import CollectionSettings, Config, CourtesySettings, ScheduleSettings, to_toml
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 from teia.errors import UsageError
@@ -52,10 +52,10 @@ def test_the_dates_shown_are_those_of_the_schedule_over_a_change_of_the_clocks(t
 
 def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None:
     root = made(tmp_path)
-    book = RunBook(root.path / "control.sqlite")
+    book = RunLog(root.path / "control.sqlite")
     first = book.begin("main", NOW_S - 604_800, NOW_S - 604_790)
     book.note(first, RoundAccount(100, 80, 3), NOW_S - 604_000, NOW_S - 604_100)
-    book.end(first, Why.DEADLINE, NOW_S - 604_000)
+    book.end(first, EndReason.DEADLINE, NOW_S - 604_000)
     book.begin("main", NOW_S, NOW_S + 1)
     book.close()
     agenda = agenda_of(root, "main", VirtualClock(NOW_S + 10))
@@ -69,10 +69,10 @@ def test_runs_are_shown_the_open_one_apart_from_the_last(tmp_path: Path) -> None
 
 def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:
     root = made(tmp_path)
-    book, other = RunBook(root.path / "control.sqlite"), RunBook(root.path / "control.sqlite")
+    book, other = RunLog(root.path / "control.sqlite"), RunLog(root.path / "control.sqlite")
     begun = book.begin("main", NOW_S, NOW_S + 1)
     assert other.last("main") == begun
-    book.end(begun, Why.FINISHED, NOW_S + 9)
+    book.end(begun, EndReason.FINISHED, NOW_S + 9)
     assert [run.is_open for run in other.recent("main", 5)] == [False]
     assert other.last("another") is None
     book.close()
@@ -85,7 +85,7 @@ def test_it_says_when_nobody_would_do_it(tmp_path: Path) -> None:
     assert note.startswith("nobody waits for the next start: start `teia crawl --scheduled")
     due = agenda_of(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
     assert due[0].startswith("a run is due, and nobody crawls")
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     control.begin("main", NOW_S)  # by this process, which is alive
     control.close()
     assert agenda_of(root, "main", VirtualClock(NOW_S)).notes == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import MAX_WISHES, Control
+from teia.collections.inbox import MAX_WISHES, ControlFile
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.views.lookup import Lookup
@@ -18,13 +18,13 @@ HOST = "w.test"
 
 
 def wish(root: Root, url: str) -> None:
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     control.wish("main", url, time.time())
     control.close()
 
 
 def wishes(root: Root) -> list[tuple[int, str]]:
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         return control.wishes("main")
     finally:
@@ -76,7 +76,7 @@ def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
 
 
 def test_only_so_many_wishes_wait(tmp_path: Path) -> None:
-    control = Control(tmp_path / "control.sqlite")
+    control = ControlFile(tmp_path / "control.sqlite")
     for number in range(MAX_WISHES):
         control.wish("main", f"http://w.test/{number}", 0.0)
     with pytest.raises(UsageError, match="wait to be checked"):

@@ -17,7 +17,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import Wire
 from teia.errors import StoreError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
 from teia.store.root import CellFolder
 from teia.urls import key_of
@@ -100,7 +100,7 @@ class Clustered:
         return found
 
 
-def take(cell: FrontierCell, sender: int, seq: int, found: list[Found]) -> None:
+def take(cell: FrontierCell, sender: int, seq: int, found: list[FoundUrl]) -> None:
     """What the committer does with links that arrive."""
     with cell.transaction():
         if found and seq > mail.heard(cell, sender):
@@ -141,8 +141,8 @@ def commits(request: pytest.FixtureRequest) -> Commits:
     return made
 
 
-def found(path: str, host: str = "a.test") -> Found:
-    return Found(host, key_of(f"http://{host}{path}"), path, 1)
+def found(path: str, host: str = "a.test") -> FoundUrl:
+    return FoundUrl(host, key_of(f"http://{host}{path}"), path, 1)
 
 
 def urls(cell: FrontierCell) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import courtesy_history
 from teia.store.root import Root
@@ -68,7 +68,7 @@ def test_a_paused_host_is_not_asked_until_it_is_asked_again(tmp_path: Path) -> N
 def test_a_host_rests_longer_than_the_others_and_tells_its_rules_anew(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         wait_for(lambda: visited(root, A) >= 2)
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
         with Lookup(root, "main") as lookup:
             ((cell, host_id),) = [
                 (cell, row[0])

@@ -32,15 +32,15 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
 from teia.index.schema import stems
-from teia.indexer.companion import MODULE, Companion
+from teia.indexer.companion import MODULE, IndexerProcess
 from teia.indexer.indexer import BROKEN, CellIndexer, beside_index
-from teia.indexer.mend_idle import IndexKeeper
+from teia.indexer.mend_idle import IndexSupervisor
 from teia.indexer.open_search import CollectionSearch
-from teia.indexer.process import Following, follow, indexing_lock
+from teia.indexer.process import CollectionFollower, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.reread import Rereader
 from teia.indexer.state import state_on_disk
-from teia.lab.world.exchange import Answer, Request
+from teia.lab.world.exchange import WorldAnswer, WorldRequest
 from teia.store.archive import place_of
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import account_at_rest
@@ -73,11 +73,11 @@ def root(crawled: Crawled) -> Root:
     return open_root(crawled.data)
 
 
-def work(root: Root, deed: Callable[[Following], Awaitable[None]] = Following.finish) -> int:
+def work(root: Root, deed: Callable[[CollectionFollower], Awaitable[None]] = CollectionFollower.finish) -> int:
     """Let an indexer do something; returns how many pages it read from the archive."""
 
     async def done() -> int:
-        following = Following(root, "main", WallClock())
+        following = CollectionFollower(root, "main", WallClock())
         try:
             await deed(following)
             return following.rereader.read
@@ -88,7 +88,7 @@ def work(root: Root, deed: Callable[[Following], Awaitable[None]] = Following.fi
         return asyncio.run(done())
 
 
-async def one_page(following: Following) -> None:
+async def one_page(following: CollectionFollower) -> None:
     await following.indexer.step()
     following.commit()
 
@@ -163,7 +163,7 @@ def test_a_deleted_cell_is_told_by_the_search_and_made_anew_by_the_next_indexer(
 
 
 def test_an_indexer_whose_index_is_deleted_under_its_hands_ends_and_says_so(root: Root) -> None:
-    async def deleted(following: Following) -> None:
+    async def deleted(following: CollectionFollower) -> None:
         await following.finish()
         shutil.rmtree(busy_cell(root).index)
         await following.finish()
@@ -297,7 +297,7 @@ def test_a_page_that_went_missing_and_then_left_is_not_put_back(crawled: Crawled
     work(root)
     change(root, lambda index: index.remove(key_of(f"http://x.test:{crawled.port}/3")))
 
-    async def left(following: Following) -> None:
+    async def left(following: CollectionFollower) -> None:
         leave(root, crawled, "/3", STATE_EXCLUDED, "robots")
         await following.finish()
 
@@ -344,10 +344,10 @@ def test_a_cell_made_anew_keeps_the_words_on_links_from_other_cells(tmp_path: Pa
 def crawl_linked(first: str, other: str, folder: Path) -> Crawled:
     """Crawl a page whose link to another host calls it by a word of its own."""
 
-    def linking(request: Request) -> Answer:
+    def linking(request: WorldRequest) -> WorldAnswer:
         port = request.headers["host"].rpartition(":")[2]
         link = f'<a href="http://{other}:{port}/target">xylophone</a>'
-        return Answer(200, b"Content-Type: text/html\r\n", f"<title>T</title><p>Some words. {link}".encode())
+        return WorldAnswer(200, b"Content-Type: text/html\r\n", f"<title>T</title><p>Some words. {link}".encode())
 
     pages = {first: {"/": linking}, other: {"/target": html(text="Nothing of the kind.")}}
     return crawl_web(ScriptedWeb(pages), folder, f"{first}/")
@@ -374,7 +374,7 @@ async def until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) ->
         await asyncio.sleep(0.01)
 
 
-async def killed(companion: Companion) -> None:
+async def killed(companion: IndexerProcess) -> None:
     """Kill the indexer as often as it takes to hit it alive, and wait until the crawl has noticed."""
     deaths = companion.deaths
     await until(lambda: companion.pid is not None, "an indexer runs")
@@ -386,8 +386,8 @@ async def killed(companion: Companion) -> None:
 def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     root: Root, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def crawl() -> Companion:
-        companion = await Companion.start(root, configs(root))
+    async def crawl() -> IndexerProcess:
+        companion = await IndexerProcess.start(root, configs(root))
         assert companion is not None
         try:
             await killed(companion)
@@ -412,9 +412,9 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
     monkeypatch.setattr("teia.indexer.companion.FINISH_TRIES", 2)
     monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
 
-    async def crawl() -> Companion:
+    async def crawl() -> IndexerProcess:
         with indexing_lock(root, "main"):  # somebody else writes, and does not end
-            companion = await Companion.start(root, configs(root))
+            companion = await IndexerProcess.start(root, configs(root))
             assert companion is not None
             await until(lambda: companion.deaths > 0, "it cannot begin")
             await companion.finish()
@@ -512,8 +512,8 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
     twin(root, "other")
     command = [sys.executable, "-m", MODULE, str(os.getpid()), str(root.path), "main", "other"]
 
-    async def crawl() -> Companion:
-        companion = Companion(command)
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess(command)
         await companion.begin()
         try:
             await companion.finish()
@@ -540,7 +540,7 @@ def test_a_crawl_that_ends_does_not_wait_as_long_as_its_indexer_was_waited_for_b
         return [float(str(args[1])) for args in said if isinstance(args, tuple)]
 
     async def crawl() -> int:
-        companion = Companion(["false"])
+        companion = IndexerProcess(["false"])
         await companion.begin()
         await until(lambda: len(waits()) >= 8, "it dies again and again")
         before = len(waits())
@@ -562,8 +562,8 @@ def test_an_indexer_that_cannot_be_started_is_tried_again(tmp_path: Path, monkey
         draft.chmod(0o755)
         draft.rename(program)
 
-    async def crawl() -> Companion:
-        companion = Companion([str(program)])
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess([str(program)])
         install('echo \'{"indexed": {"main": 0}}\'; read line; exit 3')
         await companion.begin()
         await until(lambda: companion.indexed == {"main": 0}, "the first one runs")
@@ -586,8 +586,8 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
 ) -> None:
     monkeypatch.setattr("teia.indexer.companion.FIRST_WAIT_S", 0.01)
 
-    async def crawl() -> Companion:
-        companion = Companion([str(tmp_path / "nothing")])
+    async def crawl() -> IndexerProcess:
+        companion = IndexerProcess([str(tmp_path / "nothing")])
         await companion.begin()
         await companion.finish()
         await companion.leave()
@@ -599,7 +599,7 @@ def test_an_indexer_that_cannot_be_started_at_all_is_given_up_in_the_end(
 
 
 def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> None:
-    keeper = IndexKeeper(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
         asyncio.run(until(lambda: account_at_rest(root, "main")["indexed"] == 9, "it is brought up to date"))
@@ -611,7 +611,7 @@ def test_a_server_brings_an_index_up_to_date_that_nobody_crawls(root: Root) -> N
 def test_a_server_whose_first_collection_is_damaged_goes_on_with_the_others(root: Root) -> None:
     damaged = twin(root, "first")
     break_table(damaged, "pages")
-    keeper = IndexKeeper(root, WallClock(), look_s=0.05, look_first_s=0.0)
+    keeper = IndexSupervisor(root, WallClock(), look_s=0.05, look_first_s=0.0)
     keeper.start()
     try:
         asyncio.run(until(lambda: account_at_rest(root, "main")["indexed"] == 9, "the other is brought up to date"))
@@ -740,10 +740,10 @@ def test_a_damaged_copy_is_not_asked_for_by_its_validators(tmp_path: Path) -> No
     """A server that says 304 sends no body: nothing would ever heal."""
     seen: list[bool] = []
 
-    def page(request: Request) -> Answer:
+    def page(request: WorldRequest) -> WorldAnswer:
         seen.append("if-none-match" in request.headers)
         answer = html("/", text=f"A page with a tag and a {WORD}.")
-        return Answer(answer.status, answer.headers + b'ETag: "one"\r\n', answer.body)
+        return WorldAnswer(answer.status, answer.headers + b'ETag: "one"\r\n', answer.body)
 
     crawled = crawl_web(web_of(**{"/3": page}), tmp_path, "x.test/")
     root = open_root(crawled.data)

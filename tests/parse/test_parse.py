@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.config import LimitSettings
-from teia.parse.document import Options
+from teia.parse.document import ParseOptions
 from teia.parse.parse import parse_document
 from teia.records import Page
 
@@ -98,7 +98,7 @@ def test_the_same_bytes_give_the_same_page() -> None:
 
 
 def check(head: bytes, body: bytes, *, is_sitemap: bool) -> None:
-    options = Options(LimitSettings(links_per_page=20), want_requisites=True)
+    options = ParseOptions(LimitSettings(links_per_page=20), want_requisites=True)
     result = parse_document(URL, head, body, options, is_sitemap=is_sitemap)
     assert result.failed == ()
     assert result.page.url == URL

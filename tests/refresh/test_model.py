@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.model import Crawlers, World
+from teia.refresh.model import Crawlers, RefreshWorld
 
 
-def world(**changes: object) -> World:
+def world(**changes: object) -> RefreshWorld:
     usual = {"server": [1, 0, 1], "rate": [1.0, 2.0, 3.0], "horizon_s": 10.0, "politeness_s": 3.0}
-    return World.build(**(usual | changes))  # type: ignore[arg-type]
+    return RefreshWorld.build(**(usual | changes))  # type: ignore[arg-type]
 
 
 def test_pages_lie_server_by_server_in_the_order_of_ids() -> None:

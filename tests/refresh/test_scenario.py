@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from teia.errors import UsageError
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.scenario import draw_world, read_scenario
 
 HEADER = "page,server,weight,rate_per_day\n"
@@ -20,7 +20,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def drawn(seed: int = 1, **changes: object) -> World:
+def drawn(seed: int = 1, **changes: object) -> RefreshWorld:
     usual: dict[str, object] = {"pages": 1000, "servers": 20, "horizon_s": DAY_S, "politeness_s": 15.0}
     return draw_world(np.random.default_rng(seed), **(usual | changes))  # type: ignore[arg-type]
 

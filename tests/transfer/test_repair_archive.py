@@ -15,7 +15,7 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.store.reader import walk_file
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, committed_archive, fetch_log, known_urls
-from teia.transfer.repair_archive import Repaired, repair
+from teia.transfer.repair_archive import RepairResult, repair
 from teia.views.lookup import Lookup
 from tests.crawler.offline import NOW_S, offline_crawl
 
@@ -82,7 +82,7 @@ def test_pages_behind_the_end_of_the_archive_are_fetched_again_and_no_others(tmp
     assert position is not None
     assert (position.file, position.offset) == (path.name, end)
     waiting = {each["url"] for each in known_urls(root, "main") if each["state"] == "queued"}
-    assert done == Repaired(1, len(waiting), len(waiting), done.details)
+    assert done == RepairResult(1, len(waiting), len(waiting), done.details)
     assert waiting
     assert with_copies(root) == {url: True for url in WEB if url not in waiting}
     cell = FrontierCell(root.collection("main").cells()[0].frontier, read_only=True)
@@ -108,7 +108,7 @@ def test_a_sound_folder_is_left_as_it_is(tmp_path: Path) -> None:
     root = crawled(tmp_path)
     before = list(known_urls(root, "main")), archive_of(root).read_bytes()
     with root.locked():
-        assert repair(root, "main", VirtualClock(NOW_S)) == Repaired()
+        assert repair(root, "main", VirtualClock(NOW_S)) == RepairResult()
     assert (list(known_urls(root, "main")), archive_of(root).read_bytes()) == before
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import Control
-from teia.views.alerts import Need
+from teia.collections.inbox import ControlFile
+from teia.views.alerts import Alert
 from teia.views.dismissals import about, badness, dismissed, sort_out
 
-SLOW = Need("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)
-DISK = Need("disk", "", 80.0, value=0.06, limit=0.05)
-FRESH = Need("freshness", "", 50.0, value=0.6, limit=0.8)
-PAUSED = Need("paused", "", 90.0, detail="the disk is full")
+SLOW = Alert("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)
+DISK = Alert("disk", "", 80.0, value=0.06, limit=0.05)
+FRESH = Alert("freshness", "", 50.0, value=0.6, limit=0.8)
+PAUSED = Alert("paused", "", 90.0, detail="the disk is full")
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,10 @@ PAUSED = Need("paused", "", 90.0, detail="the disk is full")
         (PAUSED, PAUSED, replace(PAUSED, detail="something else")),
     ],
 )
-def test_it_returns_when_it_has_doubled(need: Need, a_little_worse: Need, twice_as_bad: Need, tmp_path: Path) -> None:
-    control = Control(tmp_path / "control.sqlite")
+def test_it_returns_when_it_has_doubled(
+    need: Alert, a_little_worse: Alert, twice_as_bad: Alert, tmp_path: Path
+) -> None:
+    control = ControlFile(tmp_path / "control.sqlite")
     control.dismiss("main", need.kind, about(need), badness(need), "ana", 100.0)
     known = dismissed(control, "main")
     assert [(each.who, each.time_s) for each in known] == [("ana", 100.0)]

@@ -15,11 +15,11 @@ import pytest
 from teia.errors import QueryError, TeiaError
 from teia.store.fetchlog import plain
 from teia.store.root import Root, open_root
-from teia.views.sql_child import Bounds, ask
+from teia.views.sql_child import QueryLimits, ask
 from teia.views.sql_tables import sql_views
 from tests.crawler.webs import ScriptedWeb, crawl_web, html
 
-LITTLE = Bounds(seconds=20.0, memory_bytes=300 << 20, rows=100, answer_bytes=1 << 20)
+LITTLE = QueryLimits(seconds=20.0, memory_bytes=300 << 20, rows=100, answer_bytes=1 << 20)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Command, ControlFile
 from teia.collections.stored import saved
 from teia.errors import StoreError
 from teia.store.root import Root, open_root
@@ -30,7 +30,7 @@ from teia.web.access.roles import Role
 from teia.web.app import make_app
 from teia.web.serve import READING
 from teia.web.server.events import Hub
-from teia.web.server.installation import Site
+from teia.web.server.installation import Installation
 from tests.conftest import missing
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of
 
@@ -93,7 +93,7 @@ class Running:
 def serving(data: Path) -> Iterator[Running]:
     """A data folder behind a server, for as long as it is needed."""
     clock = WallClock()
-    site = Site(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
+    site = Installation(open_root(data), clock, Accounts(data / "web.sqlite", clock, QUICK))
     served = Running(Web(make_app(site), site))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("teia.web.limits.SIGN_INS_AT_ONCE", 1_000)
@@ -115,7 +115,7 @@ class Crawling:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        clock, control, number = WallClock(), Control(self.root.path / "control.sqlite"), 0
+        clock, control, number = WallClock(), ControlFile(self.root.path / "control.sqlite"), 0
         control.begin("main", clock.now_s())
         while not self.is_over.wait(0.3):
             number += 1
@@ -308,7 +308,7 @@ def test_a_waiting_url_is_seen_to_be_fetched(browser: Browser, tmp_path: Path) -
     def meanwhile(root: Root) -> None:
         roots.put(root)
         is_over.wait(180)
-        with closing(Control(root.path / "control.sqlite")) as control:
+        with closing(ControlFile(root.path / "control.sqlite")) as control:
             control.ask("main", Command.STOP, time.time())
 
     def crawl() -> None:
@@ -366,7 +366,7 @@ def test_what_is_being_counted_is_offered_when_it_is_counted(
     """UX 1: nothing moves unasked; the page says that it is counted, and is loaded again by its reader."""
     go_on, counts = threading.Event(), bulk.count
 
-    def count(*args: Any) -> bulk.Counted:
+    def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         return counts(*args)
 
@@ -395,7 +395,7 @@ def test_what_could_not_be_counted_is_told(
 ) -> None:
     go_on = threading.Event()
 
-    def count(*_: Any) -> bulk.Counted:
+    def count(*_: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         raise StoreError("kaputt")
 

@@ -14,7 +14,7 @@ from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
     from teia.cluster.members.session import NodeState
-    from teia.cluster.placing.cell_owners import Overrides, Ring
+    from teia.cluster.placing.cell_owners import OwnerOverrides, RingDocument
 
 CellNumber = Annotated[
     int, typer.Argument(metavar="CELL", help="Number of the cell, as shown by `teia cluster status`.")
@@ -52,9 +52,9 @@ def move(
 ) -> None:
     """Move a cell to another node. It stays there until it is moved again."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
+    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], starts: tuple[int, ...]) -> str:
         from teia.clock import WallClock
-        from teia.cluster.placing.balance import Transfer
+        from teia.cluster.placing.balance import CellTransfer
         from teia.cluster.placing.cell_owners import CircleOrder, moved
 
         if not 0 <= cell < len(starts):
@@ -62,13 +62,13 @@ def move(
         order = CircleOrder(starts, lambda: overrides.ring)
         keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
-        def decide(ring: Ring) -> Ring | None:
+        def decide(ring: RingDocument) -> RingDocument | None:
             if node in ring.drained:
                 raise UsageError(f"{node} is drained; undo it first with `teia cluster drain {node} --undo`")
             if order(cell, alive)[0] == node:
                 return None
             circle = {number: order.by_circle(number, alive)[0] for number in range(len(starts))}
-            transfer = Transfer(cell, keeper, node, "asked")
+            transfer = CellTransfer(cell, keeper, node, "asked")
             return moved(ring, [transfer], circle.__getitem__, WallClock().now_s())
 
         if await overrides.change(decide):
@@ -89,10 +89,10 @@ def drain(
 ) -> None:
     """Drain a node: it gives its cells to the others and takes none. Then stop it, or --undo."""
 
-    async def deed(overrides: Overrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
+    async def deed(overrides: OwnerOverrides, alive: dict[str, NodeState], _: tuple[int, ...]) -> str:
         from teia.cluster.placing.cell_owners import drained
 
-        def decide(ring: Ring) -> Ring | None:
+        def decide(ring: RingDocument) -> RingDocument | None:
             if not undo and not set(alive) - {node, *ring.drained}:
                 raise UsageError(f"{node} cannot be drained: it is the only node left")
             return drained(ring, node, undo=undo)
@@ -182,7 +182,7 @@ async def _set(settings: list[str], nats: list[str], key: Path | None, ca: Path 
     )
 
 
-Deed = Callable[["Overrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
+Deed = Callable[["OwnerOverrides", dict[str, "NodeState"], tuple[int, ...]], Awaitable[str]]
 
 
 def _do(
@@ -211,7 +211,7 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
     from teia.clock import WallClock
     from teia.cluster.members.agreement import agree
     from teia.cluster.nats.wire import connect
-    from teia.cluster.placing.cell_owners import Overrides
+    from teia.cluster.placing.cell_owners import OwnerOverrides
     from teia.cluster.views.status import node_states
 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
@@ -221,7 +221,7 @@ async def _ask(deed: Deed, node: str, nats: list[str], key: Path | None, ca: Pat
         alive = {name: each for name, each in states.items() if each.is_alive and each.collection == collection}
         if node not in alive:
             raise UsageError(f"no node {node!r} is running; running nodes: {', '.join(sorted(alive)) or 'none'}")
-        overrides = Overrides(wire, clock, collection, agreement.replicas)
+        overrides = OwnerOverrides(wire, clock, collection, agreement.replicas)
         return await deed(overrides, alive, agreement.starts)
     finally:
         await wire.end()

@@ -23,8 +23,8 @@ from teia.cli.output import print_json, progress_console, result_console
 from teia.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
-    from teia.cluster.local import Local
-    from teia.cluster.views.status import Status
+    from teia.cluster.local import LocalCluster
+    from teia.cluster.views.status import ClusterStatus
 
 START_S = 60.0
 END_S = 60.0
@@ -115,7 +115,7 @@ def _look_after(data: Path, name: str, nodes: int, servers: int, session: float)
     asyncio.run(look_after(data, name, nodes, servers, session, WallClock(), console.print))
 
 
-def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> Local:
+def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
     """Start the process that looks after the cluster, and wait until the nodes are there."""
     from teia.cluster.local import holder, read_local
 
@@ -155,7 +155,7 @@ def status(
     _print_tables(found)
 
 
-async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> Status:
+async def _status(servers: list[str], key: Path | None, ca: Path | None, collection: str) -> ClusterStatus:
     from teia.clock import WallClock
     from teia.cluster.nats.wire import connect
     from teia.cluster.views.status import status_of
@@ -167,7 +167,7 @@ async def _status(servers: list[str], key: Path | None, ca: Path | None, collect
         await wire.end()
 
 
-def _print_tables(found: Status) -> None:
+def _print_tables(found: ClusterStatus) -> None:
     from rich.table import Table
 
     def table(*heads: str) -> Table:

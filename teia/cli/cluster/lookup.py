@@ -12,7 +12,7 @@ from teia.cli.options import AsJson
 from teia.cli.output import print_json
 from teia.clock import WallClock, iso_utc
 from teia.cluster.circle.circle import CAPACITY_MOST, Circle
-from teia.cluster.views.host_lookup import Home, Where, host_from, imagined, where_is
+from teia.cluster.views.host_lookup import HostHome, HostLocation, host_from, imagined, where_is
 from teia.cluster.views.view import ClusterView, NodeView
 from teia.errors import UsageError
 from teia.urls import SLOTS
@@ -94,7 +94,7 @@ def _node(word: str) -> tuple[str, float]:
         raise UsageError(f"--node {word}: the capacity must be a number up to {CAPACITY_MOST:g}, as in b=2") from None
 
 
-def _lines(where: Where, home: Home, with_hops: bool) -> str:
+def _lines(where: HostLocation, home: HostHome, with_hops: bool) -> str:
     collection = f"{home.collection}: " if home.collection else ""
     keeper = home.keeper or "no node"
     moving = f", moving to {home.to}" if home.to else ""

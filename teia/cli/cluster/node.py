@@ -89,7 +89,7 @@ def node(
     import uvloop
 
     from teia.clock import WallClock
-    from teia.cluster.node import Node, Place
+    from teia.cluster.node import Node, NodeIdentity
     from teia.cluster.placing.site_strategies import GEO, STRATEGIES
     from teia.config import load
 
@@ -106,7 +106,7 @@ def node(
     settings = None
     if config is not None:
         settings = load(config, os.environ, {"collection.name": collection}).config
-    place = Place(
+    place = NodeIdentity(
         name or _name_of_machine(), tuple(nats), key, ca, region=region, capacity=capacity, strategy=strategy or "",
         countries=countries, bind=bind, session_s=session,
     )  # fmt: skip

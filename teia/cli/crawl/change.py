@@ -13,7 +13,7 @@ from teia.cli.crawl.schedule import show
 from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator, form_of, implied_scope, parse_edit
 from teia.collections.overview import agenda_of
 from teia.collections.stored import choose, saved
@@ -147,7 +147,7 @@ def _with_path(edit: Edit) -> Edit:
     return _rule(edit.key, edit.operator, edit.value)
 
 
-def _report(changed: Changed, as_json: bool) -> None:
+def _report(changed: SettingsChange, as_json: bool) -> None:
     """Say what is different now, and from when on."""
     if as_json:
         print_json(asdict(changed))
@@ -174,7 +174,7 @@ def _shown(value: Any) -> str:
     return toml_value(value)
 
 
-def _since(changed: Changed, key: str) -> str:
+def _since(changed: SettingsChange, key: str) -> str:
     if key in changed.now:
         return "applied to the running crawl"
     return "saved; the running crawl uses it after a restart" if changed.running else ("saved; no crawl is running")

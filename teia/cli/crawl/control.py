@@ -12,7 +12,7 @@ from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import nothing_yet
 from teia.collections.clustered import is_clustered, nobody_hears
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Command, ControlFile
 from teia.collections.overview import in_summary
 from teia.collections.stored import choose
 from teia.errors import StoreError
@@ -37,7 +37,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 def current_account(root: Root, name: str) -> dict[str, Any]:
     """What the running crawler last said; without one, what is on disk."""
     try:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
     except StoreError:  # a folder without write permission has no crawler
         return account_at_rest(root, name)
     try:
@@ -73,7 +73,7 @@ def stop(data: Data, collection: Collection = None) -> None:
 def tell(root: Root, collection: str | None, command: Command, done: str) -> None:
     """Give a running crawl a command, and wait until it was heard."""
     name, clock = choose(root, collection), WallClock()
-    control = Control(root.path / "control.sqlite")
+    control = ControlFile(root.path / "control.sqlite")
     try:
         if control.run(name) is None:
             if is_clustered(root.collection(name)):

@@ -68,7 +68,7 @@ Resident = Annotated[
 Cells = Annotated[int | None, typer.Option(help="Number of cells (partitions) of a new collection.")]
 
 
-class When(Enum):
+class RunMode(Enum):
     """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
 
     AS_CONFIGURED = "as configured"
@@ -132,18 +132,18 @@ def crawl(
         "fetch.allow_nets": allow_net or None,
     }
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
-    crawl_with(open_root(data, create=when in {When.AS_CONFIGURED, When.NOW}), name, config, flags, as_json, when)
+    crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)
 
 
-def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> When:
+def _when(scheduled: bool, resident: bool, now: bool, *, is_new: bool) -> RunMode:
     if (scheduled or resident) and (now or is_new):
         raise UsageError(
             f"--{'scheduled' if scheduled else 'resident'} crawls existing collections; it cannot be combined with"
             " --now, --config or a SEED"
         )
     if resident:
-        return When.AS_ORDERED
-    return When.SCHEDULED if scheduled else When.NOW if now else When.AS_CONFIGURED
+        return RunMode.AS_ORDERED
+    return RunMode.SCHEDULED if scheduled else RunMode.NOW if now else RunMode.AS_CONFIGURED
 
 
 def crawl_with(
@@ -152,7 +152,7 @@ def crawl_with(
     file: Path | None,
     flags: dict[str, Any],
     as_json: bool,
-    when: When = When.AS_CONFIGURED,
+    when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
     """Crawl one collection of a root with these flags, or all of them where nothing says which; and report.
 

@@ -13,17 +13,17 @@ from teia.cli.options import AsJson, Collection, Data
 from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Control
+from teia.collections.inbox import ControlFile
 from teia.collections.stored import choose
 from teia.errors import UsageError
-from teia.frontier.cell.bulk import Chosen, Deed, as_values
+from teia.frontier.cell.bulk import BulkAction, BulkSelection, as_values
 from teia.store.root import Root, open_root
 from teia.views.reports.source import snapshot
 
 LOOK_S = 0.1
 PATIENCE_S = 600.0
 
-What = Annotated[Deed, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
+What = Annotated[BulkAction, typer.Argument(metavar="DEED", help="Action: drop, first or retry.", case_sensitive=False)]
 Host = Annotated[str, typer.Option("--host", metavar="NAME", help="Only URLs of this host.")]
 Contains = Annotated[str, typer.Option("--contains", metavar="TEXT", help="Only URLs that contain this text.")]
 Source = Annotated[
@@ -55,7 +55,7 @@ def queue(
     """
     root = open_root(data)
     name = choose(root, collection)
-    chosen = Chosen(deed, host.strip().lower(), contains, source, depth, outcome.strip())
+    chosen = BulkSelection(deed, host.strip().lower(), contains, source, depth, outcome.strip())
     with snapshot(root, name) as cells:
         counted = bulk.count([cell.frontier for cell in cells], chosen, WallClock().now_s())
     done = _do(root, name, chosen) if yes else None
@@ -75,10 +75,10 @@ def queue(
     console.print(said, soft_wrap=True)
 
 
-def _do(root: Root, name: str, chosen: Chosen) -> int:
+def _do(root: Root, name: str, chosen: BulkSelection) -> int:
     """Have it done, by the crawl that runs or here, and wait for that; returns how many URLs it was."""
     clock = WallClock()
-    with closing(Control(root.path / "control.sqlite")) as control:
+    with closing(ControlFile(root.path / "control.sqlite")) as control:
         number = bulk.ask(control, name, chosen, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:

@@ -15,7 +15,7 @@ import typer
 import uvloop
 
 from teia.cli.advice import about_contact, got_nowhere, next_steps
-from teia.cli.crawl.crawl import When
+from teia.cli.crawl.crawl import RunMode
 from teia.cli.exits import FAILED, INTERRUPTED
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
@@ -25,12 +25,12 @@ from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import choose, configure, configure_all, saved
 from teia.config import Config
 from teia.crawler.loop import Crawler
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import CrawlState
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
-from teia.indexer.companion import Companion
+from teia.indexer.companion import IndexerProcess
 from teia.indexer.state import state_on_disk
-from teia.notify.keep_process import CourierKeeper
+from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
@@ -46,15 +46,15 @@ def crawl_and_report(
     flags: dict[str, Any],
     as_json: bool,
     zygote: ZygoteProcess,
-    when: When = When.AS_CONFIGURED,
+    when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
     """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
     since = last_change(root)
-    if when is When.SCHEDULED:
+    if when is RunMode.SCHEDULED:
         _check_scheduled(root, name)
         _serve(root, partial(_scheduled, root, name), flags, as_json, zygote, when)
         return
-    if when is When.AS_ORDERED:
+    if when is RunMode.AS_ORDERED:
         _serve(root, root.collections, flags, as_json, zygote, when)
         return
     parked: dict[str, str] = {}
@@ -65,7 +65,7 @@ def crawl_and_report(
         parked.setdefault(name, str(error))
 
     configs = configure_all(root, name, file, os.environ, flags, park)
-    if when is When.NOW or any(config.schedule.start for config in configs):
+    if when is RunMode.NOW or any(config.schedule.start for config in configs):
         _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
         if parked:
             raise typer.Exit(FAILED)
@@ -111,7 +111,7 @@ def _serve(
     flags: dict[str, Any],
     as_json: bool,
     zygote: ZygoteProcess,
-    when: When,
+    when: RunMode,
 ) -> None:
     """Let a coordinator crawl; flags hold for all it does, but for seeds, which the collections have by now."""
     from teia.cli.crawl.run_scheduled import serve_and_report  # loads numpy, which a plain crawl does without
@@ -119,8 +119,8 @@ def _serve(
     def read(name: str) -> Config:
         return configure(root, name, None, os.environ, {**flags, "collection.seeds": None}).config
 
-    is_resident = when is When.AS_ORDERED
-    serve_and_report(root, names, read, as_json, zygote, at_once=when is When.NOW, is_resident=is_resident)
+    is_resident = when is RunMode.AS_ORDERED
+    serve_and_report(root, names, read, as_json, zygote, at_once=when is RunMode.NOW, is_resident=is_resident)
 
 
 def _scheduled(root: Root, name: str | None) -> list[str]:
@@ -153,8 +153,8 @@ async def _crawl_and_index(
     A crawl that was stopped waits for a moment only, and one that was interrupted not at all: the rest is indexed next
     time.
     """
-    companion = await Companion.start(root, configs)
-    courier = CourierKeeper(root, WallClock())
+    companion = await IndexerProcess.start(root, configs)
+    courier = CourierSupervisor(root, WallClock())
     courier.start()
     signals = StopSignals()
     is_hurried = True
@@ -163,7 +163,7 @@ async def _crawl_and_index(
         clock = WallClock()
         ended = clock.ticks_s()
         if companion is not None and not signals.came:
-            is_stopped = all(each.state == State.STOPPED for each in summaries)
+            is_stopped = all(each.state == CrawlState.STOPPED for each in summaries)
             finishing = asyncio.create_task(finish_index(companion, progress_console()))
             await signals.or_done(finishing, INDEX_S if is_stopped else None)
         interrupted, is_hurried = signal.SIGINT in signals.came, bool(signals.came)

@@ -18,17 +18,17 @@ from teia.cli.output import print_json, progress_console
 from teia.cli.progress import print_summary, show_progress
 from teia.clock import Clock, WallClock
 from teia.collections.account import nothing_yet, with_index
-from teia.collections.controllers import Charge
+from teia.collections.controllers import CollectionController
 from teia.collections.coordinator import Coordinator
 from teia.collections.overview import in_summary
 from teia.collections.resident import Resident
-from teia.collections.run_log import Why
+from teia.collections.run_log import EndReason
 from teia.config import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
-from teia.indexer.companion import Companion
+from teia.indexer.companion import IndexerProcess
 from teia.indexer.state import state_on_disk
-from teia.notify.keep_process import CourierKeeper
+from teia.notify.keep_process import CourierSupervisor
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of
@@ -70,7 +70,7 @@ async def _serve(
     """Serve with a live display; returns the coordinator, and whether Ctrl-C ended it."""
     clock, console, signals = WallClock(), progress_console(), list[int]()
     beside = _Beside(root, clock, is_shown=not is_resident)
-    courier = None if is_resident else CourierKeeper(root, clock)  # a server has its own
+    courier = None if is_resident else CourierSupervisor(root, clock)  # a server has its own
 
     def say(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
@@ -127,13 +127,13 @@ class _Beside:
 
     def __init__(self, root: Root, clock: Clock, *, is_shown: bool = True) -> None:
         self._root, self._clock, self._is_shown = root, clock, is_shown
-        self._companion: Companion | None = None
+        self._companion: IndexerProcess | None = None
         self._finishing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def around(self, crawler: Crawler, configs: Sequence[Config]) -> AsyncIterator[None]:
         await self.leave()
-        self._companion = await Companion.start(self._root, configs)
+        self._companion = await IndexerProcess.start(self._root, configs)
         shown = [show_progress(crawler, self._clock, progress_console())] if self._is_shown else []
         displays = [asyncio.create_task(each) for each in shown]
         try:
@@ -160,7 +160,7 @@ class _Beside:
             await companion.leave()
 
 
-def _account(root: Root, charge: Charge) -> dict[str, Any]:
+def _account(root: Root, charge: CollectionController) -> dict[str, Any]:
     """What a collection's part came to, under the keys of a crawl's summary."""
     if charge.summary is None:
         account = asdict(nothing_yet(charge.name))
@@ -174,6 +174,6 @@ def _account(root: Root, charge: Charge) -> dict[str, Any]:
     account["state"] = "stopped"
     account["paused_why"] = charge.parked
     if charge.is_over:
-        was_cut = charge.run is not None and charge.run.why in {Why.DEADLINE, Why.LIMIT}
+        was_cut = charge.run is not None and charge.run.why in {EndReason.DEADLINE, EndReason.LIMIT}
         account["state"] = "limit" if was_cut else "finished"
     return {**account, **in_summary(root, charge.name, WallClock())}

@@ -14,7 +14,7 @@ from teia.cli.options import AsJson, Data
 from teia.cli.output import print_json, result_console
 from teia.clock import WallClock
 from teia.collections.inbox import Command
-from teia.collections.overview import Agenda, RunView, agenda_of
+from teia.collections.overview import RunView, ScheduleOverview, agenda_of
 from teia.collections.run_log import in_words
 from teia.collections.stored import choose
 from teia.store.root import open_root
@@ -47,11 +47,11 @@ def schedule(
         show(agenda, result_console())
 
 
-def as_account(agenda: Agenda) -> dict[str, Any]:
+def as_account(agenda: ScheduleOverview) -> dict[str, Any]:
     return {**asdict(agenda), "next_run": agenda.next_run}
 
 
-def show(agenda: Agenda, console: Console) -> None:
+def show(agenda: ScheduleOverview, console: Console) -> None:
     """Print one collection's agenda."""
     words = agenda.words or "no schedule; set one with `teia set schedule.start=…`"
     console.print(f"[bold]{agenda.collection}[/bold]: {escape(words)}", soft_wrap=True)

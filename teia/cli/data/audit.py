@@ -15,9 +15,9 @@ from teia.cli.supervised import end_with_input
 from teia.clock import WallClock
 from teia.collections.stored import choose
 from teia.store.root import open_root
-from teia.transfer.audits import Kind, audit
+from teia.transfer.audits import AuditKind, audit
 from teia.transfer.links_audit import LinksAudit
-from teia.transfer.repair_archive import Repaired, repair
+from teia.transfer.repair_archive import RepairResult, repair
 
 app = typer.Typer(help="Audit politeness, archive, index and in-links, record by record.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def politeness(
     data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False
 ) -> None:
     """Replay the fetch log and check that every request respected the delay of its server."""
-    _audit(Kind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
+    _audit(AuditKind.POLITENESS, "requests", data, collection, as_json=as_json, supervised=supervised)
 
 
 @app.command()
@@ -43,13 +43,15 @@ def archive(
     supervised: Supervised = False,
 ) -> None:
     """Read every record of the archive: complete, one per gzip member, with matching digests."""
-    _audit(Kind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+    _audit(
+        AuditKind.ARCHIVE, "records", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair
+    )
 
 
 @app.command()
 def index(data: Data, collection: Collection = None, as_json: AsJson = False, supervised: Supervised = False) -> None:
     """Compare the search index with the pages that should be in it."""
-    _audit(Kind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
+    _audit(AuditKind.INDEX, "pages", data, collection, as_json=as_json, supervised=supervised)
 
 
 @app.command()
@@ -63,11 +65,11 @@ def links(
     supervised: Supervised = False,
 ) -> None:
     """Recount the pages that link to every URL, and compare with the stored counts."""
-    _audit(Kind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
+    _audit(AuditKind.LINKS, "URLs", data, collection, as_json=as_json, supervised=supervised, must_repair=must_repair)
 
 
 def _audit(
-    kind: Kind,
+    kind: AuditKind,
     what: str,
     data: Path,
     collection: str | None,
@@ -80,10 +82,10 @@ def _audit(
         end_with_input()
     root, console = open_root(data), result_console()
     name, repaired = choose(root, collection), None
-    if must_repair and kind is Kind.ARCHIVE:
+    if must_repair and kind is AuditKind.ARCHIVE:
         with root.locked():
             repaired = repair(root, name, WallClock())
-    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is Kind.LINKS)
+    found = audit(root, name, kind, WallClock(), repair=must_repair and kind is AuditKind.LINKS)
     if as_json:
         print_json(asdict(found) | ({} if repaired is None else {"repaired": asdict(repaired)}))
     else:
@@ -98,7 +100,7 @@ def _audit(
         raise typer.Exit(1)
 
 
-def _tell(repaired: Repaired, console: Console) -> None:
+def _tell(repaired: RepairResult, console: Console) -> None:
     """Say what a repair did."""
     for line in repaired.details:
         console.print(line, markup=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.transfer.export import (
-    Exported,
+    ExportResult,
     cdxj_lines,
     check_target,
     export_errors,
@@ -121,7 +121,7 @@ def _binary(out: Path | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
 
 
-def _say(done: Exported, what: str, out: Path | None) -> None:
+def _say(done: ExportResult, what: str, out: Path | None) -> None:
     written = f", {size(done.bytes)}" if done.bytes else ""
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:

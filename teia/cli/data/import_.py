@@ -15,7 +15,7 @@ from teia.cli.output import print_json, progress_console
 from teia.clock import WallClock
 from teia.durable import disk_errors
 from teia.store.root import open_root
-from teia.transfer.import_data import Imported, Target, collection_for, open_target
+from teia.transfer.import_data import ImportResult, Target, collection_for, open_target
 from teia.transfer.import_lists import hosts_of_lists, hosts_of_logs, import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
 
@@ -43,7 +43,7 @@ def warc(
     If interrupted, run the same command to continue. Example: teia import warc other/*.warc.gz --data archive
     """
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         asyncio.run(import_warc(target, files, done))
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_archives(files), take)
@@ -55,7 +55,7 @@ def urls(
 ) -> None:
     """Queue URLs from lists: one URL per line, or JSON lines as written by `teia export urls`."""
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         import_urls(target, files, done)
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_lists(files), take)
@@ -67,7 +67,7 @@ def log(
 ) -> None:
     """Import fetch logs of another installation, as written by `teia export parquet`, for use with SQL."""
 
-    def take(target: Target, done: Imported) -> None:
+    def take(target: Target, done: ImportResult) -> None:
         import_log(target, files, done)
 
     _import(files, data, name, config, scope, as_json, lambda: hosts_of_logs(files), take)
@@ -81,7 +81,7 @@ def _import(
     scope: list[str] | None,
     as_json: bool,
     hosts: Callable[[], set[str]],
-    take: Callable[[Target, Imported], None],
+    take: Callable[[Target, ImportResult], None],
 ) -> None:
     for path in files:
         with disk_errors(path, "read"), path.open("rb"):
@@ -89,7 +89,7 @@ def _import(
     root = open_root(data, create=True)
     with root.locked():
         collection = collection_for(root, name, config, scope or (), hosts)
-        done = Imported(collection)
+        done = ImportResult(collection)
         with open_target(root, collection, WallClock()) as target:
             take(target, done)
     _report(done, as_json)
@@ -97,7 +97,7 @@ def _import(
         raise typer.Exit(1)
 
 
-def _report(done: Imported, as_json: bool) -> None:
+def _report(done: ImportResult, as_json: bool) -> None:
     console = progress_console()
     counts = {name: value for name, value in asdict(done).items() if isinstance(value, int) and value}
     said = ", ".join(f"{value:,} {_WORDS[name]}" for name, value in counts.items()) or "nothing"

@@ -63,7 +63,7 @@ def serve(
     """
     import uvloop
 
-    from teia.lab.server.control import Control, write_truth
+    from teia.lab.server.control import LabControl, write_truth
     from teia.lab.server.listen import loopback, reserved_port
     from teia.lab.server.serve import LabServer
     from teia.lab.world.spec import WorldSpec
@@ -80,7 +80,7 @@ def serve(
             clock,
             port=known_port,
             dns=dns_address,
-            control=Control(world),
+            control=LabControl(world),
             control_host=control_address,
             log=log,
         )

@@ -15,7 +15,7 @@ from teia.cli.supervised import Progress, Supervised
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
-    from teia.refresh.model import World
+    from teia.refresh.model import RefreshWorld
 
 UNIT_S = {"day": 86_400.0, "hour": 3600.0}
 
@@ -59,9 +59,9 @@ def simulate(
     Examples: teia lab simulate --pages 20000 --servers 40 --rate-unit hour --policy psp,edf --days 8 --json
     """
     from teia.clock import WallClock
-    from teia.lab.simulate.command import Asked, compare, crawlers_of
+    from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
 
-    asked = Asked(policy, days, sampled, process, seed, visits)
+    asked = SimulationRequest(policy, days, sampled, process, seed, visits)
     asked.chosen()
     if rate_unit not in UNIT_S:
         raise UsageError(f"--rate-unit: {rate_unit!r} must be day or hour")
@@ -89,7 +89,7 @@ def _world(
     seed: int,
     shape: dict[str, Any],
     made_up: dict[str, Any],
-) -> tuple[World, Callable[[World], list[str]]]:
+) -> tuple[RefreshWorld, Callable[[RefreshWorld], list[str]]]:
     """The world to simulate, from a file or made up, and what its pages are called."""
     import numpy as np
 

@@ -43,11 +43,11 @@ def whatif(
     """
     from teia.clock import WallClock
     from teia.collections.stored import choose
-    from teia.lab.whatif.answer import Asked, what_if
+    from teia.lab.whatif.answer import WhatIfRequest, what_if
     from teia.store.root import open_root
     from teia.views.reports.source import looking
 
-    asked = Asked(delay, budget, policy, nodes, days, seed, top)
+    asked = WhatIfRequest(delay, budget, policy, nodes, days, seed, top)
     root = open_root(data)
     chosen = choose(root, collection)
     progress = Progress(supervised)

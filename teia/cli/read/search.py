@@ -18,7 +18,7 @@ from teia.collections.stored import choose
 from teia.errors import UsageError
 from teia.indexer.open_search import CollectionSearch
 from teia.search.query.query_language import environment_languages
-from teia.search.serve.searcher import MAX_AT_ONCE, Options
+from teia.search.serve.searcher import MAX_AT_ONCE, SearchOptions
 from teia.search.show.results import Explanation, Hit, Results
 from teia.search.show.snippets import Snippet
 from teia.store.root import open_root
@@ -73,7 +73,7 @@ def search(
     Examples: teia search 'orçamento 2026' --data archive · teia search '+lei -projeto site:camara.test' --data archive
     """
     reads = environment_languages(os.environ)
-    options = Options(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
+    options = SearchOptions(explain=explain, facets=facets, language=language, expand=expand, reads=reads)
     clock = WallClock()
     with _opened(data, collection, nats or [], key, ca, clock) as opened:
         results = opened.search(query, n, offset, options)

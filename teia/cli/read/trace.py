@@ -14,7 +14,7 @@ from teia.collections.stored import choose, saved
 from teia.store.root import open_root
 from teia.views.lookup import Lookup
 from teia.views.page import entry_of
-from teia.views.trace import Step, trace
+from teia.views.trace import TraceStep, trace
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")]
 TIME_CHARS = 27
@@ -36,6 +36,6 @@ def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJs
         print(_line(step))
 
 
-def _line(step: Step) -> str:
+def _line(step: TraceStep) -> str:
     printable = step.what if step.what.isprintable() else "".join(c if c.isprintable() else " " for c in step.what)
     return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {printable}"

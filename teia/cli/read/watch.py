@@ -12,7 +12,7 @@ from teia.cli.output import print_json, result_console
 from teia.errors import UsageError
 
 if TYPE_CHECKING:
-    from teia.notify.subscriptions import Watched
+    from teia.notify.subscriptions import ListedSubscription
     from teia.store.root import Root
 
 app = typer.Typer(help="Subscribe to changes of a page, or to new results of a search.", no_args_is_help=True)
@@ -112,7 +112,7 @@ def _opened(data: Data, collection: str | None) -> tuple[Root, str]:
     return root, choose(root, collection)
 
 
-def _line(each: Watched) -> str:
+def _line(each: ListedSubscription) -> str:
     counts = {"waiting": each.waiting, "delivered": each.delivered, "given up": each.given_up, "dropped": each.dropped}
     numbers = ", ".join(f"{number:,} {word}" for word, number in counts.items() if number)
     parts = [each.id, each.kind, each.what, each.webhook or "feed only", numbers]

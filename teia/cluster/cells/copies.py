@@ -31,7 +31,7 @@ from teia.store.root import CellFolder
 _log = logging.getLogger(__name__)
 
 
-class Copies:
+class CellCopies:
     """The files of one collection's cells on this node; everything here runs in the cluster's own loop."""
 
     def __init__(self, folders: Iterable[CellFolder], thread: LoopThread, snapshots: Snapshots | None = None) -> None:

@@ -17,11 +17,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.snapshots import CannotRestore
-from teia.cluster.members.session import Session
+from teia.cluster.members.session import NodeSession
 from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.wire import NoAnswer
 from teia.errors import DiskFull, TeiaError
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 class Follower:
     """Updater of copies: of cells owned and not yet open, and of cells to come; runs in the cluster's own loop."""
 
-    def __init__(self, keeper: Keeper, session: Session, copies: Copies, clock: Clock) -> None:
+    def __init__(self, keeper: CellOwner, session: NodeSession, copies: CellCopies, clock: Clock) -> None:
         self._keeper, self._session, self._copies, self._clock = keeper, session, copies, clock
         self.ready: set[int] = set()
         """Cells whose copies are up to their logs, or a moment behind."""

@@ -90,7 +90,7 @@ class StreamFull(DiskFull):
     """NATS has no room for a record; nothing was stored, and the write may be retried when there is room."""
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True):
+class LogRecord(msgspec.Struct, array_like=True, frozen=True):
     """One record of a cell's log, as MessagePack. `epoch` is the sequence number of the epoch's first record."""
 
     version: int
@@ -107,16 +107,16 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A record at its place in the stream, with its complete body."""
 
     seq: int
-    record: Record
+    record: LogRecord
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Bulk:
+class LinkBatch:
     """Links for a cell, at their place in the stream."""
 
     seq: int
@@ -130,7 +130,7 @@ The snapshot covers the other cell's log up to that record. The new cell's own l
 """
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Record).decode
+_decode = msgspec.msgpack.Decoder(LogRecord).decode
 
 
 def stream_of(collection: str) -> str:
@@ -198,7 +198,7 @@ class CellLog:
     def _subject(self, kind: str, cell: int | None = None) -> str:
         return f"{self._collection}.{kind}.{self.cell if cell is None else cell}"
 
-    async def head(self) -> Entry | None:
+    async def head(self) -> LogEntry | None:
         """Return the last record, without the parts of its body; None if the log is empty. May be out of date."""
         from nats.js.errors import NotFoundError
 
@@ -207,9 +207,9 @@ class CellLog:
         except NotFoundError:
             return None
         record = self._read(message.seq or 0, message.data or b"")
-        return Entry(message.seq or 0, record, record.body)
+        return LogEntry(message.seq or 0, record, record.body)
 
-    def _read(self, seq: int, data: bytes) -> Record:
+    def _read(self, seq: int, data: bytes) -> LogRecord:
         try:
             record = _decode(data)
         except msgspec.MsgspecError as error:
@@ -221,7 +221,7 @@ class CellLog:
             )
         return record
 
-    async def replay(self, after: int, until: int) -> AsyncIterator[Entry]:
+    async def replay(self, after: int, until: int) -> AsyncIterator[LogEntry]:
         """Yield the records that follow `after`, up to and with `until`, which must be one of them."""
         last, parts = after, list[bytes]()
         async with contextlib.aclosing(self._follow(["log", "part"], after)) as messages:
@@ -238,17 +238,17 @@ class CellLog:
                 body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
                 parts.clear()
                 self.unsaved_bytes += len(body)
-                yield Entry(seq, record, body)
+                yield LogEntry(seq, record, body)
                 last = seq
                 if seq >= until:
                     return
         raise CellLost(self.cell, "the session was over before its log was read")
 
-    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[Bulk]:
+    async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[LinkBatch]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""
         async with contextlib.aclosing(self._follow(["links"], after, is_over)) as messages:
             async for _, seq, data in messages:
-                yield Bulk(seq, data)
+                yield LinkBatch(seq, data)
 
     async def _follow(
         self, kinds: Sequence[str], after: int, is_over: Callable[[], bool] = lambda: False
@@ -290,7 +290,7 @@ class CellLog:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    async def take(self, head: Entry | None) -> int:
+    async def take(self, head: LogEntry | None) -> int:
         """Become the cell's owner after the last record seen; return the epoch. The slower of two gets CellLost."""
         self.last = 0 if head is None else head.seq
         self._is_lost = ""
@@ -318,7 +318,7 @@ class CellLog:
     def _birth(self, born: Born) -> list[tuple[str, bytes]]:
         """Return the first records of a new cell: its snapshot pointer, and a release, so that it has no owner."""
         number, pointer, seq = born
-        first = Record(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
+        first = LogRecord(VERSION, "release", self._node, self.instance, secrets.token_hex(8), seq, seq)
         return [(self._subject("snap", number), pointer), (self._subject("log", number), _encode(first))]
 
     async def has_log(self, cell: int) -> bool:
@@ -367,10 +367,10 @@ class CellLog:
         subject = self._subject("links")
         await self._wire.ask(self._wire.js.purge_stream(self._stream, subject=subject, seq=until + 1))
 
-    def _record(self, kind: str, *, to: str = "", parts: int = 0, body: bytes = b"") -> Record:
+    def _record(self, kind: str, *, to: str = "", parts: int = 0, body: bytes = b"") -> LogRecord:
         epoch = 0 if kind == "epoch" else self.epoch
         commit = secrets.token_hex(8)
-        return Record(VERSION, kind, self._node, self.instance, commit, epoch, self.last, to, parts, body)
+        return LogRecord(VERSION, kind, self._node, self.instance, commit, epoch, self.last, to, parts, body)
 
     async def _store(
         self, kind: str, before: Sequence[tuple[str, bytes]], *, to: str = "", parts: int = 0, body: bytes = b""
@@ -379,7 +379,7 @@ class CellLog:
         async with self._turn:
             return await self._publish_surely(self._record(kind, to=to, parts=parts, body=body), before)
 
-    async def _publish_surely(self, record: Record, before: Sequence[tuple[str, bytes]]) -> int:
+    async def _publish_surely(self, record: LogRecord, before: Sequence[tuple[str, bytes]]) -> int:
         data = _encode(record)
         while True:
             if self._is_lost or self._is_over():
@@ -408,7 +408,7 @@ class CellLog:
         self.sent_bytes += len(data) + sum(len(each) for _, each in before)
         return seq
 
-    async def _stored(self, record: Record) -> int:
+    async def _stored(self, record: LogRecord) -> int:
         """Return the number of a record, or 0 if it was not stored.
 
         CellLost if another node's record is there instead.

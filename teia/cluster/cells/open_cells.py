@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import overload
 
 from teia.clock import Clock
-from teia.cluster.cells.log import CellLog, Entry
+from teia.cluster.cells.log import CellLog, LogEntry
 from teia.cluster.cells.publish import LogJournal, unpacked
 from teia.cluster.nats.thread import LoopThread
 from teia.config import Config
@@ -30,14 +30,14 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
-from teia.frontier.traps.watch import Watch
+from teia.frontier.traps.watch import TrapWatch
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
 AT_ONCE_BYTES = 8 << 20
 
 
-class KeptCell(Cell):
+class ClusterCell(Cell):
     """A cell in a cluster: the file of the archive's committed position may lie on another node's disk."""
 
     def _open_archive(self) -> ArchiveWriter:
@@ -66,7 +66,7 @@ def is_brought(file: Path) -> bool:
     return file.exists() and not file.stat().st_mode & 0o200
 
 
-class KeptCells(Sequence[Cell]):
+class ClusterCells(Sequence[Cell]):
     """Some cells of a collection: iterated in order, indexed by their number in the collection."""
 
     def __init__(self, cells: Mapping[int, Cell]) -> None:
@@ -163,7 +163,7 @@ async def _in_thread(deed: Callable[..., None], *arguments: object) -> None:
                 await asyncio.wait({work})
 
 
-async def _gathered(entries: AsyncIterator[Entry]) -> AsyncIterator[list[tuple[int, bytes]]]:
+async def _gathered(entries: AsyncIterator[LogEntry]) -> AsyncIterator[list[tuple[int, bytes]]]:
     """Yield the changes of commits, many at a time: a transaction for each would wait for the disk each time."""
     some: list[tuple[int, bytes]] = []
     size = 0
@@ -209,9 +209,9 @@ def opened_cell(
 ) -> Iterator[Cell]:
     """Open a cell that this node owns for writing."""
     order = order_named(config.collection.order, config.sydney)
-    cell = KeptCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
+    cell = ClusterCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
     if config.sites.traps and config.parse.text:
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+        cell.frontier.watch = TrapWatch(cell.frontier, config.scope.max_depth)
     try:
         yield cell
         with suppress(ClusterError):  # this node may have lost it

@@ -19,8 +19,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from teia.clock import Clock
-from teia.cluster.cells.log import CellLog, CellLost, Entry, StreamFull
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.cells.log import CellLog, CellLost, LogEntry, StreamFull
+from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.nats.wire import NoAnswer, Wire
 
 RANK_WAIT_S = 2.0
@@ -47,14 +47,14 @@ Order = Callable[[int, Mapping[str, NodeState]], Sequence[str]]
 _log = logging.getLogger(__name__)
 
 
-class Keeper:
+class CellOwner:
     """The cells of one collection that one node owns; see the module."""
 
     def __init__(
         self,
         wire: Wire,
         clock: Clock,
-        session: Session,
+        session: NodeSession,
         collection: str,
         cells: Iterable[int],
         order: Order,
@@ -159,7 +159,7 @@ class Keeper:
         said = {int(cell) for node in alive.values() if node.name != name for cell in node.cells}
         return {cell for cell in said if next(iter(self._order(cell, alive)), "") != name}
 
-    def _is_ripe(self, cell: int, head: Entry | None) -> bool:
+    def _is_ripe(self, cell: int, head: LogEntry | None) -> bool:
         """Tell whether a cell is free and this node has waited long enough to take it."""
         now = self._clock.ticks_s()
         if not self._is_free(head):
@@ -176,7 +176,7 @@ class Keeper:
             since = max(since, min(self._session.came_at, since + FIRST_MOST_S - wait_s))
         return name in order and now - since >= wait_s + order.index(name) * rank_wait_s
 
-    def _is_free(self, head: Entry | None) -> bool:
+    def _is_free(self, head: LogEntry | None) -> bool:
         if head is None or head.record.kind == "release":
             return True
         if head.record.instance == self._session.instance:

@@ -33,7 +33,7 @@ _STRETCH = re.compile(r"\d+-warc-(.+\.warc(?:\.gz)?)-(\d+)-(\d+)")
 _log = logging.getLogger(__name__)
 
 
-class Shipping:
+class ArchiveTransfers:
     """Upload and download of archive files of one collection."""
 
     def __init__(self, objects: Objects) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import CellLog, CellLost, stream_of
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.cells.ship_archive import Shipping
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.cells.ship_archive import ArchiveTransfers
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.wire import Wire
 from teia.clustersettings import ClusterSettings
@@ -32,7 +32,7 @@ ROOM_LOOK_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Room:
+class StreamSpace:
     """The room of a collection's stream for more commits, as of a moment ago."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
@@ -54,16 +54,16 @@ class Room:
 
 
 @dataclass(slots=True)
-class Saver:
+class SnapshotScheduler:
     """Scheduler of snapshots of the cells that a node owns; runs in the cluster's own loop."""
 
     snapshots: Snapshots
     settings: ClusterSettings
-    keeper: Keeper
-    copies: Copies
-    room: Room
+    keeper: CellOwner
+    copies: CellCopies
+    room: StreamSpace
     clock: Clock
-    shipping: Shipping | None = None
+    shipping: ArchiveTransfers | None = None
     _at: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By cell: an epoch, and the time at which a snapshot is due in it."""
     _not_before: dict[int, float] = field(default_factory=dict)

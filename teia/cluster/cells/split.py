@@ -29,9 +29,9 @@ from contextlib import closing
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken, TooLarge
-from teia.cluster.cells.owner import Keeper
+from teia.cluster.cells.owner import CellOwner
 from teia.cluster.cells.publish import LogJournal
 from teia.cluster.cells.site_homes import AWAY, GUEST, REST
 from teia.cluster.members.agreement import Agreement, Split, amend_agreement, nudge
@@ -113,7 +113,7 @@ class Splitter:
     """Executor of splits of cells that this node owns; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, keeper: Keeper, copies: Copies,
+        self, wire: Wire, clock: Clock, thread: LoopThread, shared: str, keeper: CellOwner, copies: CellCopies,
         agreement: Callable[[], Agreement],
     ) -> None:  # fmt: skip
         self._wire, self._clock, self._thread = wire, clock, thread

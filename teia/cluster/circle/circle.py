@@ -25,7 +25,7 @@ CAPACITY_MOST = 1_000.0
 NAME_CHARS = 255
 
 
-class Point(NamedTuple):
+class CirclePoint(NamedTuple):
     """One of the points of a node on the circle."""
 
     id: int
@@ -81,14 +81,14 @@ class Circle:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def point(self, at: int) -> Point:
+    def point(self, at: int) -> CirclePoint:
         """Return one of the points by its number, modulo their count."""
         place = self.ids[at % len(self.ids)]
-        return Point(place, self._node_at[place])
+        return CirclePoint(place, self._node_at[place])
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[CirclePoint]:
         """Return all points, by growing ids."""
-        return (Point(place, self._node_at[place]) for place in self.ids)
+        return (CirclePoint(place, self._node_at[place]) for place in self.ids)
 
     def with_node(self, node: str, capacity: float = 1.0) -> Circle:
         return Circle({**self.nodes, node: capacity}, self.points_per_capacity)
@@ -102,11 +102,11 @@ class Circle:
             raise ValueError("nobody stands on this circle")
         return bisect_left(self.ids, key % SIZE) % len(self.ids)
 
-    def successor(self, key: int) -> Point:
+    def successor(self, key: int) -> CirclePoint:
         """Return the first point at or after a key."""
         return self.point(self.index(key))
 
-    def predecessor(self, key: int) -> Point:
+    def predecessor(self, key: int) -> CirclePoint:
         """Return the last point before a key."""
         return self.point(self.index(key) - 1)
 

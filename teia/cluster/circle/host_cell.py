@@ -24,7 +24,7 @@ def point_of_slot(slot: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostCell:
     """The place of a host: `key` is that of its site, `point` that of its cell.
 
     The cell's slots end before `end_slot`.
@@ -43,13 +43,13 @@ class Place:
         return point_of_slot(self.first_slot)
 
 
-def place_of(host: str, cells: int) -> Place:
+def place_of(host: str, cells: int) -> HostCell:
     """Return the place of a canonical host in a collection with this number of cells."""
     starts = (*cell_starts(cells), SLOTS)
     site = site_of(host)
     slot = slot_of(site)
     cell = cell_of(slot, starts)
-    return Place(host, site, ident(site), slot, cell, starts[cell], starts[cell + 1])
+    return HostCell(host, site, ident(site), slot, cell, starts[cell], starts[cell + 1])
 
 
 def points_of_cells(starts: Sequence[int]) -> list[int]:

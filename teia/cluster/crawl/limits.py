@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.members.session import NodeSession, NodeState
 from teia.config import LimitSettings
 
 STORED = "stored"
@@ -29,10 +29,10 @@ UNHEARD_S = 300.0
 """Time after which a cell that no node could open since we joined counts as if it had no pages."""
 
 
-class Shares:
+class LimitShares:
     """Pages that nodes report as stored and claimed, and this node's share; `cells` returns all cells."""
 
-    def __init__(self, session: Session, cells: Callable[[], Iterable[int]], now: float) -> None:
+    def __init__(self, session: NodeSession, cells: Callable[[], Iterable[int]], now: float) -> None:
         self._session = session
         self._cells = cells
         self._began = now

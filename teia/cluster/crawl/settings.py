@@ -38,10 +38,10 @@ from teia.cluster.nats.wire import NoAnswer, Wire
 from teia.collections.compiled import check, meaning_of
 from teia.collections.crawler_reports import announce, last_change, tell
 from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
-from teia.collections.series import Series
+from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, ControlFile
+from teia.collections.series import SeriesWriter
 from teia.config import Config, to_toml
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import CrawlState
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
 from teia.store.root import Root
@@ -59,7 +59,7 @@ OWN = frozenset({"fetch.bind"})
 _log = logging.getLogger(__name__)
 
 
-class Desk:
+class CommandReceiver:
     """One node's receiver of commands for its collection; `config` are the present settings of the cluster."""
 
     def __init__(
@@ -90,8 +90,8 @@ class Desk:
 
     async def serve(self, look_s: float) -> None:
         """Receive commands to this folder and changes of the agreement, until cancelled."""
-        control = Control(self._root.path / "control.sqlite")
-        series, tell_at, look_at = Series(control), 0.0, 0.0
+        control = ControlFile(self._root.path / "control.sqlite")
+        series, tell_at, look_at = SeriesWriter(control), 0.0, 0.0
         subscription = None
         try:
             await announce(control, self._name, self._clock)
@@ -130,7 +130,7 @@ class Desk:
     async def _be_nudged(self, _: Msg) -> None:
         self._nudged = True
 
-    async def _hear(self, control: Control) -> None:
+    async def _hear(self, control: ControlFile) -> None:
         self._waiting += control.take(self._name, self._clock.now_s())
         while self._waiting:
             command = self._waiting[0]
@@ -215,7 +215,7 @@ class Desk:
         self._mind_the_pause(crawler, crawl)
 
     def _mind_the_pause(self, crawler: Crawler, crawl: NodeCrawl) -> None:
-        if self.agreement.paused and crawl.state is State.RUNNING:
+        if self.agreement.paused and crawl.state is CrawlState.RUNNING:
             crawler.obey([Command.PAUSE], crawl)
         elif not self.agreement.paused and crawl.paused_why == ASKED_TO:
             crawler.obey([Command.RESUME], crawl)

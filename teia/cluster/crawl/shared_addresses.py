@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.members.session import NodeState, Session
+from teia.cluster.members.session import NodeSession, NodeState
 from teia.cluster.nats.wire import NoAnswer, open_bucket
 from teia.errors import ClusterError
 from teia.frontier.queue.shared_addresses import MAX_SITES
@@ -72,7 +72,7 @@ _WRONG_LAST = frozenset({10071, 10164})
 _log = logging.getLogger(__name__)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class AddressLease(msgspec.Struct, frozen=True):
     """The content of an address's key. The next holder delays the address by `rest_s` from its reading."""
 
     node: str
@@ -89,7 +89,7 @@ class Claim(msgspec.Struct, frozen=True):
 class _Turn:
     """An address whose lease is ours. Times are ticks; `written_at` is from before the claim was written."""
 
-    claim: Claim
+    claim: AddressLease
     revision: int
     got_at: float
     ready_at: float
@@ -126,10 +126,10 @@ class _Past:
     sites: set[str] = field(default_factory=set)
 
 
-class AddressTurns:
+class AddressLeases:
     """The leases of one node in one session; see the module."""
 
-    def __init__(self, clock: Clock, session: Session, usual_s: float, replicas: int) -> None:
+    def __init__(self, clock: Clock, session: NodeSession, usual_s: float, replicas: int) -> None:
         self.usual_s = usual_s
         self.messages = 0
         self.sent_bytes = 0
@@ -295,7 +295,7 @@ class AddressTurns:
         sought = self._sought.get(address)
         if sought is not None and sought.is_new:
             sought.is_new = False
-            if await self._take(address, 0, Claim(*self._ours), 0.0):
+            if await self._take(address, 0, AddressLease(*self._ours), 0.0):
                 return
         claim, revision = await self._read(address)
         name = self._session.node.name
@@ -304,10 +304,10 @@ class AddressTurns:
         elif sought is None:
             return
         elif claim is None:
-            await self._take(address, revision, Claim(*self._ours), 0.0)
+            await self._take(address, revision, AddressLease(*self._ours), 0.0)
         elif self._session.is_over(claim.node, claim.instance):
             rest_s = max(claim.rest_s, self.usual_s)
-            ours = Claim(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
+            ours = AddressLease(*self._ours, rest_s, self._line(claim), self._sites(claim, address))
             await self._take(address, revision, ours, UNTOLD * rest_s)
         elif name in claim.waiting:
             await self._nudge(claim.node, address)
@@ -322,16 +322,16 @@ class AddressTurns:
     def _ours(self) -> tuple[str, str]:
         return self._session.node.name, self._session.instance
 
-    def _line(self, claim: Claim) -> tuple[str, ...]:
+    def _line(self, claim: AddressLease) -> tuple[str, ...]:
         alive = self._session.living()
         return tuple(name for name in claim.waiting if name in alive and name != self._session.node.name)
 
-    def _sites(self, claim: Claim, address: str) -> dict[str, int]:
+    def _sites(self, claim: AddressLease, address: str) -> dict[str, int]:
         alive, turn = self._session.living(), self._turns.get(address)
         others = {name: count for name, count in claim.sites.items() if name in alive}
         return others | {self._session.node.name: 0 if turn is None else len(turn.sites)}
 
-    async def _is_ours(self, address: str, claim: Claim, revision: int) -> None:
+    async def _is_ours(self, address: str, claim: AddressLease, revision: int) -> None:
         """Accept a lease that the key says is ours: it was passed to us, or others wait for it."""
         with self._lock:
             past, turn = self._past.get(address), self._turns.get(address)
@@ -351,7 +351,7 @@ class AddressTurns:
         else:
             await self._take(address, revision, claim, claim.rest_s if turn is None else 0.0)
 
-    async def _take(self, address: str, last: int, claim: Claim, rest_s: float) -> bool:
+    async def _take(self, address: str, last: int, claim: AddressLease, rest_s: float) -> bool:
         """Write that the lease is ours, if the key has not changed."""
         sent = self._clock.ticks_s()
         revision = await self._write(address, claim, last)
@@ -359,7 +359,7 @@ class AddressTurns:
             self._got(address, claim, revision, rest_s, sent)
         return bool(revision)
 
-    def _got(self, address: str, claim: Claim, revision: int, rest_s: float, written_at: float) -> None:
+    def _got(self, address: str, claim: AddressLease, revision: int, rest_s: float, written_at: float) -> None:
         now = self._clock.ticks_s()
         with self._lock:
             past, before = self._past.pop(address, None), self._turns.get(address)
@@ -403,13 +403,13 @@ class AddressTurns:
 
     def _next_claim(
         self, address: str, turn: _Turn, line: tuple[str, ...], alive: dict[str, NodeState], now: float
-    ) -> Claim:
+    ) -> AddressLease:
         """Return the key's content when the lease is passed on; a node that used it stands in line again at once."""
         to, *others = line
         if turn.has_asked:
             others.append(self._session.node.name)
         rest_s = max(0.0, turn.ready_at - now)
-        return Claim(to, alive[to].instance, rest_s, tuple(others), self._sites(turn.claim, address))
+        return AddressLease(to, alive[to].instance, rest_s, tuple(others), self._sites(turn.claim, address))
 
     async def _tell(self, address: str) -> None:
         """Write into the key that an address has a longer delay than usual, for the next holder if this node dies."""
@@ -426,7 +426,7 @@ class AddressTurns:
 
     # -- the key -------------------------------------------------------------------------------------------
 
-    async def _read(self, address: str) -> tuple[Claim | None, int]:
+    async def _read(self, address: str) -> tuple[AddressLease | None, int]:
         """Return the content of an address's key, and its revision; nothing if there is none. May be out of date."""
         from nats.js.errors import KeyNotFoundError
 
@@ -437,14 +437,14 @@ class AddressTurns:
         except KeyNotFoundError:
             return None, 0
         try:
-            claim = msgspec.json.decode(entry.value or b"", type=Claim)
+            claim = msgspec.json.decode(entry.value or b"", type=AddressLease)
         except msgspec.MsgspecError as error:
             raise ClusterError(f"what the cluster says of {address} cannot be read: {error}") from error
         if claim.version != VERSION:
             raise ClusterError(f"{address} is asked by another teia; run the same one on all nodes")
         return claim, entry.revision or 0
 
-    async def _write(self, address: str, claim: Claim, last: int) -> int:
+    async def _write(self, address: str, claim: AddressLease, last: int) -> int:
         """Write a key if it has not changed; return its revision, or 0 if it has."""
         from nats.js.errors import APIError
 

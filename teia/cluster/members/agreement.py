@@ -41,7 +41,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
     slot: int
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class ClusterRun(msgspec.Struct, frozen=True, array_like=True):
     """A run of a schedule (cluster/crawl/runs.py): scheduled start, begin, end and reason of the end."""
 
     due_s: float
@@ -70,7 +70,7 @@ class Agreement(msgspec.Struct, frozen=True):
     """Calendar time at which the first node began."""
     ended: str = ""
     """The limit that was reached, if all nodes were last told to leave because of one."""
-    runs: list[Run] = []
+    runs: list[ClusterRun] = []
     """The last runs of its schedule, where it has one."""
     splits: list[Split] = []
     splitting: int | None = None

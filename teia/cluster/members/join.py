@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.members.session import BUCKET, NodeState, Pace, Session, decode, encode
+from teia.cluster.members.session import BUCKET, NodeSession, NodeState, Pace, decode, encode
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
 from teia.errors import ClusterError
 
@@ -33,14 +33,14 @@ async def join(
     region: str = "",
     capacity: float = 1.0,
     collection: str = "",
-) -> Session:
+) -> NodeSession:
     """Become a node of this name. Refused while another process has the name and lives."""
     if not _NAME.fullmatch(name):
         raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
-    session = Session(wire, clock, pace, bucket, node, on_lost)
+    session = NodeSession(wire, clock, pace, bucket, node, on_lost)
     there = await _entry(session)
     if there is not None and (before := decode(there.value or b"")) is not None:
         session.node = msgspec.structs.replace(node, follows=before.instance)
@@ -49,7 +49,7 @@ async def join(
     return session
 
 
-async def _entry(session: Session) -> KeyValue.Entry | None:
+async def _entry(session: NodeSession) -> KeyValue.Entry | None:
     """Return the entry under the session's name; a deleted key is an entry with its last revision and no value."""
     from nats.js.errors import KeyNotFoundError
 
@@ -60,7 +60,7 @@ async def _entry(session: Session) -> KeyValue.Entry | None:
         return marker
 
 
-async def _when_free(session: Session, there: KeyValue.Entry) -> int:
+async def _when_free(session: NodeSession, there: KeyValue.Entry) -> int:
     """Wait until a name is free: its node left or is dead, or it does not change for T. Return its last revision."""
     until = session.clock.ticks_s() + session.pace.silence_s
     while True:
@@ -75,7 +75,7 @@ async def _when_free(session: Session, there: KeyValue.Entry) -> int:
         there = now
 
 
-async def _take_name(session: Session, last: int) -> None:
+async def _take_name(session: NodeSession, last: int) -> None:
     """Write our instance under the name, if no other node did; repeat until the outcome is certain."""
     from nats.js.errors import KeyWrongLastSequenceError
 

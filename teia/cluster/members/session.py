@@ -124,7 +124,7 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class Session:
+class NodeSession:
     """One node's session and its view of the others; see the module. Made by `join` (join.py)."""
 
     wire: Wire

@@ -49,7 +49,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NatsServer:
     """The addresses of one server."""
 
     name: str
@@ -92,7 +92,7 @@ def write_private(path: Path, data: bytes) -> None:
             file.write(data)
 
 
-def free_places(count: int) -> list[Place]:
+def free_places(count: int) -> list[NatsServer]:
     """Return loopback addresses of this machine with ports that are free there."""
     places = []
     for number in range(count):
@@ -101,7 +101,7 @@ def free_places(count: int) -> list[Place]:
             sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
             for each in sockets:
                 each.bind((address, 0))
-            places.append(Place(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
+            places.append(NatsServer(f"nats-{number + 1}", address, *(each.getsockname()[1] for each in sockets)))
     return places
 
 
@@ -119,7 +119,7 @@ class NatsServers:
         self._count = count
         self._clock = clock
         self._program = find_server()
-        self._places: list[Place] = []
+        self._places: list[NatsServer] = []
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._began: dict[str, float] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -174,7 +174,7 @@ class NatsServers:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if known.exists():
                 made = json.loads(known.read_text())
-                self._places = [Place(**each) for each in made["places"]]
+                self._places = [NatsServer(**each) for each in made["places"]]
                 if len(self._places) != self._count:
                     raise ClusterError(
                         f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count};"
@@ -191,7 +191,7 @@ class NatsServers:
 
     # -- processes -----------------------------------------------------------------------------------------
 
-    async def _launch(self, place: Place) -> None:
+    async def _launch(self, place: NatsServer) -> None:
         self._began[place.name] = self._clock.ticks_s()
         with disk_errors(self.folder, "written"):
             log = os.open(self.folder / f"{place.name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -213,7 +213,7 @@ class NatsServers:
                     raise ClusterError(f"{place.name} did not start: {self._last_words(place)}")
                 await self._clock.sleep(0.05)
 
-    def _last_words(self, place: Place) -> str:
+    def _last_words(self, place: NatsServer) -> str:
         with contextlib.suppress(OSError):
             lines = (self.folder / f"{place.name}.log").read_text(errors="replace").splitlines()
             for line in reversed(lines):
@@ -221,7 +221,7 @@ class NatsServers:
                     return line.split("] ", 2)[-1][:200]
         return f"not ready after {START_S:g} s"
 
-    async def _health(self, place: Place) -> str:
+    async def _health(self, place: NatsServer) -> str:
         """Return the health that a server reports: `ok`, `unhealthy`, or an empty text if it does not answer."""
         try:
             async with asyncio.timeout(2.0):
@@ -256,7 +256,7 @@ class NatsServers:
                     await self._launch(place)
 
 
-def _configuration(place: Place, places: list[Place], folder: Path, public: str, secret: str) -> str:
+def _configuration(place: NatsServer, places: list[NatsServer], folder: Path, public: str, secret: str) -> str:
     """Return a server's configuration file (the settings of docs/cluster.md)."""
     routes = ", ".join(
         f'"nats-route://teia:{secret}@{each.address}:{each.route}"' for each in places if each is not place

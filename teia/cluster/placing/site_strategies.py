@@ -33,7 +33,7 @@ BETTER = 1.2
 """Factor by which a region must have been faster for a site to go back to it, once all have measured it."""
 
 
-class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+class SiteNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """The note that travels with a measured site: kilobytes a second by region, since when, and where it settled."""
 
     speeds: dict[str, float] = {}
@@ -41,7 +41,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     settled: str = ""
 
     @classmethod
-    def read(cls, text: str) -> Note:
+    def read(cls, text: str) -> SiteNote:
         try:
             return msgspec.json.decode(text, type=cls) if text else cls()
         except msgspec.MsgspecError as error:
@@ -52,12 +52,12 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-class Sight(NamedTuple):
+class ObservedSite(NamedTuple):
     """A site as a node sees it: the address of its server, its measurements, and the nodes."""
 
     site: str
     address: str
-    note: Note
+    note: SiteNote
     here: NodeState
     nodes: Mapping[str, NodeState]
 
@@ -68,7 +68,7 @@ class Strategy(Protocol):
     measures: bool
     """True if it needs the speed of sites."""
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         """Return the node that should have the site; empty if it should stay."""
 
 
@@ -90,7 +90,7 @@ class Geo:
     def __init__(self, countries: Countries) -> None:
         self._countries = countries
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         country = self._countries.of(sight.address)
         if not country or country in labels_of(sight.here):
             return ""
@@ -105,7 +105,7 @@ class Rtt:
     def __init__(self, minimum_kb_s: float) -> None:
         self._minimum_kb_s = minimum_kb_s
 
-    def wanted(self, sight: Sight) -> str:
+    def wanted(self, sight: ObservedSite) -> str:
         note, here = sight.note, zone_of(sight.here)
         zones = {zone_of(node) for node in sight.nodes.values()}
         if note.settled in zones:
@@ -121,7 +121,7 @@ class Rtt:
         return "" if best == here else self._node_in(best, sight)
 
     @staticmethod
-    def _node_in(zone: str, sight: Sight) -> str:
+    def _node_in(zone: str, sight: ObservedSite) -> str:
         return one_of(sight.site, (node for node in sight.nodes.values() if zone_of(node) == zone))
 
 

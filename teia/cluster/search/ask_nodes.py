@@ -32,9 +32,9 @@ from teia.cluster.search.messages import (
     SEARCH,
     VERSION,
     AnotherTeia,
-    Answered,
-    Asked,
-    Presence,
+    NodePresence,
+    SearchReply,
+    SearchRequest,
     about,
     decode,
     encode,
@@ -42,11 +42,11 @@ from teia.cluster.search.messages import (
     who,
 )
 from teia.errors import ClusterError, IndexFailure
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.rank.formula import Candidates, Ranking
 from teia.search.rank.plan import Plan
-from teia.search.serve.remote_shards import CarriedShard, Told
-from teia.search.serve.searcher import Options, Searcher
+from teia.search.serve.remote_shards import ReceivedFacts, RemoteShard
+from teia.search.serve.searcher import Searcher, SearchOptions
 from teia.search.serve.shards import Shard
 from teia.search.show.results import Results
 
@@ -71,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Speakers:
+class CellResponders:
     """The node that answers for each cell; `silent` are cells without a node.
 
     `strangers` are nodes of another version, which are not queried.
@@ -83,7 +83,7 @@ class Speakers:
     strangers: tuple[str, ...] = ()
 
 
-def speakers_of(present: Iterable[Presence]) -> Speakers:
+def speakers_of(present: Iterable[NodePresence]) -> CellResponders:
     """Assign every cell to the node that owns it with the highest epoch."""
     best: dict[int, tuple[int, int, str]] = {}
     of = 0
@@ -95,17 +95,17 @@ def speakers_of(present: Iterable[Presence]) -> Speakers:
     for cell, (_, _, node) in sorted(best.items()):
         by_node.setdefault(node, []).append(cell)
     silent = tuple(cell for cell in range(of) if cell not in best)
-    return Speakers({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
+    return CellResponders({node: tuple(cells) for node, cells in sorted(by_node.items())}, silent, of)
 
 
-class Directory:
+class NodeDirectory:
     """Nodes and their cells as last reported; looks in the loop of its wire, and any thread may leave a node out."""
 
     def __init__(self, wire: Wire, clock: Clock, collection: str) -> None:
         self._wire = wire
         self._clock = clock
         self._collection = collection
-        self.heard = Speakers({})
+        self.heard = CellResponders({})
         self.present: tuple[str, ...] = ()
         """All nodes that answered, also those without cells."""
         self.heard_at = float("-inf")
@@ -121,12 +121,12 @@ class Directory:
                 silent = tuple(sorted((*heard.silent, *heard.cells[node])))
                 self.heard = replace(heard, cells=cells, silent=silent)
 
-    async def look(self) -> Speakers:
+    async def look(self) -> CellResponders:
         """Request the presence of all nodes."""
         client = self._wire.client
         inbox = client.new_inbox()
         subscription = await self._wire.ask(client.subscribe(inbox))
-        present: dict[str, Presence] = {}
+        present: dict[str, NodePresence] = {}
         strangers: set[str] = set()
         loop = asyncio.get_running_loop()
         until = loop.time() + WHO_S
@@ -138,7 +138,7 @@ class Directory:
                 except Exception:  # noqa: BLE001  # no more answers; the client has several errors for that
                     break
                 try:
-                    each = decode(message.data, Presence)
+                    each = decode(message.data, NodePresence)
                 except AnotherTeia as error:
                     strangers.add(error.node)
                 except ClusterError as error:
@@ -154,7 +154,7 @@ class Directory:
         self._heard(present, tuple(sorted(strangers)))
         return self.heard
 
-    def _heard(self, present: Mapping[str, Presence], strangers: tuple[str, ...]) -> None:
+    def _heard(self, present: Mapping[str, NodePresence], strangers: tuple[str, ...]) -> None:
         if strangers != self.heard.strangers and strangers:
             _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
         self.present = tuple(sorted(present))
@@ -163,14 +163,14 @@ class Directory:
             # If no node answers, the known cells still exist but are unreachable, and the next query looks again.
             of = found.of or self.heard.of
             silent = found.silent if found.of else tuple(range(of))
-            self.heard = Speakers(found.cells, silent, of, strangers)
+            self.heard = CellResponders(found.cells, silent, of, strangers)
         self.heard_at = self._clock.ticks_s() if present else float("-inf")
 
 
-class NodeShard(CarriedShard):
+class NodeShard(RemoteShard):
     """The cells that one node answers for. A failure makes the directory look again."""
 
-    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: Told) -> None:
+    def __init__(self, search: ClusterSearch, node: str, cells: tuple[int, ...], told: ReceivedFacts) -> None:
         super().__init__(f"{node} (cells {numbers(cells)})", len(cells), self._carried, told)
         self.node = node
         self.numbers = cells
@@ -203,12 +203,14 @@ class NodeShard(CarriedShard):
         return answer.body
 
 
-class SilentShard(CarriedShard):
+class MissingShard(RemoteShard):
     """Cells without a node."""
 
-    def __init__(self, heard: Speakers) -> None:
+    def __init__(self, heard: CellResponders) -> None:
         cells = heard.silent
-        super().__init__(f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, Told())
+        super().__init__(
+            f"{'cell' if len(cells) == 1 else 'cells'} {numbers(cells)}", len(cells), self._nobody, ReceivedFacts()
+        )
         self._why = "no node answers for it" + (f", and {_strange(heard.strangers)}" if heard.strangers else "")
 
     def _nobody(self, _: bytes) -> Future[bytes]:
@@ -231,10 +233,10 @@ class ClusterSearch:
         self._clock = clock
         self._collection = collection
         self._deadline_s = deadline_s
-        self._told = Told()
+        self._told = ReceivedFacts()
         self._lock = Lock()
         self._shards: tuple[Shard, ...] = ()
-        self._of: Speakers | None = None
+        self._of: CellResponders | None = None
         self._looking = False
         self._is_closed = False
         self._silent_since: dict[str, float] = {}
@@ -242,7 +244,7 @@ class ClusterSearch:
         self._thread.__enter__()
         try:
             self._wire = self._thread.wait_for(connect(servers, key, "search", ca=ca))
-            self._directory = Directory(self._wire, clock, collection)
+            self._directory = NodeDirectory(self._wire, clock, collection)
             if not self._thread.wait_for(self._directory.look()).of:
                 self._thread.wait_for(self._directory.look())
         except BaseException:
@@ -300,7 +302,7 @@ class ClusterSearch:
             self._of = heard
             return self._shards
 
-    def _made(self, heard: Speakers) -> tuple[Shard, ...]:
+    def _made(self, heard: CellResponders) -> tuple[Shard, ...]:
         nodes = [NodeShard(self, node, cells, self._told) for node, cells in heard.cells.items()]
         names = {shard.name for shard in nodes}
         for name in set(self._told.extents) - names:
@@ -308,7 +310,7 @@ class ClusterSearch:
         if not heard.of:
             others = f"; {_strange(heard.strangers)}" if heard.strangers else ""
             raise IndexFailure(f"no node of this cluster answers searches in {self._collection!r}{others}")
-        return (*nodes, *([SilentShard(heard)] if heard.silent else []))
+        return (*nodes, *([MissingShard(heard)] if heard.silent else []))
 
     def ticks_s(self) -> float:
         return self._clock.ticks_s()
@@ -317,16 +319,16 @@ class ClusterSearch:
         """Run a coroutine in the loop of the connection."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
 
-    async def asked(self, cells: tuple[int, ...], question: bytes) -> Answered:
+    async def asked(self, cells: tuple[int, ...], question: bytes) -> SearchReply:
         """Send a question to the owner of these cells."""
         from nats import errors
 
-        octets = encode(Asked(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
+        octets = encode(SearchRequest(VERSION, SEARCH, cells, int(1000 * self._deadline_s), question))
         subject, client = about(self._collection, cells[0]), self._wire.client
         for is_last in (False, True):
             try:
                 answer = await client.request(subject, octets, timeout=self._deadline_s)
-                return decode(answer.data, Answered)
+                return decode(answer.data, SearchReply)
             except errors.NoRespondersError:
                 if is_last:
                     raise IndexFailure("nobody listens there") from None
@@ -349,16 +351,16 @@ class ClusterSearch:
             return shard.candidates(Plan(None), 1).total
         return 0
 
-    def some(self, n: int) -> list[Entry]:
+    def some(self, n: int) -> list[IndexEntry]:
         """Return up to `n` pages, the newest of each node."""
-        found: list[Entry] = []
+        found: list[IndexEntry] = []
         for shard in self._current():
             with contextlib.suppress(IndexFailure):
                 best: Candidates = shard.candidates(Plan(None), min(n, 50))
                 found += shard.entries(best.rows["key"].tolist()).values()
         return found[:n]
 
-    def search(self, text: str, n: int = 10, offset: int = 0, options: Options | None = None) -> Results:
+    def search(self, text: str, n: int = 10, offset: int = 0, options: SearchOptions | None = None) -> Results:
         """Answer a query; see `teia.search.serve.searcher.Searcher`."""
         return self._searcher.search(text, n, offset, options)
 
@@ -366,7 +368,7 @@ class ClusterSearch:
         """Return pages on the same subject as a page."""
         return self._searcher.similar(url, n)
 
-    def cached(self, url: str) -> Entry | None:
+    def cached(self, url: str) -> IndexEntry | None:
         """Return a page as the index has it, with its text; None if it is not there."""
         return self._searcher.cached(url)
 

@@ -19,9 +19,9 @@ from contextlib import closing
 import msgspec
 
 from teia.clock import Clock
-from teia.cluster.cells.copies import Copies
-from teia.cluster.cells.owner import Keeper
-from teia.cluster.members.session import Session
+from teia.cluster.cells.copies import CellCopies
+from teia.cluster.cells.owner import CellOwner
+from teia.cluster.members.session import NodeSession
 from teia.cluster.placing.cell_owners import CircleOrder
 from teia.cluster.search.fetch_for_index import lacking
 from teia.frontier.cell.cell import FrontierCell
@@ -43,11 +43,11 @@ def ancestors(cell: int, starts: Sequence[int], whole: int) -> Iterator[int]:
         yield cell
 
 
-class Settling:
+class SplitCleanup:
     """One session's part in the release; `run` lives in the cluster's own loop."""
 
     def __init__(
-        self, session: Session, keeper: Keeper, copies: Copies, order: CircleOrder, whole: int, clock: Clock
+        self, session: NodeSession, keeper: CellOwner, copies: CellCopies, order: CircleOrder, whole: int, clock: Clock
     ) -> None:
         self._session, self._keeper, self._copies = session, keeper, copies
         self._order, self._whole, self._clock = order, whole, clock

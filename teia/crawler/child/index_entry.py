@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from teia.index.entry import DIGEST_BYTES, MAX_TEXT_CHARS, Anchor, Entry
+from teia.index.entry import DIGEST_BYTES, MAX_TEXT_CHARS, Anchor, IndexEntry
 from teia.parse.dates import parse_date
 from teia.records import LinkKind, Page
 from teia.urls import host_of, key_of
@@ -16,11 +16,11 @@ DAY_S = 86_400
 _ANCHOR = LinkKind.ANCHOR
 
 
-def entry_of(page: Page, visited_s: float, *, obeys: bool) -> Entry | None:
+def entry_of(page: Page, visited_s: float, *, obeys: bool) -> IndexEntry | None:
     """Return the index entry of a page; None if it has no text or forbids indexing."""
     if (obeys and page.noindex) or not (page.text or page.title):
         return None
-    return Entry(
+    return IndexEntry(
         page.url,
         key_of(page.url),
         host_of(page.url),

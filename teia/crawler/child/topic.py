@@ -26,7 +26,7 @@ from teia.crawler.child.messages import Focus, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn, stems
-from teia.parse.children.pool import ChildLimits, ChildPool, Lost
+from teia.parse.children.pool import ChildLimits, ChildPool, LostAnswer
 from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised
@@ -43,7 +43,7 @@ OTHERS = "others"
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,30})=(.+)")
 
 
-class Learnt(msgspec.Struct, frozen=True):
+class LearntTopic(msgspec.Struct, frozen=True):
     """The file: the learnt model, and the settings it was learnt from."""
 
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ class Learnt(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class TopicExample:
     """A page to learn from: a file, or a URL of the collection. `kind` is its class, empty for the topic."""
 
     kind: str
@@ -99,7 +99,7 @@ def check_examples(config: Config) -> None:
     examples_of(config.focus)
 
 
-def examples_of(settings: FocusSettings) -> list[Example]:
+def examples_of(settings: FocusSettings) -> list[TopicExample]:
     """Return the example pages that the settings name, with files found; in the order they are named."""
     found = [each for entry in settings.examples for each in _examples("", entry, "examples")]
     for entry in settings.others:
@@ -119,9 +119,9 @@ def _is_url(entry: str) -> bool:
     return entry.startswith(("http://", "https://"))
 
 
-def _examples(kind: str, entry: str, key: str) -> list[Example]:
+def _examples(kind: str, entry: str, key: str) -> list[TopicExample]:
     if _is_url(entry):
-        return [Example(kind, None, entry)]
+        return [TopicExample(kind, None, entry)]
     path = Path(entry).expanduser()
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
@@ -130,7 +130,7 @@ def _examples(kind: str, entry: str, key: str) -> list[Example]:
     files = [each for each in paths if each.is_file()]
     if not files:
         raise ConfigError(f"focus.{key} = {entry!r}: there is no such file, and it is no URL")
-    return [Example(kind, each) for each in files]
+    return [TopicExample(kind, each) for each in files]
 
 
 # ---- learning -------------------------------------------------------------------------------------------------------
@@ -153,18 +153,18 @@ def _file(folder: CollectionFolder) -> Path:
     return folder.path / FILE_NAME
 
 
-def _kept(path: Path) -> Learnt | None:
+def _kept(path: Path) -> LearntTopic | None:
     if not path.exists():
         return None
     with disk_errors(path, "read"):
         data = path.read_bytes()
     try:
-        return msgspec.json.decode(data, type=Learnt)
+        return msgspec.json.decode(data, type=LearntTopic)
     except msgspec.MsgspecError as error:
         raise CorruptFile(path, f"{error}; delete it, and it is learnt again") from error
 
 
-def _learn(root: Root, config: Config, clock: Clock) -> Learnt:
+def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
     settings = config.focus
     examples = examples_of(settings)
     texts = _texts(root, config, examples, clock)
@@ -174,10 +174,10 @@ def _learn(root: Root, config: Config, clock: Clock) -> Learnt:
     topic = of_kind.pop("", [])
     model = learn([normalised(word) for word in settings.words], topic, of_kind)
     asked = (settings.words, settings.examples, settings.others)
-    return Learnt(*asked, model.classes, model.rest, dict(model.weights))
+    return LearntTopic(*asked, model.classes, model.rest, dict(model.weights))
 
 
-def _texts(root: Root, config: Config, examples: Sequence[Example], clock: Clock) -> list[str]:
+def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: Clock) -> list[str]:
     """Read the examples in a thread with its own event loop, because the caller may or may not run one."""
     if not examples:
         return []
@@ -186,26 +186,26 @@ def _texts(root: Root, config: Config, examples: Sequence[Example], clock: Clock
     with ThreadPoolExecutor(1, "learning") as thread:
         texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
     for example, text in zip(examples, texts, strict=True):
-        if isinstance(text, Lost) or not stems(text):
-            why = f"cannot be read ({text.reason})" if isinstance(text, Lost) else "has no text to learn from"
+        if isinstance(text, LostAnswer) or not stems(text):
+            why = f"cannot be read ({text.reason})" if isinstance(text, LostAnswer) else "has no text to learn from"
             raise ConfigError(f"focus: the example {example.name} {why}")
-    return [text for text in texts if not isinstance(text, Lost)]
+    return [text for text in texts if not isinstance(text, LostAnswer)]
 
 
-async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | Lost]:
+async def _read_all(pool: ChildPool, answers: Sequence[bytes]) -> list[str | LostAnswer]:
     await pool.start()
     try:
         loop = asyncio.get_running_loop()
-        waiting: list[asyncio.Future[bytes | Lost]] = [loop.create_future() for _ in answers]
+        waiting: list[asyncio.Future[bytes | LostAnswer]] = [loop.create_future() for _ in answers]
         for answer, future in zip(answers, waiting, strict=True):
             pool.submit(answer, done=future.set_result)
         done = await asyncio.gather(*waiting)
     finally:
         await pool.close()
-    return [each if isinstance(each, Lost) else each.decode() for each in done]
+    return [each if isinstance(each, LostAnswer) else each.decode() for each in done]
 
 
-def _answer(root: Root, config: Config, example: Example) -> bytes:
+def _answer(root: Root, config: Config, example: TopicExample) -> bytes:
     """Return an example in the form that a child takes: media type and body."""
     if example.path is not None:
         with disk_errors(example.path, "read"), example.path.open("rb") as file:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teia.crawler.keep_fresh.host_plan import Columns, Weigh
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh
 from teia.frontier.cell import revisits
 
 CLEARLY = 2.0
@@ -31,7 +31,7 @@ class Swap(NamedTuple):
     comes: int
 
 
-def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: Columns, weigh: Weigh) -> list[Swap]:
+def swaps(db: sqlite3.Connection, slot: int, host_id: int, columns: PageColumns, weigh: Weigh) -> list[Swap]:
     """Return the pages of a host that give way, each with the URL that replaces it."""
     waiting = revisits.waiting(db, slot, host_id, LOOKED_AT)
     if not waiting:

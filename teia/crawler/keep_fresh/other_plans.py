@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 
 from teia.config import RefreshSettings
-from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, one_host
+from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, PageColumns, one_host
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named
 from teia.refresh.rates import Floats
@@ -24,10 +24,12 @@ MOST_VISITS = 50_000
 """Number of visits that a timetable covers at most, if they end before the horizon."""
 
 
-class Carried:
+class PolicyQueue:
     """One host's pages, by their keys. `ends_s` is the end of the plan; infinity if only news end it."""
 
-    def __init__(self, columns: Columns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float) -> None:
+    def __init__(
+        self, columns: PageColumns, rate: Floats, slot_s: float, settings: RefreshSettings, now_s: float
+    ) -> None:
         policy = policy_named(settings.policy)
         weight = np.where(columns.is_gone, 0.0, columns.weight)
         self._total = max(float(weight.sum()), 1e-300)

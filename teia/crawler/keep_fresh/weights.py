@@ -13,7 +13,7 @@ from teia.config import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.durable import disk_errors
 from teia.errors import ConfigError, CorruptFile
-from teia.frontier.cell.revisits import Held
+from teia.frontier.cell.revisits import CapturedPage
 from teia.graph.rankfile import NO_STAMP, RankFile
 from teia.refresh.rates import Floats
 from teia.urls import from_user, key_of
@@ -34,11 +34,11 @@ def weigher(settings: RefreshSettings, ranks: Path) -> Weigh:
 
 def weigh_keys(weigh: Weigh, found: Sequence[tuple[int, int]]) -> list[float]:
     """Return the weights of URLs, visited or not, by (key, number of links to it)."""
-    pages = [Held(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
+    pages = [CapturedPage(key, "", 0, links, "", 0, 0, 0, 0, 0, 0.0, 0.0, b"") for key, links in found]
     return [float(weight) for weight in weigh(pages)] if pages else []
 
 
-def _in_links(pages: Sequence[Held]) -> Floats:
+def _in_links(pages: Sequence[CapturedPage]) -> Floats:
     return np.array([page.in_links for page in pages], dtype=np.float64)
 
 
@@ -48,7 +48,7 @@ class _ByRank:
     def __init__(self, path: Path) -> None:
         self._file = RankFile(path)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         with suppress(CorruptFile):  # ignored: the indexer writes the file again
             self._file.reload()
         if self._file.stamp == NO_STAMP or not self._file.alone > 0:
@@ -72,7 +72,7 @@ class _ByFile:
         self._keys = np.array(sorted(known), dtype=np.int64)
         self._weights = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
@@ -93,7 +93,7 @@ class _ByHits:
         self._keys = np.array(sorted(known), dtype=np.int64)
         self._hits = np.array([known[key] for key in self._keys.tolist()], dtype=np.float64)
 
-    def __call__(self, pages: Sequence[Held]) -> Floats:
+    def __call__(self, pages: Sequence[CapturedPage]) -> Floats:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)

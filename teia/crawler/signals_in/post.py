@@ -16,9 +16,9 @@ from teia.config import Config
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver
-from teia.fetch.fetcher import FetchRequest, Post
+from teia.fetch.fetcher import FetchRequest, PostBody
 from teia.fetch.guard import AddressGuard
-from teia.fetch.overrides import Overrides
+from teia.fetch.overrides import AddressOverrides
 from teia.records import Fetched
 from teia.urls import split
 
@@ -33,7 +33,7 @@ class Poster:
 
     def __init__(self, config: Config, clock: Clock) -> None:
         self._clock = clock
-        guard, overrides = AddressGuard(config.fetch.allow_nets), Overrides.parse(config.fetch.resolve)
+        guard, overrides = AddressGuard(config.fetch.allow_nets), AddressOverrides.parse(config.fetch.resolve)
         self._resolver = CaresResolver(clock, config.fetch.dns or None)
         self._destinations = Destinations(self._resolver, guard, overrides)
         limits = replace(config.limits, fetch_s=ANSWER_S, slow_s=ANSWER_S)
@@ -42,7 +42,7 @@ class Poster:
             guard, limits, clock, agent, keep_alive=0, concurrency=2 * AT_ONCE, bind=config.fetch.bind
         )
 
-    async def post(self, url: str, message: Post) -> Fetched:
+    async def post(self, url: str, message: PostBody) -> Fetched:
         """Post to a canonical URL; network errors are in the answer, not raised."""
         parts = split(url)
         place = await self._destinations.find(parts.host, parts.port)

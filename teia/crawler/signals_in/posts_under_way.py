@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from teia.clock import Clock
 from teia.crawler.signals_in.post import AT_ONCE, Poster
-from teia.fetch.fetcher import Post
+from teia.fetch.fetcher import PostBody
 from teia.records import Fetched
 from teia.urls import host_of
 
@@ -25,21 +25,21 @@ WEBHOOKS, HUBS = "webhooks", "hubs"
 T = TypeVar("T")
 
 
-class Failing(NamedTuple):
+class FailingReceiver(NamedTuple):
     """A receiver with its number of consecutive failures, and the time of the next try."""
 
     failures: int
     again: float
 
 
-class Places:
+class ReceiverStates:
     """Hosts that are delayed or have a message under way, and receivers that fail; in the clock's ticks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._asked: dict[str, str] = {}
         self._rests: dict[str, float] = {}
-        self._failing: dict[str, Failing] = {}
+        self._failing: dict[str, FailingReceiver] = {}
 
     @property
     def under_way(self) -> int:
@@ -85,16 +85,16 @@ class Places:
         now = self._clock.ticks_s()
         if len(self._failing) >= MANY:
             self._failing = {each: known for each, known in self._failing.items() if known.again > now}
-        self._failing[webhook] = Failing(self.failures(webhook) + 1, now + wait_s)
+        self._failing[webhook] = FailingReceiver(self.failures(webhook) + 1, now + wait_s)
 
     def arrived(self, webhook: str) -> None:
         self._failing.pop(webhook, None)
 
 
-class UnderWay(Generic[T]):
+class PostsUnderWay(Generic[T]):
     """Messages of one kind and collection that were posted and not yet settled; `T` is the subject of each."""
 
-    def __init__(self, kind: str, poster: Poster, places: Places) -> None:
+    def __init__(self, kind: str, poster: Poster, places: ReceiverStates) -> None:
         self._kind, self._poster, self._places = kind, poster, places
         self._posts: dict[asyncio.Task[Fetched], T] = {}
 
@@ -105,7 +105,7 @@ class UnderWay(Generic[T]):
         """Return the subjects of messages under way or to be settled."""
         return list(self._posts.values())
 
-    def start(self, about: T, url: str, message: Post, *, rest_s: float, after_s: float = 0.0) -> None:
+    def start(self, about: T, url: str, message: PostBody, *, rest_s: float, after_s: float = 0.0) -> None:
         """Post to a free host; the next message must wait for `rest_s`, and for `after_s` after the answer."""
         self._places.begin(url, self._kind, rest_s)
         task = asyncio.create_task(self._poster.post(url, message))

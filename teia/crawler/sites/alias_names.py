@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from teia.crawler.sites.aliases import AliasBook
 from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue, QueuedUrl
 
 
-class Names:
+class AliasNames:
     """Aliases known to the event loop; with no `book` there are none."""
 
     def __init__(self, book: AliasBook | None) -> None:
@@ -26,7 +26,7 @@ class Names:
         """Return the main name of an alias; empty for a host that is none."""
         return "" if self._book is None else self._book.main_of(host)
 
-    def is_elsewhere(self, queue: HostQueue, item: Queued) -> bool:
+    def is_elsewhere(self, queue: HostQueue, item: QueuedUrl) -> bool:
         """Tell whether a URL stands for one of its host's main name."""
         if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
             return False

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from teia.config import SitesSettings
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.sites.likeness import (
-    Says,
+    PageLikeness,
     hash64,
     home_of,
     is_enough,
@@ -45,10 +45,10 @@ from teia.crawler.sites.likeness import (
     samples_of,
     says,
 )
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell import alias_evidence
-from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, AliasEvidence, AliasPair, ComparedVisit
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.cell.schema import STATE_QUEUED
 from teia.frontier.cell.url_tails import tail_of, url_from
 from teia.records import Outcome
@@ -76,7 +76,7 @@ MAX_CHAIN = 16
 
 
 @dataclass(slots=True)
-class Renamed:
+class RenamedHosts:
     """Changes of names that a group of pages caused.
 
     `names` are (alias, main name), the main name empty for a revoked alias; `hosts` are (cell, name) of those that have
@@ -103,24 +103,24 @@ class AliasBook:
         self.holds = holds
         """Tests whether a URL is in scope; a name whose pages are out of scope cannot be a main name."""
         self._cells, self._starts, self._settings, self._obeys_robots = cells, starts, settings, obeys_robots
-        self._mains: dict[str, Pair] = {}
-        self._pairs: OrderedDict[tuple[str, str], Pair] = OrderedDict()
-        self._by_host: dict[str, list[Pair]] = {}
+        self._mains: dict[str, AliasPair] = {}
+        self._pairs: OrderedDict[tuple[str, str], AliasPair] = OrderedDict()
+        self._by_host: dict[str, list[AliasPair]] = {}
         self._names_of: Counter[tuple[str, str]] = Counter()
         self._samples: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
-        self._unsaved: dict[Pair, None] = {}
+        self._unsaved: dict[AliasPair, None] = {}
         self._dropped: list[tuple[str, str]] = []
-        self._overdue: dict[Pair, None] = {}
-        self._checking: dict[int, Pair] = {}
-        self._returning: dict[Pair, None] = {}
-        self._homes: list[Found] = []
-        self._renamed = Renamed()
+        self._overdue: dict[AliasPair, None] = {}
+        self._checking: dict[int, AliasPair] = {}
+        self._returning: dict[AliasPair, None] = {}
+        self._homes: list[FoundUrl] = []
+        self._renamed = RenamedHosts()
         self._now_s = 0.0
         for cell in cells:
             for pair in alias_evidence.pairs(cell):
                 self._take_up(pair)
 
-    def _take_up(self, pair: Pair) -> None:
+    def _take_up(self, pair: AliasPair) -> None:
         """Continue with a pair that an earlier run left."""
         if pair.state == ALIAS:
             self._mains[pair.host] = pair
@@ -169,7 +169,7 @@ class AliasBook:
         host = split(url).host
         return FoundLink(host, key_of(url), tail_of(url, host), link.count, link.text, link.by)
 
-    def forwarded(self, frontier: FrontierCell, visit: Visit) -> Found | None:
+    def forwarded(self, frontier: FrontierCell, visit: ActiveVisit) -> FoundUrl | None:
         """Return the URL of the main name for one settled as `alias`; None if the alias is revoked."""
         queue, item = visit.queue, visit.item
         url = self.elsewhere(queue.host, tail_of(item.url, queue.host))
@@ -177,7 +177,7 @@ class AliasBook:
             return None
         by = alias_evidence.found_by(frontier, queue.host_id, queue.host, item.key)
         host = split(url).host
-        return Found(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
+        return FoundUrl(host, key_of(url), tail_of(url, host), item.depth, 0, item.hops, by, item.hint)
 
     def checks(self) -> list[int]:
         """Return the keys of URLs that are being checked again, under the alias and under the main name."""
@@ -201,7 +201,7 @@ class AliasBook:
             rows = [(slot, sample, host) for (slot, sample), host in waiting.items()]
             alias_evidence.keep_samples(self._cells[number], rows)
 
-    def learn(self, visits: Iterable[Visit]) -> Renamed:
+    def learn(self, visits: Iterable[ActiveVisit]) -> RenamedHosts:
         """Compare pages that have just been committed, and make the decisions that they allow.
 
         If it is called again with the same pages, because the disk was full, it continues where it was.
@@ -215,10 +215,10 @@ class AliasBook:
             self._bring_back(pair)
         self._save()
         self._flush_samples(MAX_SAMPLES)
-        renamed, self._renamed = self._renamed, Renamed()
+        renamed, self._renamed = self._renamed, RenamedHosts()
         return renamed
 
-    def _hear(self, visit: Visit) -> None:
+    def _hear(self, visit: ActiveVisit) -> None:
         host, result, fetched = visit.queue.host, visit.result, visit.fetched
         checked = self._checking.get(visit.item.key)
         if checked is not None:
@@ -230,7 +230,7 @@ class AliasBook:
             return
         text = result.text_digest or result.digest
         about = (result.simhash, result.title, result.canonical, result.redirect_to, result.media_type)
-        seen = Seen(visit.item.url, fetched.status, text, *about, fetched.started_s)
+        seen = ComparedVisit(visit.item.url, fetched.status, text, *about, fetched.started_s)
         tail = tail_of(seen.url, host)
         if seen.redirect_to:
             self._hear_redirect(host, seen)
@@ -241,7 +241,7 @@ class AliasBook:
 
     # -- pairs to watch ------------------------------------------------------------------------------------
 
-    def _introduce(self, host: str, tail: str, seen: Seen, address: str) -> None:
+    def _introduce(self, host: str, tail: str, seen: ComparedVisit, address: str) -> None:
         """Look for another name that showed this page before; if there is none, record this host as its holder."""
         met = [self._same_but_www(host)]
         for place, sample in samples_of(seen, site_of(host), address):
@@ -260,10 +260,10 @@ class AliasBook:
         other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
         return other if alias_evidence.standing(self._cell(other), other, "/") is not None else None
 
-    def _hear_redirect(self, host: str, seen: Seen) -> None:
+    def _hear_redirect(self, host: str, seen: ComparedVisit) -> None:
         other = split(seen.redirect_to).host
         if other != host and leads_to_other(seen, other) and self._may_watch(host, other):
-            self._watch(Pair(host, other, self._now_s))
+            self._watch(AliasPair(host, other, self._now_s))
 
     def _meet(self, host: str, other: str, home: str) -> None:
         other = self.main_of(other) or other
@@ -271,7 +271,7 @@ class AliasBook:
             return
         if alias_evidence.standing(self._cell(other), other, home) is None:
             return
-        pair = Pair(host, other, self._now_s)
+        pair = AliasPair(host, other, self._now_s)
         self._watch(pair)
         for tail in alias_evidence.visited(self._cell(host), host, CAUGHT_UP):
             seen = alias_evidence.seen(self._cell(host), host, tail)
@@ -288,7 +288,7 @@ class AliasBook:
         states = {alias_evidence.state_of(self._cell(one), one, two) for one, two in ((host, other), (other, host))}
         return not states & {DISTINCT, RETURNING}
 
-    def _watch(self, pair: Pair) -> None:
+    def _watch(self, pair: AliasPair) -> None:
         self._pairs[pair.host, pair.other] = pair
         for host in (pair.host, pair.other):
             of_host = self._by_host.setdefault(host, [])
@@ -297,7 +297,7 @@ class AliasBook:
         if len(self._pairs) > MAX_PAIRS:
             self._forget(next(iter(self._pairs.values())))
 
-    def _forget(self, pair: Pair) -> None:
+    def _forget(self, pair: AliasPair) -> None:
         """Stop watching a pair; its stored evidence stays."""
         self._pairs.pop((pair.host, pair.other), None)
         for host in (pair.host, pair.other):
@@ -307,7 +307,7 @@ class AliasBook:
 
     # -- evidence of pages ---------------------------------------------------------------------------------
 
-    def _compare(self, pair: Pair, tail: str, host: str, here: Seen) -> None:
+    def _compare(self, pair: AliasPair, tail: str, host: str, here: ComparedVisit) -> None:
         """Compare one page, if the other name has it too, or is the target of its redirect."""
         if pair.host in self._mains or pair.other in self._mains:
             self._forget(pair)  # one of them is an alias by now; its main name is watched instead
@@ -317,7 +317,7 @@ class AliasBook:
         beside = pair.beside(host)
         there = alias_evidence.seen(self._cell(beside), beside, tail)
         if there is None and leads_to_other(here, beside):
-            there = Seen(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
+            there = ComparedVisit(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
             return
         of_host, of_other = (here, there) if host == pair.host else (there, here)
@@ -325,7 +325,7 @@ class AliasBook:
             self._unsaved[pair] = None
         self._weigh(pair, tail)
 
-    def _weigh(self, pair: Pair, tail: str) -> None:
+    def _weigh(self, pair: AliasPair, tail: str) -> None:
         evidence, home = pair.evidence, home_of(tail)
         if is_hopeless(evidence):
             self._part(pair)
@@ -342,13 +342,13 @@ class AliasBook:
                 evidence.origin = ""
                 self._decide(pair, self._main(pair, home))
 
-    def _needed(self, pair: Pair) -> int:
+    def _needed(self, pair: AliasPair) -> int:
         """Return the number of pages that must agree; one where names are made up (wildcard DNS)."""
         site = site_of(pair.host)
         is_made_up = site == site_of(pair.other) and self._names_of[site, pair.other] >= WILDCARD
         return 1 if is_made_up else self._settings.alias_pages
 
-    def _homes_are_compared(self, pair: Pair, home: str) -> bool:
+    def _homes_are_compared(self, pair: AliasPair, home: str) -> bool:
         """Tell whether the home pages were compared; queue one that is not known yet."""
         if hash64(home) in pair.evidence.equal or hash64(home) in pair.evidence.different:
             return True
@@ -357,7 +357,7 @@ class AliasBook:
             state = alias_evidence.url_state(self._cell(host), host, home)
             states.append(state)
             if state is None:
-                self._homes.append(Found(host, key_of(url_from(host, home)), home, depth=1, in_links=0, by=0))
+                self._homes.append(FoundUrl(host, key_of(url_from(host, home)), home, depth=1, in_links=0, by=0))
         return None not in states and STATE_QUEUED not in states
 
     def _robots_agree(self, host: str, other: str) -> bool | None:
@@ -368,7 +368,7 @@ class AliasBook:
         common = here.keys() & there.keys()
         return all(here[each] == there[each] for each in common) if common else None
 
-    def _main(self, pair: Pair, home: str) -> str:
+    def _main(self, pair: AliasPair, home: str) -> str:
         of_host = alias_evidence.standing(self._cell(pair.host), pair.host, home)
         of_other = alias_evidence.standing(self._cell(pair.other), pair.other, home)
         assert of_host is not None
@@ -377,13 +377,13 @@ class AliasBook:
 
     # -- decisions -----------------------------------------------------------------------------------------
 
-    def _part(self, pair: Pair) -> None:
+    def _part(self, pair: AliasPair) -> None:
         """Mark a pair as two sites, for good."""
         pair.state = DISTINCT
         self._unsaved[pair] = None
         self._forget(pair)
 
-    def _decide(self, pair: Pair, main: str) -> None:
+    def _decide(self, pair: AliasPair, main: str) -> None:
         """Make one name the main one; the other is not requested any more."""
         alias = pair.beside(main)
         for each in list(self._by_host.get(alias, ())):
@@ -391,7 +391,7 @@ class AliasBook:
         self._unsaved.pop(pair, None)
         if alias != pair.host:
             self._dropped.append((pair.host, pair.other))
-        made = Pair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
+        made = AliasPair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
         self._mains[alias] = made
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
@@ -402,7 +402,7 @@ class AliasBook:
 
     # -- checks of aliases ---------------------------------------------------------------------------------
 
-    def _start_check(self, pair: Pair) -> None:
+    def _start_check(self, pair: AliasPair) -> None:
         """Queue some of the pages that proved an alias, under both names."""
         del self._overdue[pair]
         if self._mains.get(pair.host) is not pair or pair.checking_s:
@@ -418,15 +418,15 @@ class AliasBook:
         self._expect(pair)
         self._renamed.checks += self._keys(pair)
 
-    def _keys(self, pair: Pair) -> list[int]:
+    def _keys(self, pair: AliasPair) -> list[int]:
         tails = pair.evidence.tails[:CHECKED_PAGES]
         return [key_of(url_from(host, tail)) for host in (pair.host, pair.other) for tail in tails]
 
-    def _expect(self, pair: Pair) -> None:
+    def _expect(self, pair: AliasPair) -> None:
         for key in self._keys(pair):
             self._checking[key] = pair
 
-    def _check(self, pair: Pair) -> None:
+    def _check(self, pair: AliasPair) -> None:
         """Compare the pages of a check, once all of them have been visited again."""
         doubts = self._robots_agree(pair.host, pair.other) is False and not pair.evidence.redirects
         for tail in pair.evidence.tails[:CHECKED_PAGES]:
@@ -436,7 +436,7 @@ class AliasBook:
             one, other = (alias_evidence.seen(cell, host, tail) for host, cell in both)
             if one is None or other is None or min(one.time_s, other.time_s) < pair.checking_s:
                 continue  # one could not be fetched, which proves nothing
-            doubts |= not leads_to_other(one, pair.other) and says(one, other) is Says.DISAGREES
+            doubts |= not leads_to_other(one, pair.other) and says(one, other) is PageLikeness.DISAGREES
         for key in self._keys(pair):
             self._checking.pop(key, None)
         pair.checked_s, pair.checking_s = self._now_s, 0.0
@@ -444,7 +444,7 @@ class AliasBook:
         if doubts:
             self._split(pair)
 
-    def _split(self, pair: Pair) -> None:
+    def _split(self, pair: AliasPair) -> None:
         """Revoke an alias: it is requested again, and its URLs are queued again."""
         del self._mains[pair.host]
         self._names_of[site_of(pair.host), pair.other] -= 1
@@ -452,14 +452,14 @@ class AliasBook:
         self._returning[pair] = None
         self._renamed.names.append((pair.host, ""))
 
-    def _bring_back(self, pair: Pair) -> None:
+    def _bring_back(self, pair: AliasPair) -> None:
         cell = self._cell(pair.host)
         with cell.transaction():
             number = alias_evidence.bring_back(cell, pair.host, BROUGHT_BACK, self._now_s)
         self._renamed.hosts.append((self._number(pair.host), pair.host))
         if number < BROUGHT_BACK:
             del self._returning[pair]
-            pair.state, pair.evidence = DISTINCT, Evidence()
+            pair.state, pair.evidence = DISTINCT, AliasEvidence()
             self._unsaved[pair] = None
 
     # -- on disk -------------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from teia.crawler.visit import Visit
+from teia.crawler.visit import ActiveVisit
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue, QueuedUrl
 from teia.records import Outcome
 
 
-def note_visit(frontier: FrontierCell, visit: Visit) -> None:
+def note_visit(frontier: FrontierCell, visit: ActiveVisit) -> None:
     """Report a page that was read for the first time; inside the transaction that settles it."""
     watch, queue, item, result = frontier.watch, visit.queue, visit.item, visit.result
     if watch is None or item.purpose != "page":
@@ -29,14 +29,14 @@ def note_visit(frontier: FrontierCell, visit: Visit) -> None:
         watch.read(queue.host_id, queue.host, item, result.text_digest or result.digest, result.outline)
 
 
-def via(visit: Visit, host: str) -> int:
+def via(visit: ActiveVisit, host: str) -> int:
     """Return the pattern of a page, for a link that stays on its host."""
     return abs(visit.item.pattern) if host == visit.queue.host else 0
 
 
 def next_urls(
     frontier: FrontierCell, queue: HostQueue, limit: int, skip: Collection[int], now_s: float
-) -> tuple[list[Queued], bool]:
+) -> tuple[list[QueuedUrl], bool]:
     """Return a host's next URLs, and whether more of it are held back until these are read."""
     if frontier.watch is None:
         return frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s), False

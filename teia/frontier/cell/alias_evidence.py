@@ -28,7 +28,7 @@ WATCHED, ALIAS, DISTINCT, RETURNING = range(4)
 """States of a pair. RETURNING: an alias that turned out to be distinct, while its URLs return to the queue."""
 
 
-class Evidence(msgspec.Struct, array_like=True):
+class AliasEvidence(msgspec.Struct, array_like=True):
     """Evidence about two names so far, by the hash of their pages' paths.
 
     `equal` are the pages that are the same, each with a number for its content; `different` those that are not,
@@ -47,7 +47,7 @@ class Evidence(msgspec.Struct, array_like=True):
 
 
 @dataclass(slots=True, eq=False)
-class Pair:
+class AliasPair:
     """Two names. Once `state` is ALIAS, `host` is another name of `other`.
 
     `checked_s` is the last time they were seen to agree; `checking_s` the start of a check under way, or 0.
@@ -59,7 +59,7 @@ class Pair:
     state: int = WATCHED
     checked_s: float = 0.0
     checking_s: float = 0.0
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: AliasEvidence = field(default_factory=AliasEvidence)
 
     def beside(self, host: str) -> str:
         """Return the other name of the pair."""
@@ -67,7 +67,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ComparedVisit:
     """The last visit of a page, for the comparison of two names. `text` is the digest of its text, or of its bytes."""
 
     url: str
@@ -82,8 +82,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Standing of a host: requests so far, its last address, links to its home page."""
+class HostActivity:
+    """Activity of a host: requests so far, its last address, links to its home page."""
 
     requests: int
     address: str
@@ -93,15 +93,15 @@ class Standing:
 # ---- pairs ----------------------------------------------------------------------------------------------------------
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Evidence).decode
+_decode = msgspec.msgpack.Decoder(AliasEvidence).decode
 
 
-def pairs(cell: FrontierCell) -> Iterator[Pair]:
+def pairs(cell: FrontierCell) -> Iterator[AliasPair]:
     """Yield the pairs of a cell that still need work."""
     return _pairs_where(cell, "a.state <> ?", DISTINCT)
 
 
-def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iterator[Pair]:
+def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iterator[AliasPair]:
     sql = f"""
         SELECT h.name, a.other, a.since_s, a.state, a.checked_s, a.checking_s, a.evidence
         FROM hosts AS h JOIN aliases AS a ON a.slot = h.slot AND a.host_id = h.host_id
@@ -110,17 +110,17 @@ def _pairs_where(cell: FrontierCell, condition: str, *values: int | str) -> Iter
     rows = cell.db.execute(sql, values).fetchall()
     for host, other, since_s, state, checked_s, checking_s, evidence in rows:
         try:
-            yield Pair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
+            yield AliasPair(host, other, since_s, state, checked_s, checking_s, _decode(evidence))
         except msgspec.MsgspecError as error:
             raise CorruptFile(cell.path, f"evidence of {host} cannot be read: {error}") from error
 
 
-def alias_row(cell: FrontierCell, host: str) -> Pair | None:
+def alias_row(cell: FrontierCell, host: str) -> AliasPair | None:
     """Return the pair of a host that is an alias; None for another host."""
     return next((pair for pair in _pairs_where(cell, "a.state = ? AND h.name = ?", ALIAS, host)), None)
 
 
-def stands_for(pair: Pair, main: str, tail: str) -> str:
+def stands_for(pair: AliasPair, main: str, tail: str) -> str:
     """Return the main name's URL for an alias URL: the same path, at the origin it redirects to, if any."""
     origin = pair.evidence.origin
     return origin + tail[tail.index("/") :] if origin and main == pair.other else url_from(main, tail)
@@ -136,9 +136,9 @@ def state_of(cell: FrontierCell, host: str, other: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def save(cell: FrontierCell, pair: Pair, now_s: float) -> None:
+def save(cell: FrontierCell, pair: AliasPair, now_s: float) -> None:
     """Store a pair; inside a transaction. The evidence of a distinct pair is dropped."""
-    evidence = Evidence() if pair.state == DISTINCT else pair.evidence
+    evidence = AliasEvidence() if pair.state == DISTINCT else pair.evidence
     place = (slot_of(site_of(pair.host)), cell.host_id(pair.host, now_s), pair.other)
     times = (pair.since_s, pair.checked_s, pair.checking_s)
     cell.db.execute(
@@ -175,7 +175,7 @@ def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | N
     return None if row is None else (row[0], row[1], key_of(url_from(host, tail)))
 
 
-def standing(cell: FrontierCell, host: str, home: str) -> Standing | None:
+def standing(cell: FrontierCell, host: str, home: str) -> HostActivity | None:
     """Return the standing of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
     place = _place(cell, host, home)
@@ -183,10 +183,10 @@ def standing(cell: FrontierCell, host: str, home: str) -> Standing | None:
         return None
     sql = "SELECT in_links FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
     linked = cell.db.execute(sql, place).fetchone()
-    return Standing(row[0], row[1], linked[0] if linked else 0)
+    return HostActivity(row[0], row[1], linked[0] if linked else 0)
 
 
-def seen(cell: FrontierCell, host: str, tail: str) -> Seen | None:
+def seen(cell: FrontierCell, host: str, tail: str) -> ComparedVisit | None:
     """Return the last visit of a page; None if it was never visited."""
     place = _place(cell, host, tail)
     if place is None:
@@ -200,7 +200,7 @@ def seen(cell: FrontierCell, host: str, tail: str) -> Seen | None:
     if row is None:
         return None
     status, text, simhash, *rest = row
-    return Seen(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
+    return ComparedVisit(url_from(host, tail), status, text, simhash & ((1 << 64) - 1), *rest)
 
 
 def robots_said(cell: FrontierCell, host: str) -> dict[str, bytes]:

@@ -41,13 +41,13 @@ from teia.frontier.cell.schema import (
 from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import of_lane
 from teia.frontier.queue.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.schedule import QueuedUrl
 from teia.frontier.queue.sydney import sampled
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
 
 if TYPE_CHECKING:
-    from teia.frontier.traps.watch import Watch
+    from teia.frontier.traps.watch import TrapWatch
 
 ADDED = TABLES + OUTLINKS
 """Tables that older cells may lack."""
@@ -57,10 +57,10 @@ DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
 @dataclass(slots=True)
-class Found:
+class FoundUrl:
     """A URL on its way into the cell: one or more links to it, merged. `hint` is for orders that need one.
 
-    `in_links` is the number of pages that newly link to it. A `Found` without a tail only takes links back.
+    `in_links` is the number of pages that newly link to it. A `FoundUrl` without a tail only takes links back.
 
     `via` is the pattern (watch.py) of the linking page, if that is of the same host; negative if several pages of
     that pattern link to it, 0 if pages of different ones do.
@@ -77,7 +77,7 @@ class Found:
     via: int = 0
 
 
-class Archived(NamedTuple):
+class CaptureLocation(NamedTuple):
     """Location of a capture in the cell's archive; a tuple, as it is stored in the tables."""
 
     file: str = ""
@@ -85,7 +85,7 @@ class Archived(NamedTuple):
     length: int = 0
 
 
-NOT_ARCHIVED = Archived()
+NOT_ARCHIVED = CaptureLocation()
 
 
 class PageRow(NamedTuple):
@@ -107,7 +107,7 @@ class PageRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledVisit:
     """The end of one visit: the URL's next state (see retry.verdict) and the result.
 
     `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `saw`
@@ -115,13 +115,13 @@ class Settled:
     """
 
     host_id: int
-    queued: Queued
+    queued: QueuedUrl
     outcome: str
     state: int
     time_s: float
     again_s: float = 0.0
     page: PageRow | None = None
-    archived: Archived = NOT_ARCHIVED
+    archived: CaptureLocation = NOT_ARCHIVED
     repeats: bool = False
     saw: int | None = None
     changed: bool | None = None
@@ -149,7 +149,7 @@ class FrontierCell:
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}
-        self.watch: Watch | None = None
+        self.watch: TrapWatch | None = None
         """Detector of traps, if one is attached (frontier/traps/watch.py)."""
         self.is_in_doubt = False
         """True if a commit failed: the file may hold it as committed, though this connection does not see it."""
@@ -254,7 +254,7 @@ class FrontierCell:
 
     # -- URLs come in --------------------------------------------------------------------------------------
 
-    def absorb(self, found: Iterable[Found], now_s: float) -> list[tuple[int, str]]:
+    def absorb(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, str]]:
         """Merge links into the cell; return (host id, name) of hosts that got something new to fetch."""
         touched: dict[int, str] = {}
         new_urls, new_queue, known, moved, shorter, back = [], [], [], [], [], []
@@ -332,14 +332,14 @@ class FrontierCell:
         self.db.executemany(sql, lowered)
         self._move_in_queue(moved)
 
-    def _is_new_or_aside(self, item: Found, now_s: float) -> bool:
+    def _is_new_or_aside(self, item: FoundUrl, now_s: float) -> bool:
         """Tell whether Sydney may still choose a URL: it was not visited and is not in the primary queue."""
         place = (slot_of(site_of(item.host)), self.host_id(item.host, now_s), item.key)
         sql = "SELECT state, lane, rank FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
         row = self.db.execute(sql, place).fetchone()
         return row is None or (row[:2] == (STATE_QUEUED, LANE_NEW) and is_aside(row[2]))
 
-    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, Found]], now_s: float) -> dict[int, str]:
+    def _keep_trails(self, placed: Sequence[tuple[int, int, int, int, FoundUrl]], now_s: float) -> dict[int, str]:
         """Store the links' hints; return the hosts of pages that are revisited because their links are judged anew."""
         again: dict[int, str] = {}
         for *place, _, item in placed:
@@ -348,7 +348,7 @@ class FrontierCell:
         trails.keep(self.db, ((place, item.hint) for *place, _, item in placed))
         return again
 
-    def note_read(self, host_id: int, host: str, item: Queued, read: trails.Read, now_s: float) -> bool:
+    def note_read(self, host_id: int, host: str, item: QueuedUrl, read: trails.ReadingResult, now_s: float) -> bool:
         """Record the result of reading a page; return True if a shorter path, found meanwhile, requeues it."""
         place = (slot_of(site_of(host)), host_id, item.key)
         trails.note_read(self.db, place, read)
@@ -365,7 +365,7 @@ class FrontierCell:
         self._enter_queue(slot, host_id, key, lane=LANE_DUE, rank=rank)
         return True
 
-    def _in_order(self, found: Iterable[Found], now_s: float) -> list[tuple[int, int, int, int, Found]]:
+    def _in_order(self, found: Iterable[FoundUrl], now_s: float) -> list[tuple[int, int, int, int, FoundUrl]]:
         """Return (slot, host id, key, sequence, link), numbered as they came and sorted as they lie on disk.
 
         Neighbours on disk then share a page of the database instead of writing it again for each
@@ -405,10 +405,10 @@ class FrontierCell:
 
     def next_urls(
         self, host_id: int, host: str, limit: int, skip: Collection[int], now_s: float, lanes: Sequence[int] = DISCOVERY
-    ) -> list[Queued]:
+    ) -> list[QueuedUrl]:
         """Return the next URLs of a host: those that are due, then new ones; `skip` are already in memory."""
         slot = slot_of(site_of(host))
-        taken: list[Queued] = []
+        taken: list[QueuedUrl] = []
         for lane in lanes:
             if len(taken) >= limit:
                 break
@@ -424,7 +424,7 @@ class FrontierCell:
 
     # -- visits end ----------------------------------------------------------------------------------------
 
-    def settle(self, settled: Settled, host: str) -> None:
+    def settle(self, settled: SettledVisit, host: str) -> None:
         """Record the end of one visit: the URL leaves its place in the queue and takes the state of the verdict."""
         slot, item = slot_of(site_of(host)), settled.queued
         place = (slot, settled.host_id, item.key)
@@ -471,7 +471,7 @@ class FrontierCell:
         sql = "UPDATE urls SET state = ?, outcome = ? WHERE slot = ? AND host_id = ? AND key = ?"
         self.db.execute(sql, (STATE_EXCLUDED, outcome, slot, host_id, key))
 
-    def _record_page(self, slot: int, settled: Settled, page: PageRow) -> None:
+    def _record_page(self, slot: int, settled: SettledVisit, page: PageRow) -> None:
         """Add a visit to the history, and update the page's row.
 
         A page changed if the normalised text differs (F3), or the bytes where there is no text. A 304 and a first
@@ -505,7 +505,7 @@ class FrontierCell:
         )
         if page.status != NOT_MODIFIED and not failed:
             if settled.repeats:
-                archived = Archived(*before[2:])
+                archived = CaptureLocation(*before[2:])
             self.db.execute(
                 """
                 UPDATE pages SET status = ?, digest = ?, text_digest = ?, simhash = ?, media_type = ?, language = ?,
@@ -543,9 +543,9 @@ def either(via: int, also: int) -> int:
     return -abs(via) if abs(via) == abs(also) else 0
 
 
-def _merged(found: Iterable[Found]) -> Iterable[Found]:
+def _merged(found: Iterable[FoundUrl]) -> Iterable[FoundUrl]:
     """Return the links with one entry a URL. The caller's objects are not changed, because it may commit them again."""
-    by_url: dict[tuple[str, int], Found] = {}
+    by_url: dict[tuple[str, int], FoundUrl] = {}
     for item in found:
         same = by_url.get((item.host, item.key))
         if same is not None and not (same.tail and item.tail):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 
 Place = tuple[int, int, int]
 """(slot, host id, key)"""
@@ -104,9 +104,9 @@ def keep(cell: FrontierCell, place: Place, targets: Targets) -> None:
         cell.db.execute("DELETE FROM outlinks WHERE slot = ? AND host_id = ? AND key = ?", place)
 
 
-def taken_back(host: str, key: int) -> Found:
+def taken_back(host: str, key: int) -> FoundUrl:
     """Return a removed link in the form that is sent to the cell of its URL."""
-    return Found(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
+    return FoundUrl(host, key, "", TAKEN_BACK_DEPTH, -1, TAKEN_BACK_DEPTH, by=0)
 
 
 def kept(db: sqlite3.Connection, place: Place) -> bytes | None:

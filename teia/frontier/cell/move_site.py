@@ -58,7 +58,7 @@ class SiteTooLarge(ClusterError):
     """A site does not fit into one batch; it stays in its cell."""
 
 
-class Part(msgspec.Struct, array_like=True, frozen=True):
+class SiteRows(msgspec.Struct, array_like=True, frozen=True):
     """Some rows of a site on its way; `note` is the sender's note to the receiver."""
 
     version: int
@@ -74,7 +74,7 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedSite:
     """Size of a site that was moved."""
 
     hosts: tuple[str, ...]
@@ -83,14 +83,14 @@ class Moved:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Part).decode
+_decode = msgspec.msgpack.Decoder(SiteRows).decode
 
 
 def is_part(bulk: bytes) -> bool:
     return bulk.startswith(MARK)
 
 
-def part_in(bulk: bytes) -> Part:
+def part_in(bulk: bytes) -> SiteRows:
     """Decode a part; raise ClusterError if it is unreadable or from another version of teia."""
     try:
         unpacker = zlib.decompressobj()
@@ -129,7 +129,7 @@ def urls_of(cell: FrontierCell, site: str) -> int:
     return sum(int(cell.db.execute(sql, (slot, host_id)).fetchone()[0]) for host_id in hosts_of(cell, site))
 
 
-def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> Moved:
+def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float], note: str = "") -> MovedSite:
     """Take a site out of a cell and post it to another.
 
     Inside the sender's transaction, which SiteTooLarge ends.
@@ -142,7 +142,7 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
         raise SiteTooLarge(f"{site} is not moved: it takes more than {PARTS_MOST} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
-        part = Part(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
+        part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
         if len(packed) > PACKED_MOST:
             raise SiteTooLarge(f"{site} is not moved: a message with some of it would take {len(packed):,} bytes")
@@ -153,11 +153,11 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
     return moved
 
 
-def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Moved:
+def _counted(cell: FrontierCell, site: str, names: Mapping[int, str]) -> MovedSite:
     sql = "SELECT count(*) FROM queue WHERE slot = ? AND host_id = ? AND lane <> ?"
     slot = slot_of(site)
     queued = sum(int(cell.db.execute(sql, (slot, host_id, LANE_REFRESH)).fetchone()[0]) for host_id in names)
-    return Moved(tuple(names.values()), urls_of(cell, site), queued)
+    return MovedSite(tuple(names.values()), urls_of(cell, site), queued)
 
 
 def _pieces(cell: FrontierCell, site: str, names: Mapping[int, str]) -> Iterator[list[tuple[str, list[Row]]]]:
@@ -201,7 +201,7 @@ def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
     _forget(cell)
 
 
-def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
+def take(cell: FrontierCell, part: SiteRows) -> list[tuple[int, str]]:
     """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
     for table, rows in part.rows:
         if table == HOSTS:

@@ -44,7 +44,7 @@ _NEXT = """
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ReconsideredUrl:
     """A URL that is queued, or was refused without a request; `requests` are those of its host."""
 
     url: str
@@ -64,7 +64,7 @@ def progress(cell: FrontierCell, mark: str) -> Place:
 
 
 def reconsider(
-    cell: FrontierCell, mark: str, is_wanted: Callable[[Judged], bool], has_time: Callable[[], bool]
+    cell: FrontierCell, mark: str, is_wanted: Callable[[ReconsideredUrl], bool], has_time: Callable[[], bool]
 ) -> list[tuple[int, str]]:
     """Judge URLs again, some thousands at least; inside a transaction. Return (host id, name) with new work.
 
@@ -85,7 +85,7 @@ def reconsider(
     return list(touched.items())
 
 
-def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
+def in_question(cell: FrontierCell) -> Iterator[tuple[ReconsideredUrl, bool]]:
     """Yield every URL that `reconsider` would judge, and True if it is queued; nothing is changed."""
     slots = [slot for (slot,) in cell.db.execute("SELECT DISTINCT slot FROM urls")]
     for slot in slots:
@@ -93,7 +93,7 @@ def in_question(cell: FrontierCell) -> Iterator[tuple[Judged, bool]]:
         while rows := _rows(cell, slot, host_id, key):
             host_id, key = rows[-1][:2]
             for _, _, host, tail, depth, found_by, state, outcome, requests, _, _ in rows:
-                yield Judged(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
+                yield ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests), state == STATE_QUEUED
 
 
 def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[Any, ...]]:
@@ -103,7 +103,9 @@ def _rows(cell: FrontierCell, slot: int, host_id: int, key: int) -> list[tuple[A
     return cell.db.execute(_NEXT, values | names).fetchall()
 
 
-def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool], touched: dict[int, str]) -> Place:
+def _judge(
+    cell: FrontierCell, place: Place, is_wanted: Callable[[ReconsideredUrl], bool], touched: dict[int, str]
+) -> Place:
     """Judge the next URLs of one slot; return the new position."""
     first = "SELECT coalesce(min(slot), ?) FROM urls WHERE slot >= ?"
     (slot,) = cell.db.execute(first, (SLOTS, place[0])).fetchone()
@@ -112,7 +114,7 @@ def _judge(cell: FrontierCell, place: Place, is_wanted: Callable[[Judged], bool]
     host_id, key = place[1:] if slot == place[0] else (-1, 0)
     rows = _rows(cell, slot, host_id, key)
     for host_id, key, host, tail, depth, found_by, state, outcome, requests, lane, rank in rows:
-        wanted = is_wanted(Judged(url_from(host, tail), depth, found_by, outcome, requests))
+        wanted = is_wanted(ReconsideredUrl(url_from(host, tail), depth, found_by, outcome, requests))
         if wanted and state == STATE_EXCLUDED:
             cell.requeue(slot, host_id, key, lane=lane, rank=rank)
             touched[host_id] = host

@@ -41,7 +41,7 @@ _NEXT = """
 """
 
 
-class Round(NamedTuple):
+class RoundProgress(NamedTuple):
     """Progress of a round in one cell. `place` is the last URL processed; None if all were.
 
     `known` pages existed when it began, `visited` of them have been visited since, and `new` ones beside them.
@@ -54,21 +54,21 @@ class Round(NamedTuple):
     new: int = 0
 
 
-def round_of(cell: FrontierCell, since_s: float) -> Round:
+def round_of(cell: FrontierCell, since_s: float) -> RoundProgress:
     """Return the progress of the round that began at `since_s`; a new one if the cell was in another round."""
     row = cell.db.execute("SELECT value FROM meta WHERE name = 'again'").fetchone()
     since, place, *counts = json.loads(row[0]) if row is not None else (None, None)
     if since != since_s:
-        return Round(since_s)
-    return Round(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
+        return RoundProgress(since_s)
+    return RoundProgress(since_s, None if place is None else (place[0], place[1], place[2]), *counts)
 
 
-def _keep(cell: FrontierCell, now: Round) -> Round:
+def _keep(cell: FrontierCell, now: RoundProgress) -> RoundProgress:
     cell.db.execute("INSERT OR REPLACE INTO meta VALUES ('again', ?)", (json.dumps(now),))
     return now
 
 
-def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> Round:
+def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: int) -> RoundProgress:
     """Add visits to the counts of a round; inside the transaction that settles them.
 
     `left_out` are known pages that turned out not to be wanted any more.
@@ -77,7 +77,9 @@ def count(cell: FrontierCell, since_s: float, visited: int, new: int, left_out: 
     return _keep(cell, now._replace(known=now.known - left_out, visited=now.visited + visited, new=now.new + new))
 
 
-def ask_again(cell: FrontierCell, since_s: float, has_time: Callable[[], bool]) -> tuple[Round, list[tuple[int, str]]]:
+def ask_again(
+    cell: FrontierCell, since_s: float, has_time: Callable[[], bool]
+) -> tuple[RoundProgress, list[tuple[int, str]]]:
     """Queue known pages again, some thousand at least; inside a transaction.
 
     Returns the progress of the round, and (host id, name) of hosts that have something to fetch.

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.schedule import QueuedUrl
 
 HEAD_START_S = 86_400.0
 """Among free hosts, a URL with the top score counts as having waited this much longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadingResult:
     """Result of reading a page: relevance up to TOP_SCORE, kind, and whether its links depend on the path to it."""
 
     relevance: int
@@ -55,13 +55,13 @@ def has_shorter_way(db: sqlite3.Connection, place: Sequence[int], used: Hint | N
     return db.execute(sql, (*place, used.off_topic if used else 0)).fetchone() is not None
 
 
-def note_read(db: sqlite3.Connection, place: Sequence[int], read: Read) -> None:
+def note_read(db: sqlite3.Connection, place: Sequence[int], read: ReadingResult) -> None:
     """Store the result of reading a page. A place is slot, host id and key."""
     sql = "UPDATE trails SET relevance = ?, kind = ?, depends = ? WHERE slot = ? AND host_id = ? AND key = ?"
     db.execute(sql, (read.relevance, read.kind, read.depends, *place))
 
 
-def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[Queued]) -> list[Queued]:
+def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable[QueuedUrl]) -> list[QueuedUrl]:
     """Attach hints to URLs that are about to be fetched. A page to be read whole is fetched unconditionally."""
     sql = "SELECT score, off_topic, via, depends FROM trails WHERE slot = ? AND host_id = ? AND key = ?"
     known = []

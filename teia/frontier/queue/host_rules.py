@@ -50,7 +50,7 @@ def with_delay(texts: Sequence[str], host: str, delay_s: float | None) -> list[s
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class AgreedDelay:
     """A shorter delay that a host's owner agreed to, and the name of that person."""
 
     delay_s: float
@@ -58,7 +58,7 @@ class Agreed:
 
 
 @lru_cache(maxsize=16)
-def agreements(texts: tuple[str, ...]) -> Mapping[str, Agreed]:
+def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
     """Return the agreed delay of each host, parsed from `HOST=SECONDS WHO`; the last entry of a host wins."""
     found = {}
     for text in texts:
@@ -72,11 +72,11 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, Agreed]:
         if not host.strip() or not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S or not is_said:
             allowed = f"must be HOST=SECONDS WHO, at least {LEAST_AGREED_S:g}, like www.example.org=2 Ana Souza"
             raise ConfigError(f"courtesy.agreed_delays = {text!r}: {allowed}")
-        found[host.strip().lower()] = Agreed(delay_s, who.strip())
+        found[host.strip().lower()] = AgreedDelay(delay_s, who.strip())
     return found
 
 
-def with_agreement(texts: Sequence[str], host: str, agreed: Agreed | None) -> list[str]:
+def with_agreement(texts: Sequence[str], host: str, agreed: AgreedDelay | None) -> list[str]:
     """Return the list with the agreement about one host replaced; None removes it."""
     kept = [text for text in texts if text.partition("=")[0].strip().lower() != host]
     return kept if agreed is None else [*kept, f"{host}={agreed.delay_s:g} {agreed.who}"]
@@ -123,7 +123,7 @@ def courtesy_of_all(configs: Sequence[Config]) -> CourtesySettings:
     Agreed delays are merged the same way; a collection without the agreement counts with its own delay. The owner
     agreed to the requests of one collection, and the server cannot tell which collection a request belongs to.
     """
-    agreed: dict[str, Agreed] = {}
+    agreed: dict[str, AgreedDelay] = {}
     for config in configs:
         for host, each in agreements(config.courtesy.agreed_delays).items():
             if host not in agreed or each.delay_s > agreed[host].delay_s:

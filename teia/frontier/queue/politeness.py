@@ -40,7 +40,7 @@ _MAX_DOUBLINGS = 11
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Place:
+class DelayTarget:
     """A server or an address, with its delay. There is one object for each, so that all its users see the same state.
 
     `sites` are the registered domains that were requested at an address; `known_sites` is their number before this
@@ -89,10 +89,10 @@ class Politeness:
 
     courtesy: CourtesySettings
     networks: Networks = field(init=False)
-    servers: dict[str, Place] = field(default_factory=dict)
-    addresses: dict[str, Place] = field(default_factory=dict)
-    _held_servers: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
-    _held_addresses: WeakValueDictionary[str, Place] = field(default_factory=WeakValueDictionary)
+    servers: dict[str, DelayTarget] = field(default_factory=dict)
+    addresses: dict[str, DelayTarget] = field(default_factory=dict)
+    _held_servers: WeakValueDictionary[str, DelayTarget] = field(default_factory=WeakValueDictionary)
+    _held_addresses: WeakValueDictionary[str, DelayTarget] = field(default_factory=WeakValueDictionary)
 
     _delays_s: Mapping[str, float] = field(init=False)
 
@@ -113,21 +113,21 @@ class Politeness:
         for address in self.addresses.values():
             self._rest_from(address, address.last_end, shared_rest_s(courtesy, self.sites_at(address)))
 
-    def server(self, host: str) -> Place:
+    def server(self, host: str) -> DelayTarget:
         place = self.servers.get(host)
         if place is None:
-            place = self._held_servers.get(host) or Place(host)
+            place = self._held_servers.get(host) or DelayTarget(host)
             self.servers[host] = self._held_servers[host] = place
         return place
 
-    def address(self, address: str) -> Place:
+    def address(self, address: str) -> DelayTarget:
         place = self.addresses.get(address)
         if place is None:
-            place = self._held_addresses.get(address) or Place(address)
+            place = self._held_addresses.get(address) or DelayTarget(address)
             self.addresses[address] = self._held_addresses[address] = place
         return place
 
-    def started(self, server: Place, address: Place) -> None:
+    def started(self, server: DelayTarget, address: DelayTarget) -> None:
         self.servers[server.name] = server
         self.addresses[address.name] = address
         server.busy += 1
@@ -137,12 +137,12 @@ class Politeness:
         if len(address.sites) < MAX_SITES:
             address.sites.add(site_of(server.name))
 
-    def sites_at(self, address: Place) -> int:
+    def sites_at(self, address: DelayTarget) -> int:
         """Return the number of sites that share an address; enough for any rule in a network the operator listed."""
         return OF_A_CDN if address.name in self.networks else address.site_count
 
     def finished(
-        self, server: Place, address: Place, started: float, ended: float, retry_after_s: float = 0.0
+        self, server: DelayTarget, address: DelayTarget, started: float, ended: float, retry_after_s: float = 0.0
     ) -> float:
         """Count the end of a request and return the server's delay; `retry_after_s` delays the server alone."""
         server.busy -= 1
@@ -155,7 +155,7 @@ class Politeness:
         address.ready_at = max(address.ready_at, ended + address.last_rest_s)
         return server.last_rest_s
 
-    def asked_for(self, server: Place, crawl_delay_s: float, origin: str = "") -> None:
+    def asked_for(self, server: DelayTarget, crawl_delay_s: float, origin: str = "") -> None:
         """Apply a Crawl-delay, also to the delay already running after the robots.txt that names it.
 
         A server may have several robots.txt, one for each scheme and port (`origin`); the longest delay applies.
@@ -167,17 +167,17 @@ class Politeness:
         server.last_rest_s = max(server.last_rest_s, server.crawl_delay_s)
         server.ready_at = max(server.ready_at, server.last_end + server.crawl_delay_s)
 
-    def rest_s(self, server: Place) -> float:
+    def rest_s(self, server: DelayTarget) -> float:
         """Return a server's delay after an answer, from its last response time and its Crawl-delay."""
         return max(self._own_rest_s(server), server.crawl_delay_s, self._delays_s.get(server.name, 0.0))
 
-    def _own_rest_s(self, server: Place) -> float:
+    def _own_rest_s(self, server: DelayTarget) -> float:
         delay_s = delay_of(self.courtesy, server.name)
         if delay_s == 0:
             return 0.0
         return max(delay_s, self.courtesy.response_factor * server.last_response_s)
 
-    def _address_rest_s(self, server: Place, address: Place) -> float:
+    def _address_rest_s(self, server: DelayTarget, address: DelayTarget) -> float:
         """Return an address's delay after an answer of a server.
 
         It is shorter than usual where the server's owner agreed to that, unless another site is known at the
@@ -187,7 +187,7 @@ class Politeness:
         rest_s = address_rest_s(self.courtesy, sites, server.last_response_s)
         return min(rest_s, self._own_rest_s(server)) if sites <= 1 else rest_s
 
-    def refused(self, server: Place, now: float, jitter: float) -> float:
+    def refused(self, server: DelayTarget, now: float, jitter: float) -> float:
         """Return the back-off after a 429 or 503 that named no time: 60 s doubled each time, up to a day.
 
         `jitter` is a draw from [0, 1): up to a tenth is added, so that hosts do not come back together.
@@ -214,7 +214,7 @@ class Politeness:
                 self._rest_from(self.address(address), now, max(self._own_rest_s(server), self.courtesy.delay_s))
 
     @staticmethod
-    def _rest_from(place: Place, now: float, rest_s: float) -> None:
+    def _rest_from(place: DelayTarget, now: float, rest_s: float) -> None:
         place.last_end = max(place.last_end, now)
         place.last_rest_s = max(place.last_rest_s, rest_s)
         place.ready_at = max(place.ready_at, now + rest_s)

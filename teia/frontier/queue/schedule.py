@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 from teia.config import CourtesySettings
 from teia.frontier.queue.order import Hint
-from teia.frontier.queue.politeness import Place, Politeness
+from teia.frontier.queue.politeness import DelayTarget, Politeness
 from teia.records import Outcome
 
 if TYPE_CHECKING:
-    from teia.frontier.cell.soft404 import NotFound
+    from teia.frontier.cell.soft404 import ProbeResult
 
 
 class HostState(Enum):
@@ -44,7 +44,7 @@ class HostState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedUrl:
     """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
 
     `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
@@ -90,10 +90,10 @@ class HostQueue:
     host_id: int
     cell: int
     collection: int
-    server: Place
+    server: DelayTarget
     state: HostState = HostState.IDLE
-    buffer: list[Queued] = field(default_factory=list)
-    errands: list[Queued] = field(default_factory=list)
+    buffer: list[QueuedUrl] = field(default_factory=list)
+    errands: list[QueuedUrl] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)
     exhausted: bool = False
     address: str = ""
@@ -105,27 +105,27 @@ class HostQueue:
     received_bytes: int = 0
     failures: int = 0
     last_failure: Outcome = Outcome.CONNECT
-    called_at: tuple[Place, ...] = ()
+    called_at: tuple[DelayTarget, ...] = ()
     is_unresolved: bool = False
     is_nameless: bool = False
     alias_of: str = ""
-    not_found: NotFound | None = None
+    not_found: ProbeResult | None = None
     probed: bool = False
     repeats: int = 0
     last_simhash: int = 0
 
     @property
-    def head(self) -> Queued | None:
+    def head(self) -> QueuedUrl | None:
         if self.errands:
             return self.errands[0]
         return self.buffer[0] if self.buffer else None
 
-    def take(self) -> Queued:
+    def take(self) -> QueuedUrl:
         """Take the next URL; it stays `loaded` until its visit is committed."""
         return self.errands.pop(0) if self.errands else self.buffer.pop(0)
 
 
-class Schedule:
+class HostSchedule:
     """The choice of the next host to request. All times are ticks, except `since_s` which is only compared."""
 
     def __init__(self, politeness: Politeness, max_hosts: int) -> None:
@@ -133,10 +133,10 @@ class Schedule:
         self._max_hosts = max_hosts
         self._at_once = politeness.courtesy.per_host
         self._order = itertools.count()
-        self._lines: dict[Place, list[HostQueue]] = {}
-        self._called: set[Place] = set()  # a host of its line was called and is in `_ready` or on its way there
-        self._timed: set[Place] = set()  # its line is in `_timers`
-        self._timers: list[tuple[float, int, Place | HostQueue]] = []
+        self._lines: dict[DelayTarget, list[HostQueue]] = {}
+        self._called: set[DelayTarget] = set()  # a host of its line was called and is in `_ready` or on its way there
+        self._timed: set[DelayTarget] = set()  # its line is in `_timers`
+        self._timers: list[tuple[float, int, DelayTarget | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
         self._outside: list[tuple[float, int, HostQueue]] = []
         self._engaged: dict[str, float] = {}
@@ -163,12 +163,12 @@ class Schedule:
         else:
             self._line_up(queue, queue.server)
 
-    def _address(self, queue: HostQueue) -> Place:
+    def _address(self, queue: HostQueue) -> DelayTarget:
         return self.politeness.address(queue.address)
 
     # -- lines ---------------------------------------------------------------------------------------------
 
-    def _line_up(self, queue: HostQueue, place: Place) -> None:
+    def _line_up(self, queue: HostQueue, place: DelayTarget) -> None:
         line = self._lines.get(place)
         if line is None:
             self._lines[place] = [queue]
@@ -176,7 +176,7 @@ class Schedule:
             line.append(queue)
         self._time(place)
 
-    def _time(self, place: Place) -> None:
+    def _time(self, place: DelayTarget) -> None:
         """Schedule the call of the next host in a place's line for the end of the place's delay."""
         if (
             place in self._lines
@@ -190,12 +190,12 @@ class Schedule:
     def _call_due(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             timed = heapq.heappop(self._timers)[2]
-            if isinstance(timed, Place):
+            if isinstance(timed, DelayTarget):
                 self._call_next(timed, now)
             else:
                 self._line_up(timed, timed.server)
 
-    def _call_next(self, place: Place, now: float) -> None:
+    def _call_next(self, place: DelayTarget, now: float) -> None:
         """Call the next host of a line, unless its place is busy after all or its delay was lengthened."""
         self._timed.remove(place)
         if not place.free(now, self._at_once):
@@ -217,11 +217,11 @@ class Schedule:
         else:
             self._line_up(queue, address)
 
-    def _be_called(self, queue: HostQueue, place: Place) -> None:
+    def _be_called(self, queue: HostQueue, place: DelayTarget) -> None:
         self._called.add(place)
         queue.called_at = (*queue.called_at, place)
 
-    def _nobody_at(self, place: Place) -> bool:
+    def _nobody_at(self, place: DelayTarget) -> bool:
         return place not in self._lines and place not in self._called
 
     def _make_ready(self, queue: HostQueue) -> None:

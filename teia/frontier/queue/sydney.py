@@ -25,7 +25,7 @@ import xxhash
 from teia.frontier.queue.order import ASIDE
 
 if TYPE_CHECKING:
-    from teia.frontier.cell.cell import Found
+    from teia.frontier.cell.cell import FoundUrl
 
 
 def draw(seed: int, page: int, key: int) -> int:
@@ -33,10 +33,10 @@ def draw(seed: int, page: int, key: int) -> int:
     return xxhash.xxh3_64_intdigest(b"%d %d %d" % (seed, page, key))
 
 
-def sampled(found: Iterable[Found], links: int, seed: int, is_new: Callable[[Found], bool]) -> list[Found]:
+def sampled(found: Iterable[FoundUrl], links: int, seed: int, is_new: Callable[[FoundUrl], bool]) -> list[FoundUrl]:
     """Set aside the surplus links of each page, in the order of the pages. URLs without a linking page go ahead."""
-    marked: list[Found] = []
-    by_page: dict[tuple[int, str], list[Found]] = defaultdict(list)
+    marked: list[FoundUrl] = []
+    by_page: dict[tuple[int, str], list[FoundUrl]] = defaultdict(list)
     for item in found:
         if item.hint is None:
             marked.append(item)
@@ -54,6 +54,6 @@ def sampled(found: Iterable[Found], links: int, seed: int, is_new: Callable[[Fou
     return marked
 
 
-def _set_aside(item: Found) -> Found:
+def _set_aside(item: FoundUrl) -> FoundUrl:
     assert item.hint is not None
     return replace(item, hint=item.hint._replace(score=ASIDE))

@@ -22,25 +22,27 @@ _WIDER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RuleWarning:
     """A warning about one rule; `place` counts through the include list and on through the exclude list."""
 
     place: int
     message: str
 
 
-def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[Remark]:
+def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[RuleWarning]:
     """Return warnings about rules that cannot mean what they say; invalid rules are refused elsewhere."""
     rules = [rule.strip() for rule in (*include, *exclude)]
     remarks = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
-        remarks.append(Remark(0, "these rules only narrow: every site that is linked to belongs to the collection"))
+        remarks.append(
+            RuleWarning(0, "these rules only narrow: every site that is linked to belongs to the collection")
+        )
     if len(rules) <= MAX_COMPARED:
         remarks += _never_decides(rules, len(include))
     return sorted(remarks, key=lambda remark: remark.place)
 
 
-def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Remark]:
+def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[RuleWarning]:
     """Warn about a `host:` rule for a whole site: its subdomains, such as www, are left out."""
     hosts = {host_of(url) for url in map(from_user, seeds) if url is not None}
     remarks = []
@@ -51,11 +53,11 @@ def _names_without_www(include: Sequence[str], seeds: Sequence[str]) -> list[Rem
         if url is not None and host_of(url) == name == site_of(name) and f"host:www.{name}" not in include:
             others = sorted(host for host in hosts if host.endswith(f".{name}"))
             other = others[0] if others else f"www.{name}"
-            remarks.append(Remark(place, f"host:{name} does not match {other}; domain:{name} does"))
+            remarks.append(RuleWarning(place, f"host:{name} does not match {other}; domain:{name} does"))
     return remarks
 
 
-def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
+def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
     """Warn about rules covered by another: one of the same list, or one that excludes what this would include."""
     remarks = []
     books = [_book(rule) for rule in rules]
@@ -72,7 +74,9 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[Remark]:
             if is_same_list and other > place and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
             how = "already holds all of it" if is_same_list else "skips all of it"
-            remarks.append(Remark(place, f"rule {place + 1} can never decide: rule {other + 1}, {rules[other]}, {how}"))
+            remarks.append(
+                RuleWarning(place, f"rule {place + 1} can never decide: rule {other + 1}, {rules[other]}, {how}")
+            )
             break
     return remarks
 

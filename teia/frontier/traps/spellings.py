@@ -21,7 +21,7 @@ MAX_PARAMETERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class UrlSpelling:
     """The plainest spelling of a URL's tail, and the differences of the given one from it.
 
     `bare` also lacks the segment before a token: /s/TOKEN/page is /s/page, or /page.
@@ -32,7 +32,7 @@ class Spelling:
     bare: str = ""
 
 
-def plain_of(tail: str) -> Spelling | None:
+def plain_of(tail: str) -> UrlSpelling | None:
     """Return the plainest spelling of a tail; None if it is already plain."""
     if _is_plain(tail):
         return None
@@ -55,7 +55,7 @@ def plain_of(tail: str) -> Spelling | None:
     if not differences:
         return None
     ending = f"?{'&'.join(ordered)}" if ordered else ""
-    return Spelling(small + ending, ", ".join(differences), bare + ending if bare else "")
+    return UrlSpelling(small + ending, ", ".join(differences), bare + ending if bare else "")
 
 
 def _is_plain(tail: str) -> bool:

@@ -20,11 +20,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from teia.index.anchors import MAX_TEXTS
-from teia.index.entry import Anchor, Entry
+from teia.index.entry import Anchor, IndexEntry
 from teia.lab.corpus.vocabulary import SIZE, Vocabulary, ranks, vocabulary
 from teia.lab.world.pages import FIRST_YEAR, YEARS, PageWriter
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.urlspace import UrlSpace
 from teia.lab.world.world import World
 from teia.lib.simhash import simhash
@@ -56,7 +56,7 @@ COPRIME = 2_654_435_761
 class Indexable:
     """A page as the index takes it: the entry, the anchor texts of links to it, and the cell it belongs to."""
 
-    entry: Entry
+    entry: IndexEntry
     anchors: tuple[str, ...]
     cell: int
 
@@ -101,14 +101,14 @@ class Corpus:
 
     # -- the content of a page -----------------------------------------------------------------------------
 
-    def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> Entry:
+    def _entry(self, space: UrlSpace, slot: int, visited_s: int, random: np.random.Generator) -> IndexEntry:
         path, title = (each.decode(space.lexicon.codec) for each in space.reference(slot))
         url = self._url(space.host.name, path)
         subject = self._subject(space, random)
         text = self._text(space, slot, subject, random)
         bits = simhash(text.lower())
         language = space.host.language
-        return Entry(
+        return IndexEntry(
             url=url,
             key=key_of(url),
             host=space.host.name,
@@ -118,7 +118,7 @@ class Corpus:
             text=text,
             description="",
             language=language,
-            media_type="application/pdf" if space.kind(slot) is Kind.PDF else "text/html",
+            media_type="application/pdf" if space.kind(slot) is UrlKind.PDF else "text/html",
             date_s=_date_s(random),
             visited_s=visited_s,
             text_digest=_signed(xxhash.xxh3_64_intdigest(text.encode())),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from teia.lab.parallel.web import Web
+from teia.lab.parallel.web import WebGraph
 
 
 class Mode(Enum):
@@ -29,7 +29,7 @@ class Mode(Enum):
 
 
 @dataclass(slots=True)
-class Crawled:
+class ParallelCrawlResult:
     """The result of a crawl: pages fetched by all processes in order; numbers of URLs sent and of messages."""
 
     fetched: list[int] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Process:
 
 
 def crawl(
-    web: Web,
+    web: WebGraph,
     owners: Sequence[int],
     seeds: Sequence[Sequence[int]],
     mode: Mode,
@@ -115,7 +115,7 @@ def crawl(
     batch: int = 100,
     most_fetched: int = 0,
     enough: int = 0,
-) -> Crawled:
+) -> ParallelCrawlResult:
     """Run one process for each list of seeds until no work is left.
 
     A process sends the links of others when it has collected `batch` links, and when it has no other work. The crawl
@@ -125,7 +125,7 @@ def crawl(
     for process, pages in zip(processes, seeds, strict=True):
         for first in pages:
             process.own.add(first)
-    done, different, is_busy = Crawled(), set[int](), True
+    done, different, is_busy = ParallelCrawlResult(), set[int](), True
     while is_busy:
         is_busy = False
         for process in processes:

@@ -33,13 +33,13 @@ from teia.config import flatten
 from teia.crawler.signals_in.announcements import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
-from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 from teia.lab.server.listen import loopback
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.server.squid import OUTGOING, Squid, program, squid_process
 from teia.lab.world.spec import WorldSpec
-from teia.lab.world.url_kinds import Kind
+from teia.lab.world.url_kinds import UrlKind
 from teia.lab.world.world import World
 from teia.store.root import Root, open_root
 from teia.views.reports.source import looking
@@ -80,7 +80,7 @@ changes = {{ slowest = 0.05, fastest = 1.0 }}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParasiteSettings:
     """The parameters of one of the two crawls."""
 
     seed: int
@@ -89,7 +89,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ParasiteResult:
     """The result of a crawl: freshness, unweighted and weighted by user requests, and the cost to the servers."""
 
     fresh: float
@@ -99,7 +99,7 @@ class Kept:
     users: int
 
 
-def _given(run: Run) -> Iterator[str]:
+def _given(run: ExperimentInput) -> Iterator[str]:
     """Yield the pages of the web, their popularity with the users, and their changes during the judged time."""
     yield f"{FACTOR:g} {DELAY_S:g} {REQUESTS_PER_S:g} {USERS_FROM_DAY:g}"
     world = World(WorldSpec.of(flatten(tomllib.loads(_spec(run.seed)))), epoch_s=0.0, port=80)
@@ -119,19 +119,19 @@ def _spec(seed: int) -> str:
     paper="CoBWeb (UFMG), section 4, table 3",
     given=_given,
 )
-def cache_parasite(run: Run) -> Results:
+def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
     program()
     days = QUICK_DAYS if run.quick else DAYS
     run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times their speed, one beside a Squid")
-    wanted = [Asked(run.seed, days, is_parasite) for is_parasite in (True, False)]
+    wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         beside, alone = pool.map(keep, wanted)
     yield table_3(beside)
     yield gain(beside, alone, days)
 
 
-def table_3(kept: Kept) -> Table:
+def table_3(kept: ParasiteResult) -> Table:
     """Classify announced pages by the result, as the paper counts them."""
     count = defaultdict(int, kept.counts)
     performed, new = count["updated"], count["new"]
@@ -140,16 +140,18 @@ def table_3(kept: Kept) -> Table:
     total = max(1, performed + discarded + new)
     asked = max(1, count["asked"])
     rows = (
-        Row(("updates performed", "number"), performed, 7_880),
-        Row(("updates performed", "share"), performed / total, 0.89),
-        Row(("updates discarded", "number"), discarded, 503),
-        Row(("updates discarded", "share"), discarded / total, 0.057),
-        Row(("new documents", "number"), new, 487),
-        Row(("new documents", "share"), new / total, 0.053),
-        Row(("total of requests", "number"), total, 8_870),
-        Row(("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63),
-        Row(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
-        Row(("requests of users", "number"), kept.users),
+        ResultRow(("updates performed", "number"), performed, 7_880),
+        ResultRow(("updates performed", "share"), performed / total, 0.89),
+        ResultRow(("updates discarded", "number"), discarded, 503),
+        ResultRow(("updates discarded", "share"), discarded / total, 0.057),
+        ResultRow(("new documents", "number"), new, 487),
+        ResultRow(("new documents", "share"), new / total, 0.053),
+        ResultRow(("total of requests", "number"), total, 8_870),
+        ResultRow(
+            ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63
+        ),
+        ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
+        ResultRow(("requests of users", "number"), kept.users),
     )
     note = (
         "The paper's collection had never been updated and its requests were mostly for different pages, so few were"
@@ -162,12 +164,12 @@ def table_3(kept: Kept) -> Table:
     )
 
 
-def gain(beside: Kept, alone: Kept, days: float) -> Table:
+def gain(beside: ParasiteResult, alone: ParasiteResult, days: float) -> Table:
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
-        Row(("true freshness, all pages alike",), beside.fresh, alone.fresh),
-        Row(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
-        Row(("requests to servers",), beside.requests, alone.requests),
+        ResultRow(("true freshness, all pages alike",), beside.fresh, alone.fresh),
+        ResultRow(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
+        ResultRow(("requests to servers",), beside.requests, alone.requests),
     )
     note = (
         f"{PAGES} URLs on {HOSTS} hosts, each host asked once in {DELAY_S / 3600:g} h at most, policy edf, for {days:g}"
@@ -180,7 +182,7 @@ def gain(beside: Kept, alone: Kept, days: float) -> Table:
 # ---- one crawl ------------------------------------------------------------------------------------------------------
 
 
-def keep(asked: Asked) -> Kept:
+def keep(asked: ParasiteSettings) -> ParasiteResult:
     """Crawl the web for the given days, with or without a Squid, and judge the copies."""
     number = FIRST_NET + asked.is_parasite
     with ExitStack() as stack:
@@ -213,7 +215,7 @@ def keep(asked: Asked) -> Kept:
             for worth in (dict.fromkeys(urls, 1.0), dict(zip(urls, weights.tolist(), strict=True)))
         ]
         counts = counts_in(root.collection("main").signals).get("proxy", {})
-    return Kept(alike, as_asked, requests, counts, users)
+    return ParasiteResult(alike, as_asked, requests, counts, users)
 
 
 def _config(root: Root, ready: dict[str, Any], days: float, squid: Squid | None) -> Any:
@@ -248,7 +250,7 @@ async def _crawl(
     root: Root,
     ready: dict[str, Any],
     clock: FastClock,
-    asked: Asked,
+    asked: ParasiteSettings,
     squid: Squid | None,
     urls: Sequence[str],
     weights: Any,
@@ -324,7 +326,7 @@ def _slots(world: World) -> list[tuple[str, Any, int]]:
         for host in world.hosts
         for space in (world.spaces[host.index],)
         for slot in range(host.size)
-        if space.kind(slot) is Kind.PAGE
+        if space.kind(slot) is UrlKind.PAGE
     ]
 
 

@@ -27,7 +27,7 @@ from teia.collections.stored import configure
 from teia.config import Config
 from teia.crawler.start import open_crawler
 from teia.errors import LabError
-from teia.lab.reproduce.registry import Given, Run
+from teia.lab.reproduce.registry import ExperimentInput, Given
 from teia.lab.server.process import lab_process
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
@@ -82,7 +82,7 @@ INDEXABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Crawled:
+class CrawledWorld:
     """A world that was crawled to the end, open for queries."""
 
     source: Source
@@ -100,12 +100,12 @@ class Crawled:
 
 @contextmanager
 def crawled_world(
-    run: Run,
+    run: ExperimentInput,
     *,
     types: Sequence[str] = (),
     world: Mapping[str, Any] | None = None,
     crawl: Mapping[str, Any] | None = None,
-) -> Iterator[Crawled]:
+) -> Iterator[CrawledWorld]:
     """Crawl the world of a run, keeping these media types, and open the result."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"crawling a world of {pages:,} URLs on {pages // PAGES_PER_HOST} servers")
@@ -124,7 +124,7 @@ def crawled_world(
         if summary.urls_queued:
             raise LabError(f"{summary.urls_queued} URLs were left after {summary.seconds:.0f} s; try --quick")
         with looking(root, "world") as source:
-            yield Crawled(source, summary)
+            yield CrawledWorld(source, summary)
 
 
 def given_world(
@@ -132,7 +132,7 @@ def given_world(
 ) -> Given:
     """Return a function that describes the world crawled with the same arguments, for the digest."""
 
-    def given(run: Run) -> Iterator[str]:
+    def given(run: ExperimentInput) -> Iterator[str]:
         yield from settings_lines({**CRAWL, **(crawl or {}), "scope.types": types})
         yield from world_lines({**_values(run), **(world or {})})
 
@@ -153,7 +153,7 @@ def world_lines(values: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{space.path(slot).decode()} {space.kind(slot).name}" for slot in range(host.size))
 
 
-def _values(run: Run) -> dict[str, Any]:
+def _values(run: ExperimentInput) -> dict[str, Any]:
     pages = QUICK_PAGES if run.quick else PAGES
     return {"seed": run.seed, "pages": pages, "hosts": pages // PAGES_PER_HOST, **WORLD}
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.parallel.crawl import Crawled, Mode, crawl
+from teia.lab.parallel.crawl import Mode, ParallelCrawlResult, crawl
 from teia.lab.parallel.measures import communication, coverage, overlap, overlap_over_coverage, quality
 from teia.lab.parallel.split import SPLITS
-from teia.lab.parallel.web import Web, web_of
+from teia.lab.parallel.web import WebGraph, web_of
 from teia.lab.reproduce.nodes import run_nodes, toml_of
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
 from teia.lab.server.process import lab_process
 from teia.lab.server.requestlog import read_log
 from teia.lab.world.spec import WorldSpec
@@ -83,7 +83,7 @@ CRAWL: dict[str, Any] = {
 NODES = ("a", "b", "c")
 
 
-def spec_of(run: Run, pages: int) -> dict[str, Any]:
+def spec_of(run: ExperimentInput, pages: int) -> dict[str, Any]:
     return {"seed": run.seed, "pages": pages, "hosts": max(2, pages // PAGES_PER_HOST), **QUIET}
 
 
@@ -91,12 +91,14 @@ def spec_of(run: Run, pages: int) -> dict[str, Any]:
 class Study:
     """A world's web and the results of its crawls, each run once."""
 
-    run: Run
-    web: Web
-    _done: dict[tuple[Mode, str, int, bool, int], Crawled] = field(default_factory=dict)
+    run: ExperimentInput
+    web: WebGraph
+    _done: dict[tuple[Mode, str, int, bool, int], ParallelCrawlResult] = field(default_factory=dict)
     _alone: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
 
-    def done(self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH) -> Crawled:
+    def done(
+        self, mode: Mode, split: str, processes: int, *, by_links: bool = False, batch: int = BATCH
+    ) -> ParallelCrawlResult:
         key = (mode, split, processes, by_links, batch)
         if key not in self._done:
             web = self.web
@@ -149,7 +151,7 @@ class Study:
     title="Parallel crawlers: firewall, cross-over, exchange",
     paper="the collaborative peer-to-peer crawler (COPPE/UFRJ), section 2.5, after Cho & Garcia-Molina (2002)",
 )
-def parallel_crawlers(run: Run) -> Results:
+def parallel_crawlers(run: ExperimentInput) -> Results:
     """Measure coverage, overlap, communication and quality of each mode and split, and of three real nodes."""
     pages = QUICK_PAGES if run.quick else PAGES
     run.progress(f"A16: the links of {pages:,} pages")
@@ -170,7 +172,7 @@ def modes_table(study: Study) -> Table:
             for mode in Mode:
                 study.run.progress(f"A16: {mode.value}, {processes} processes, by {split}")
                 rows += [
-                    Row((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
+                    ResultRow((mode.value, split, f"{processes}", name), value, study.alone(split, processes)[name])
                     for name, value in study.measures(mode, split, processes)
                 ]
     note = (
@@ -191,10 +193,10 @@ def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     return Figure("coverage", title, "processes", "coverage", series, log_x=True)
 
 
-def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[Series, ...]:
+def _lines(numbers: tuple[int, ...], measured: Callable[[str, int], float]) -> tuple[PlotLine, ...]:
     """Return a line for each split, over the number of processes."""
     x = [float(number) for number in numbers]
-    return tuple(Series(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
+    return tuple(PlotLine(split, x, [measured(split, number) for number in numbers]) for split in SPLITS)
 
 
 def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
@@ -202,7 +204,7 @@ def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = []
     for number in numbers[1:]:
         x, y = overlap_over_coverage(study.done(Mode.CROSS_OVER, "site", number), study.web, 100)
-        series.append(Series(f"{number} processes", x, y))
+        series.append(PlotLine(f"{number} processes", x, y))
     return Figure("overlap", "Cross-over, by site", "coverage", "overlap", tuple(series))
 
 
@@ -215,10 +217,10 @@ def quality_figure(study: Study, processes: int) -> Figure:
     """Draw quality over the size of batches: small enough batches are as good as one process."""
     x = [float(batch) for batch in BATCHES]
     series = [
-        Series(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
+        PlotLine(split, x, [study.quality(Mode.EXCHANGE, split, processes, batch) for batch in BATCHES])
         for split in SPLITS
     ]
-    series.append(Series("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
+    series.append(PlotLine("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
     title = f"Exchange: quality, {processes} processes"
     return Figure("quality", title, "links told at a time", "quality", tuple(series), log_x=True)
 
@@ -226,7 +228,7 @@ def quality_figure(study: Study, processes: int) -> Figure:
 # -- real nodes --------------------------------------------------------------------------------------------------------
 
 
-def nodes_table(run: Run) -> Table:
+def nodes_table(run: ExperimentInput) -> Table:
     """Crawl a world to its end with three nodes; the lab's own log records their requests."""
     pages = QUICK_REAL_PAGES if run.quick else REAL_PAGES
     run.progress(f"A16: three nodes crawl {pages:,} pages")
@@ -246,11 +248,11 @@ def nodes_table(run: Run) -> Table:
     model = crawl(web, owners, [[web.homes[0]] if owners[web.homes[0]] == n else [] for n in range(3)], Mode.EXCHANGE)
     busiest = max(each["pages"] for each in said.values())
     rows = (
-        Row(("coverage",), different / len(web), coverage(model, web)),
-        Row(("overlap",), (all_of_them - different) / different, overlap(model)),
-        Row(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
-        Row(("messages to NATS, a page",), sum(each["messages"] for each in said.values()) / different),
-        Row(("kB to NATS, a page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
+        ResultRow(("coverage",), different / len(web), coverage(model, web)),
+        ResultRow(("overlap",), (all_of_them - different) / different, overlap(model)),
+        ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
+        ResultRow(("messages to NATS, a page",), sum(each["messages"] for each in said.values()) / different),
+        ResultRow(("kB to NATS, a page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
     )
     note = (
         f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, by the lab's own log of requests. Messages"

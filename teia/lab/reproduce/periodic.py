@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.clock import WallClock
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.simulate.run import Outcome, Setting, simulate
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, simulate
 from teia.refresh.merge import Timetable, merge
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.policy import Policy
 from teia.refresh.scenario import draw_world
@@ -36,7 +36,7 @@ class Periodic:
     name: str = "periodic"
     renew_s: None = None
 
-    def plan(self, world: World) -> Timetable:
+    def plan(self, world: RefreshWorld) -> Timetable:
         table = merge(world.with_ages(0.0), np.ones(len(world), dtype=np.int64), "centred")
         # Compressed, a server's visits stay more than P apart: 250 of them in a day, with P = 60 s.
         return replace(table, due_s=table.due_s * self.share)
@@ -47,7 +47,7 @@ class Periodic:
     title="Periodic against incremental crawling",
     paper="the distributed incremental crawler and search system (FURB), section 2.1.2.2, figure 2, after Cho (2000)",
 )
-def periodic(run: Run) -> Results:
+def periodic(run: ExperimentInput) -> Results:
     """Compare the freshness over time of one periodic and three incremental crawlers with equally many visits."""
     pages = QUICK_PAGES if run.quick else PAGES
     world = draw_world(
@@ -77,20 +77,20 @@ def periodic(run: Run) -> Results:
         "Freshness over time (figure 2)",
         "day",
         "freshness",
-        tuple(Series(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
+        tuple(PlotLine(name, [t / DAY_S for t, _ in line], [y for _, y in line]) for name, line in lines.items()),
     )
     yield levels(lines, pages)
 
 
-def _setting(seed: int) -> Setting:
-    return Setting(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
+def _setting(seed: int) -> SimulationSettings:
+    return SimulationSettings(CYCLE_DAYS * CYCLES * DAY_S, seed=seed, look_s=LOOK_S)
 
 
-def _line(outcome: Outcome) -> list[tuple[float, float]]:
+def _line(outcome: PolicyResult) -> list[tuple[float, float]]:
     return [(look.time_s, look.expected) for look in outcome.looks]
 
 
-def shadowed(world: World, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
+def shadowed(world: RefreshWorld, policy: Periodic, times_s: list[float]) -> list[tuple[float, float]]:
     """Return the freshness that users see if a new store replaces the old one only when it is complete."""
     table = policy.plan(world)
     visited_s = np.empty(len(world))
@@ -111,9 +111,9 @@ def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
     for name, line in lines.items():
         later = [freshness for time_s, freshness in line if time_s > CYCLE_DAYS * CYCLES * DAY_S / 2]
         rows += [
-            Row((name, "mean"), float(np.mean(later))),
-            Row((name, "least"), min(later)),
-            Row((name, "most"), max(later)),
+            ResultRow((name, "mean"), float(np.mean(later))),
+            ResultRow((name, "least"), min(later)),
+            ResultRow((name, "most"), max(later)),
         ]
     note = (
         f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 a day. Everybody"

@@ -29,7 +29,7 @@ IDS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One number of ours, its labels, and the number it is compared with."""
 
     labels: tuple[str, ...]
@@ -56,14 +56,14 @@ class Table:
     name: str
     title: str
     label_names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     beside: str = "published"
     note: str = ""
     varies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotLine:
     """One line of a figure; a line that is not ours (published, theory) is drawn dashed."""
 
     label: str
@@ -80,7 +80,7 @@ class Figure:
     title: str
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
+    series: tuple[PlotLine, ...]
     log_x: bool = False
     log_y: bool = False
     note: str = ""
@@ -88,7 +88,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ExperimentInput:
     """The input of an experiment: its seed, its size, a folder for its files and a progress callback."""
 
     seed: int
@@ -103,7 +103,7 @@ class Run:
 
 Results = Iterator[Table | Figure]
 
-Given = Callable[[Run], Iterable[str]]
+Given = Callable[[ExperimentInput], Iterable[str]]
 """Function that yields lines which determine an experiment; equal runs yield equal lines."""
 
 
@@ -114,13 +114,13 @@ class Experiment:
     id: str
     title: str
     paper: str
-    body: Callable[[Run], Results]
+    body: Callable[[ExperimentInput], Results]
     given: Given | None = None
 
 
 def experiment(
     mission_id: str, *, title: str, paper: str, given: Given | None = None
-) -> Callable[[Callable[[Run], Results]], Experiment]:
+) -> Callable[[Callable[[ExperimentInput], Results]], Experiment]:
     """Make an `Experiment` of the decorated function; `given` describes its input where its results vary."""
     if mission_id not in IDS:
         raise ValueError(f"{mission_id} is not an id of the mission")

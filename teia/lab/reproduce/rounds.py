@@ -76,7 +76,7 @@ CRAWL: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundResult:
     """The result of three nodes in one round; pages are different URLs, `repeated` counts those fetched again."""
 
     strategy: str
@@ -103,24 +103,24 @@ def world_of(seed: int, number: int) -> dict[str, Any]:
     return {"seed": seed * 1_000 + number, **WORLD}
 
 
-class Kept:
+class FinishedRounds:
     """Finished rounds, a file each."""
 
     def __init__(self, folder: Path, study: str) -> None:
         self._folder, self._study = folder / f"A12-rounds-{study}", study
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def all(self) -> list[Round]:
+    def all(self) -> list[RoundResult]:
         """Return the rounds in the order of their numbers; an incomplete file counts as a missing round."""
         found = []
         for path in self._folder.glob("*.json"):
             try:
-                found.append(Round(**json.loads(path.read_text("utf-8"))))
+                found.append(RoundResult(**json.loads(path.read_text("utf-8"))))
             except (ValueError, TypeError):
                 continue
         return sorted((each for each in found if each.study == self._study), key=lambda each: each.number)
 
-    def keep(self, done: Round) -> None:
+    def keep(self, done: RoundResult) -> None:
         path = self._folder / f"{done.number:03d}-{done.strategy}.json"
         new = path.with_suffix(".new")
         new.write_text(json.dumps(asdict(done), indent=1), encoding="utf-8")
@@ -128,7 +128,7 @@ class Kept:
         new.replace(path)
 
 
-def make_round(strategy: str, number: int, seconds: float, seed: int) -> Round:
+def make_round(strategy: str, number: int, seconds: float, seed: int) -> RoundResult:
     """Let three nodes crawl the world of a round."""
     with TemporaryDirectory(prefix="teia-reproduce-") as name:
         folder = Path(name)
@@ -156,7 +156,7 @@ Fetch = tuple[str, str, float, float, float]
 """(URL, its site, begin, end, bytes)."""
 
 
-def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> Round:
+def measured(strategy: str, number: int, folder: Path, seconds: float, study: str) -> RoundResult:
     """Read the result of a round from the nodes' logs. A moved cell has its rows on both nodes; they count once."""
     fetches: set[Fetch] = set()
     for region in REGIONS:
@@ -164,7 +164,7 @@ def measured(strategy: str, number: int, folder: Path, seconds: float, study: st
             sql = f"SELECT url, site, epoch(started), epoch(ended), bytes FROM fetches WHERE {ANSWERED}"  # noqa: S608
             for url, site, start, end, size in source.log.query(sql).rows:
                 fetches.add((str(url), str(site), float(start), float(end), float(size)))
-    return Round(strategy, number, **account_of(fetches, seconds), study=study)
+    return RoundResult(strategy, number, **account_of(fetches, seconds), study=study)
 
 
 def account_of(fetches: Collection[Fetch], seconds: float) -> Mapping[str, Any]:  # Any: fields of a Round

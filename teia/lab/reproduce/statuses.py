@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections import Counter
 
 from teia.clock import from_iso
-from teia.lab.reproduce.crawled import INDEXABLE, Crawled, crawled_world, given_world
-from teia.lab.reproduce.registry import Figure, Results, Row, Run, Series, Table, experiment
-from teia.lab.world.url_kinds import TABLE, Kind
+from teia.lab.reproduce.crawled import INDEXABLE, CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.registry import ExperimentInput, Figure, PlotLine, ResultRow, Results, Table, experiment
+from teia.lab.world.url_kinds import TABLE, UrlKind
 from teia.views.reports.links import links
 from teia.views.reports.outcomes import Outcomes, meaning_of, outcomes
 from teia.views.reports.servers import Servers, servers
 from teia.views.reports.types import types
 
 OWN_CODES = {
-    Kind.PAGE: 200,
-    Kind.RESET: -11,
-    Kind.FORBIDDEN_TYPE: -3,
-    Kind.SILENT: -10,
-    Kind.TOO_LARGE: -4,
-    Kind.EXCLUDED: -7,
-    Kind.GARBAGE: -1,
+    UrlKind.PAGE: 200,
+    UrlKind.RESET: -11,
+    UrlKind.FORBIDDEN_TYPE: -3,
+    UrlKind.SILENT: -10,
+    UrlKind.TOO_LARGE: -4,
+    UrlKind.EXCLUDED: -7,
+    UrlKind.GARBAGE: -1,
 }
 OWN_MEANINGS = {
     -1: "invalid HTTP answer",
@@ -59,7 +59,7 @@ FIRST_HOURS, SHARE_BY_THEN = 12, 0.51
     paper="the Tarântula paper, section IV: tables 1 and 2, figure 4",
     given=given_world(types=INDEXABLE, world={"text.pdfs": 0.0}),
 )
-def statuses(run: Run) -> Results:
+def statuses(run: ExperimentInput) -> Results:
     """Crawl a world that fails as the Portuguese web did, and count the outcomes."""
     with crawled_world(run, types=INDEXABLE, world={"text.pdfs": 0.0}) as crawled:
         yield status_table(outcomes(crawled.source), links(crawled.source).references_unindexable, crawled.unasked)
@@ -84,9 +84,10 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
         meaning = OWN_MEANINGS.get(code) or meaning_of(str(code))
         labels = (str(code), meaning, name, str(PUBLISHED.get(code, "")), str(ours[code]))
         published = PUBLISHED.get(code)
-        rows.append(Row(labels, 100 * ours[code] / found.count, published and 100 * published / REQUESTS))
+        rows.append(ResultRow(labels, 100 * ours[code] / found.count, published and 100 * published / REQUESTS))
     rows += [
-        Row(("", row.meaning, row.outcome, "", str(row.count)), 100 * row.count / found.count) for row in without_code
+        ResultRow(("", row.meaning, row.outcome, "", str(row.count)), 100 * row.count / found.count)
+        for row in without_code
     ]
     note = (
         f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab "
@@ -106,10 +107,10 @@ def server_table(found: Servers) -> Table:
     """Return table 2 and the remark below it, as numbers that do not depend on the size of the web."""
     top_25 = sum(row.documents for row in found.top)
     rows = (
-        Row(("documents a server",), found.documents_per_server, DOCUMENTS / SERVERS),
-        Row(("servers that hold 80% of the documents, %",), 100 * found.part_with_80, 8.0),
-        Row(("documents of the largest server, %",), 100 * found.top[0].share, 100 * LARGEST_25[0] / DOCUMENTS),
-        Row(
+        ResultRow(("documents a server",), found.documents_per_server, DOCUMENTS / SERVERS),
+        ResultRow(("servers that hold 80% of the documents, %",), 100 * found.part_with_80, 8.0),
+        ResultRow(("documents of the largest server, %",), 100 * found.top[0].share, 100 * LARGEST_25[0] / DOCUMENTS),
+        ResultRow(
             ("documents of the 25 largest servers, %",),
             100 * top_25 / found.documents,
             100 * sum(LARGEST_25) / DOCUMENTS,
@@ -126,12 +127,12 @@ def time_figure(found: Servers) -> Figure:
     """Draw figure 4: documents collected over time, both as shares of the total."""
     starts = [from_iso(bucket.start) for bucket in found.over_time]
     span_s = starts[-1] - starts[0] + found.bucket_s
-    ours = Series(
+    ours = PlotLine(
         "ours",
         (0.0, *((start - starts[0] + found.bucket_s) / span_s for start in starts)),
         (0.0, *(bucket.cumulative_share for bucket in found.over_time)),
     )
-    theirs = Series("published", (0.0, FIRST_HOURS / HOURS, 1.0), (0.0, SHARE_BY_THEN, 1.0), ours=False)
+    theirs = PlotLine("published", (0.0, FIRST_HOURS / HOURS, 1.0), (0.0, SHARE_BY_THEN, 1.0), ours=False)
     note = (
         "The paper gives one point in words: 51% of the documents after 12 of 101 hours. Both slow down as fewer"
         " servers have documents left, because each is asked for one at a time."
@@ -140,11 +141,11 @@ def time_figure(found: Servers) -> Figure:
     return Figure("over-time", "Documents over time", *axes, (ours, theirs), note=note, varies=True)
 
 
-def rate_table(crawled: Crawled) -> Table:
+def rate_table(crawled: CrawledWorld) -> Table:
     html = next(row for row in types(crawled.source).rows if row.media_type == "text/html")
     rows = (
-        Row(("documents a second",), html.documents / crawled.summary.seconds, DOCUMENTS / (HOURS * 3600)),
-        Row(("mean size of an HTML document, kB",), html.mean_decoded_bytes / 1000, 23.9),
+        ResultRow(("documents a second",), html.documents / crawled.summary.seconds, DOCUMENTS / (HOURS * 3600)),
+        ResultRow(("mean size of an HTML document, kB",), html.mean_decoded_bytes / 1000, 23.9),
     )
     note = (
         "A whole crawl, waits and retries included, on this machine; theirs is 7 machines on a 4 Mbit/s line in 2001."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from teia.lab.reproduce.refresh_worlds import outcome_of
-from teia.lab.reproduce.registry import Row, Run, Table
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Table
 from teia.lab.simulate.transport import transported
 from teia.refresh.bound import carried_out, weak_politeness
 from teia.refresh.counts import plan_counts
@@ -22,14 +22,16 @@ FILLED = (0.25, 0.5, 0.75, 0.9, 1.0)
 WORLDS, QUICK_WORLDS = 20, 4
 
 
-def transport_phase(run: Run) -> Table:
+def transport_phase(run: ExperimentInput) -> Table:
     """Measure the mean staleness of one server with different shares of its slots filled."""
     worlds = QUICK_WORLDS if run.quick else WORLDS
     run.progress(f"P5: Wolf's third phase on {worlds * len(FILLED)} small servers")
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for filled in FILLED:
         found = [_one(run, number, round(filled * SLOTS)) for number in range(worlds)]
-        rows += [Row((f"{filled:.0%}", name), float(np.mean([each[name] for each in found]))) for name in found[0]]
+        rows += [
+            ResultRow((f"{filled:.0%}", name), float(np.mean([each[name] for each in found]))) for name in found[0]
+        ]
     note = (
         f"One server with {PAGES} pages and {SLOTS} slots, {worlds} worlds for each row, rates between 0.01 and 1 per"
         " six hours; the visits of a plan fill this share of the slots. Wolf's phase puts each visit into the slot that"
@@ -42,7 +44,7 @@ def transport_phase(run: Run) -> Table:
     return Table("transport", "Wolf's third phase and MERGE", columns, tuple(rows), note=note)
 
 
-def _one(run: Run, number: int, visits: int) -> dict[str, float]:
+def _one(run: ExperimentInput, number: int, visits: int) -> dict[str, float]:
     world = draw_world(
         run.random(10, number),
         pages=PAGES,

@@ -6,10 +6,10 @@ requisites on. It writes no search index: the paper's space and times of sorting
 
 from __future__ import annotations
 
-from teia.lab.reproduce.crawled import Crawled, crawled_world, given_world
-from teia.lab.reproduce.registry import Results, Row, Run, Table, experiment
+from teia.lab.reproduce.crawled import CrawledWorld, crawled_world, given_world
+from teia.lab.reproduce.registry import ExperimentInput, ResultRow, Results, Table, experiment
 from teia.views.reports.outcomes import Outcomes, outcomes
-from teia.views.reports.space import Space, space
+from teia.views.reports.space import SpaceReport, space
 from teia.views.reports.types import Types, types
 
 # The paper's numbers: table 23 (types), table 24 (space), and its rate in pages a second.
@@ -42,7 +42,7 @@ REQUISITES = {"archive.requisites": True}
     paper="the distributed incremental crawler and search system (FURB), section 3.4.7, tables 23 and 24",
     given=given_world(crawl=REQUISITES),
 )
-def types_space_times(run: Run) -> Results:
+def types_space_times(run: ExperimentInput) -> Results:
     """Crawl a world with the requisites of its pages, and count types, bytes and seconds."""
     with crawled_world(run, crawl=REQUISITES) as crawled:
         yield quantity_table(types(crawled.source), outcomes(crawled.source))
@@ -58,7 +58,7 @@ def quantity_table(found: Types, came_to: Outcomes) -> Table:
     for name in [*QUANTITY, *(each for each in ours if each not in QUANTITY)]:
         count, published = ours.get(name, 0), QUANTITY.get(name)
         labels = (name, str(published or ""), str(count))
-        rows.append(Row(labels, 100 * count / came_to.count, published and 100 * published / ACCESSED))
+        rows.append(ResultRow(labels, 100 * count / came_to.count, published and 100 * published / ACCESSED))
     note = (
         f"Ours: {came_to.count:,} URLs; theirs: {ACCESSED:,} of 130 types, the ten most frequent printed. Which types"
         " there are is the lab's choice; that each answer is told for what it is, by its bytes where the server is"
@@ -68,20 +68,22 @@ def quantity_table(found: Types, came_to: Outcomes) -> Table:
     return Table("types", "Types x quantity, in per cent", columns, tuple(rows), note=note, varies=True)
 
 
-def space_table(found: Space) -> Table:
+def space_table(found: SpaceReport) -> Table:
     """Return table 24, in bytes a page."""
     by_kind = {each.what: each.per_document_bytes for each in found.total}
     rows = (
-        Row(("the pages themselves", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES),
-        Row(
+        ResultRow(
+            ("the pages themselves", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES
+        ),
+        ResultRow(
             ("URLs and their state", "URL server: data, indexes", "frontier"),
             by_kind["frontier"],
             URL_SERVER_BYTES / HTML_PAGES,
         ),
-        Row(("where each copy lies", "", "CDXJ"), by_kind["cdxj"]),
-        Row(("what every request did", "", "fetch log"), by_kind["log"]),
-        Row(("received", "", "bytes on the wire"), by_kind["wire"]),
-        Row(("decoded", "", "bodies"), by_kind["decoded"]),
+        ResultRow(("where each copy lies", "", "CDXJ"), by_kind["cdxj"]),
+        ResultRow(("what every request did", "", "fetch log"), by_kind["log"]),
+        ResultRow(("received", "", "bytes on the wire"), by_kind["wire"]),
+        ResultRow(("decoded", "", "bodies"), by_kind["decoded"]),
     )
     note = (
         f"Ours: {found.documents:,} documents, every answer kept whole and compressed, with its request and history;"
@@ -92,14 +94,14 @@ def space_table(found: Space) -> Table:
     return Table("space", "Space, in bytes a page", columns, rows, note=note, varies=True)
 
 
-def time_table(crawled: Crawled) -> Table:
+def time_table(crawled: CrawledWorld) -> Table:
     """Compare the times that the paper gives, where we have the same measure."""
     sql = "SELECT avg(date_diff('microsecond', started, ended)) / 1e6 FROM fetches WHERE status = 200"
     response_s = float(crawled.source.log.query(sql).rows[0][0])
     rows = (
-        Row(("pages a second",), crawled.summary.pages / crawled.summary.seconds, PAGES_PER_S),
-        Row(("whole crawl, s",), crawled.summary.seconds),
-        Row(("mean time of an answer, s",), response_s),
+        ResultRow(("pages a second",), crawled.summary.pages / crawled.summary.seconds, PAGES_PER_S),
+        ResultRow(("whole crawl, s",), crawled.summary.seconds),
+        ResultRow(("mean time of an answer, s",), response_s),
     )
     note = (
         "Theirs was held back by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"

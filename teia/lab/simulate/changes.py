@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.lab.world.spec import ChangesSpec
-from teia.refresh.model import World
+from teia.refresh.model import RefreshWorld
 
 ProcessName = Literal["poisson", "mix"]
 
@@ -36,7 +36,7 @@ class Modifications:
     jitter: float
 
     @classmethod
-    def draw(cls, world: World, name: ProcessName, chance: np.random.Generator) -> Modifications:
+    def draw(cls, world: RefreshWorld, name: ProcessName, chance: np.random.Generator) -> Modifications:
         """Draw the process of each page, and the stale copies.
 
         A copy with an age is stale with the probability that a Poisson page has changed.

@@ -13,15 +13,15 @@ from teia.clock import Clock
 from teia.errors import LabError, UsageError
 from teia.lab.simulate.bounds import bounds_of
 from teia.lab.simulate.compiled import IS_COMPILED
-from teia.lab.simulate.run import Outcome, Setting, TakeVisits, simulate
+from teia.lab.simulate.run import PolicyResult, SimulationSettings, TakeVisits, simulate
 from teia.lab.simulate.timeline import Visits
-from teia.refresh.model import DAY_S, Crawlers, World
+from teia.refresh.model import DAY_S, Crawlers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.refresh.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulationRequest:
     """The parameters of a simulation: policies, days (None: one horizon), and the file for visits."""
 
     policies: str
@@ -37,7 +37,7 @@ class Asked:
             raise UsageError("--policy: name at least one")
         return [policy_named(name) for name in dict.fromkeys(names)]
 
-    def setting(self, world: World) -> Setting:
+    def setting(self, world: RefreshWorld) -> SimulationSettings:
         """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""
         if self.process not in ("poisson", "mix"):
             raise UsageError(f"--process: {self.process!r} is neither poisson nor mix")
@@ -45,10 +45,10 @@ class Asked:
             raise UsageError(f"--days: {self.days:g} is not a number > 0")
         length_s = world.horizon_s if self.days is None else self.days * DAY_S
         mixed = self.process == "mix"
-        return Setting(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
+        return SimulationSettings(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
 
 
-def with_budget(world: World) -> World:
+def with_budget(world: RefreshWorld) -> RefreshWorld:
     """Return the world with the capacity of its crawlers as the budget, where none is set."""
     if world.budget is not None:
         return world
@@ -62,9 +62,9 @@ def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
 
 
 def compare(
-    world: World,
+    world: RefreshWorld,
     names: Sequence[str],
-    asked: Asked,
+    asked: SimulationRequest,
     clock: Clock,
     progress: Callable[[str], None],
     reached: Callable[[float], None] = lambda _: None,
@@ -116,7 +116,7 @@ def _part_of(reached: Callable[[float], None], at: int, parts: int) -> Callable[
     return lambda share: reached((at + share) / parts)
 
 
-def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
+def _result(outcome: PolicyResult, setting: SimulationSettings) -> dict[str, Any]:
     result: dict[str, Any] = {
         "staleness": outcome.staleness,
         "visits": outcome.visits,
@@ -132,7 +132,9 @@ def _result(outcome: Outcome, setting: Setting) -> dict[str, Any]:
 
 
 @contextmanager
-def _written(asked: Asked, policy: Policy, names: Sequence[str], *, several: bool) -> Iterator[TakeVisits | None]:
+def _written(
+    asked: SimulationRequest, policy: Policy, names: Sequence[str], *, several: bool
+) -> Iterator[TakeVisits | None]:
     """Yield a function that writes visits to a file, or None; with several policies each has its own file."""
     if asked.visits is None:
         yield None

@@ -12,7 +12,7 @@ import numpy as np
 
 from teia.lab.simulate.timeline import Visits
 from teia.refresh.formulas import blocks, gap_costs
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 
 # From a millisecond to 10^9 s. Cell 0 is for less than that, the last cell for more.
 FINEST_S, CELLS_PER_DECADE, DECADES = 1e-3, 1000, 12
@@ -47,7 +47,7 @@ class Window:
     as it ends. So nothing is sorted, and the work is linear in visits and pages.
     """
 
-    def __init__(self, world: World, begin_s: float) -> None:
+    def __init__(self, world: RefreshWorld, begin_s: float) -> None:
         self._world, self.begin_s = world, begin_s
         self._stale = self._aged = 0.0
 
@@ -86,13 +86,13 @@ def before_of(page: Rows, time_s: Floats, fresh_s: Floats) -> Floats:
     return result
 
 
-def expected_freshness(world: World, fresh_s: Floats, now_s: float) -> float:
+def expected_freshness(world: RefreshWorld, fresh_s: Floats, now_s: float) -> float:
     """Return the expected weight of all copies that are fresh at an instant."""
     with np.errstate(invalid="ignore", over="ignore"):
         fresh = np.where(world.rate == 0, 1.0, np.exp(-world.rate * np.maximum(now_s - fresh_s, 0.0)))
     return _mean(world, np.where(np.isinf(world.rate), 0.0, fresh))
 
 
-def _mean(world: World, values: Floats) -> float:
+def _mean(world: RefreshWorld, values: Floats) -> float:
     """Return the weighted mean; not by `@`, whose threads wait for each other on busy cores, at every call."""
     return float((world.weight * values).sum())

@@ -23,7 +23,7 @@ from teia.lab.simulate.compiled import timeline_of
 from teia.lab.simulate.measures import Lateness, Window, expected_freshness
 from teia.lab.simulate.timeline import Timeline, Visits
 from teia.refresh.merge import Timetable
-from teia.refresh.model import DAY_S, World
+from teia.refresh.model import DAY_S, RefreshWorld
 from teia.refresh.policy import Plan, Policy
 
 VISITS_AT_ONCE = 1 << 21
@@ -31,14 +31,14 @@ VISITS_AT_ONCE = 1 << 21
 
 WITHOUT_LIMIT = 1 << 62
 
-MakeTimeline = Callable[[World, Modifications | None], Timeline]
+MakeTimeline = Callable[[RefreshWorld, Modifications | None], Timeline]
 TakeVisits = Callable[[Visits], None]
 Reached = Callable[[float], None]
 """Callback that receives the completed share of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SimulationSettings:
     """The parameters of a simulation; `sampled` also draws changes by `process`; `look_s` is the time between looks."""
 
     length_s: float
@@ -53,7 +53,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FreshnessSample:
     """Freshness at an instant: expected, and of the drawn changes where there are any."""
 
     time_s: float
@@ -62,7 +62,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PolicyResult:
     """The result of a policy. Staleness is the exact expectation over the visits that were made.
 
     `by_day` is the staleness of each day; the last may be a shorter one. `sampled` is that of the drawn changes.
@@ -76,7 +76,7 @@ class Outcome:
     sampled: float | None = None
     days: dict[int, tuple[float, float]] = field(default_factory=dict)
     late: Lateness = field(default_factory=Lateness)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[FreshnessSample] = field(default_factory=list)
     plan_s: float = 0.0
     simulate_s: float = 0.0
 
@@ -109,15 +109,15 @@ class Outcome:
 
 
 def simulate(
-    world: World,
+    world: RefreshWorld,
     policy: Policy,
-    setting: Setting,
+    setting: SimulationSettings,
     clock: Clock,
     *,
     take: TakeVisits | None = None,
     reached: Reached = lambda _: None,
     timeline: MakeTimeline = timeline_of,
-) -> Outcome:
+) -> PolicyResult:
     """Carry a policy out; `take` gets the visits, in order. For a policy that learns, changes are drawn."""
     learns = policy.renew_s is not None
     # 17 is arbitrary: it keeps this stream apart from others with the same seed.
@@ -127,10 +127,12 @@ def simulate(
 
 
 class _Simulation:
-    def __init__(self, world: World, policy: Policy, setting: Setting, clock: Clock, timeline: Timeline) -> None:
+    def __init__(
+        self, world: RefreshWorld, policy: Policy, setting: SimulationSettings, clock: Clock, timeline: Timeline
+    ) -> None:
         self._world, self._policy, self._setting, self._clock = world, policy, setting, clock
         self._timeline = timeline
-        self._outcome = Outcome(policy.name, setting.length_s)
+        self._outcome = PolicyResult(policy.name, setting.length_s)
         self._window = Window(world, 0.0)
         self._plan: Plan | None = None
         self._horizons_s = {0.0, *_multiples(world.horizon_s, setting.length_s)}
@@ -139,7 +141,7 @@ class _Simulation:
         self._renewals_s = set(_multiples(policy.renew_s, setting.length_s))
         self._looks_s = set(_multiples(setting.look_s, setting.length_s))
 
-    def go(self, take: TakeVisits | None, reached: Reached) -> Outcome:
+    def go(self, take: TakeVisits | None, reached: Reached) -> PolicyResult:
         if self._looks_s:
             self._look(0.0)
         for begin_s, end_s in self._pieces():
@@ -208,7 +210,7 @@ class _Simulation:
     def _look(self, now_s: float) -> None:
         sampled = self._timeline.fresh_weight if self._setting.sampled else None
         expected = expected_freshness(self._world, self._timeline.fresh_s, now_s)
-        self._outcome.looks.append(Look(now_s, expected, sampled))
+        self._outcome.looks.append(FreshnessSample(now_s, expected, sampled))
 
 
 def _multiples(step_s: float | None, end_s: float) -> list[float]:

@@ -29,9 +29,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from teia.lab.simulate.changes import STILL, Modifications
-from teia.refresh.dispatch import HostQueue, queue_of
+from teia.refresh.dispatch import PlanQueue, queue_of
 from teia.refresh.merge import Timetable
-from teia.refresh.model import Floats, Numbers, Rows, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld, Rows
 from teia.refresh.policy import ByValue, Intervals, Plan
 
 # Its multiples modulo 1 stay far apart from each other, however many there are.
@@ -92,7 +92,7 @@ class Timeline(Protocol):
         """Continue to `until_s` and yield the visits, in order per server. Each part overwrites the previous one."""
 
 
-def transfer_s(world: World) -> Floats:
+def transfer_s(world: RefreshWorld) -> Floats:
     """Return the time each page's server takes to send it."""
     with np.errstate(invalid="ignore", divide="ignore"):
         seconds = world.size_bytes / np.repeat(world.bytes_per_s, world.pages_per_server)
@@ -105,7 +105,7 @@ def slot_offsets(plan: Intervals | ByValue) -> Floats:
     return part * plan.slot_s
 
 
-def servers_with_work(plan: Intervals | ByValue, world: World) -> Numbers:
+def servers_with_work(plan: Intervals | ByValue, world: RefreshWorld) -> Numbers:
     """Return the number of pages of each server that a plan without a timetable would ever visit."""
     of_use = np.isfinite(plan.interval_s) if isinstance(plan, Intervals) else world.worth_visiting
     return np.bincount(world.server, of_use, minlength=world.servers).astype(np.int64)
@@ -120,7 +120,7 @@ def rested(now_s: float, rest_s: float) -> float:
 class PlainTimeline:
     """A `Timeline` that takes some 8 us a visit."""
 
-    def __init__(self, world: World, modifications: Modifications | None = None) -> None:
+    def __init__(self, world: RefreshWorld, modifications: Modifications | None = None) -> None:
         self.fresh_s = -world.age_s
         self.seen = np.zeros(len(world), dtype=np.int64)
         self.fresh_weight, self.fresh_area = 0.0, 0.0
@@ -145,7 +145,7 @@ class PlainTimeline:
     def follow(self, plan: Plan, now_s: float) -> None:
         world = self._world.with_ages(now_s - self.fresh_s) if now_s > 0 else self._world
         self._plan = plan
-        self._queues: list[HostQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
+        self._queues: list[PlanQueue] = [queue_of(plan, world, server, now_s) for server in range(world.servers)]
         self._waiting, self._ready = [], []
         self._made_by_plan, self._slots_per_s = 0, 0.0
         if not isinstance(plan, Timetable):
@@ -273,7 +273,9 @@ class PlainTimeline:
 class _Documents:
     """Documents that are modified, and the freshness of their copies."""
 
-    def __init__(self, world: World, modifications: Modifications, push: Callable[[float, Event, int], None]) -> None:
+    def __init__(
+        self, world: RefreshWorld, modifications: Modifications, push: Callable[[float, Event, int], None]
+    ) -> None:
         self.seen = np.zeros(len(world), dtype=np.int64)
         self.fresh_weight = float(world.weight @ ~modifications.stale)
         self.fresh_area = 0.0

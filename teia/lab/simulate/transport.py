@@ -15,7 +15,7 @@ import numpy as np
 from teia.errors import UsageError
 from teia.refresh.formulas import lost
 from teia.refresh.merge import Timetable, merge
-from teia.refresh.model import Floats, Numbers, World
+from teia.refresh.model import Floats, Numbers, RefreshWorld
 
 MOST_PAIRS = 4_000_000
 """Largest number of pairs; 2,000 visits to 2,000 slots take some seconds, and time grows with the third power."""
@@ -59,7 +59,7 @@ def evenest_slots(rate: float, horizon_s: float, count: int, slots_s: Floats) ->
     return slots_s[chosen[::-1]]
 
 
-def transported(world: World, counts: Numbers) -> Timetable:
+def transported(world: RefreshWorld, counts: Numbers) -> Timetable:
     """Return Wolf's timetable under politeness: visits in slots P apart, as near to their ideal times as possible.
 
     Servers are solved one by one, because a slot belongs to one of them.

@@ -74,7 +74,7 @@ def person_name(language: Language, *key: object) -> str:
     return f"{pick(language.first_names, 'first', *key)} {surname}"
 
 
-class Library:
+class Lexicons:
     """Makes the lexicons of a world, each once. Equal byte strings are one object in all of them.
 
     The tables of all languages, topics and encodings together do not fit into a processor's second-level cache, and

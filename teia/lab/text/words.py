@@ -13,7 +13,7 @@ TOPICS = ("town", "science", "sport", "food", "travel", "computing")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicWords:
     """The vocabulary of one topic. `things` begin titles, `subjects` and `deeds` make sentences."""
 
     things: tuple[str, ...]
@@ -26,7 +26,7 @@ class Language:
     """The vocabulary of one language, with that of its topics."""
 
     code: str
-    topics: dict[str, Topic]
+    topics: dict[str, TopicWords]
     # `{when}` of a frame; a frame is a sentence with places for a subject, deeds and a circumstance.
     circumstances: tuple[str, ...]
     frames: tuple[str, ...]

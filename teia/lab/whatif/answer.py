@@ -19,15 +19,15 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.url_tails import url_from
-from teia.lab.simulate.run import Setting, simulate
+from teia.lab.simulate.run import SimulationSettings, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
-from teia.lab.whatif.judging import Estimate, Judge, draw_worlds, estimated
-from teia.lab.whatif.live import Live, of_parts, within_budget, world_of
-from teia.lab.whatif.pace import Manners, Paces, Terms, manners_of, paces, rests
+from teia.lab.whatif.judging import Judge, MeanEstimate, draw_worlds, estimated
+from teia.lab.whatif.live import LivePolicy, of_parts, within_budget, world_of
+from teia.lab.whatif.pace import HostBehaviour, Paces, Terms, manners_of, paces, rests
 from teia.lab.whatif.past import Past, remembered
 from teia.refresh.bound import steady_optimum
 from teia.refresh.history import DAY_S
-from teia.refresh.model import Crawlers, Floats, Numbers, World
+from teia.refresh.model import Crawlers, Floats, Numbers, RefreshWorld
 from teia.refresh.policies import policy_named
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import Source
@@ -47,7 +47,7 @@ FREE = Crawlers(1, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIfRequest:
     """The alternative settings; None keeps the current value. `top` is the number of hosts listed."""
 
     delay_s: float | None = None
@@ -107,7 +107,7 @@ class Side:
     """
 
     terms: Terms
-    fresh: Estimate
+    fresh: MeanEstimate
     bound: float
     visits_per_day: float
     requests_per_day: float
@@ -140,11 +140,13 @@ class WhatIf:
     tested: Backtest
     as_is: Side
     what_if: Side | None
-    gain: Estimate | None
+    gain: MeanEstimate | None
     notes: tuple[str, ...]
 
 
-def what_if(source: Source, asked: Asked, clock: Clock, reached: Callable[[float], None] = lambda _: None) -> WhatIf:
+def what_if(
+    source: Source, asked: WhatIfRequest, clock: Clock, reached: Callable[[float], None] = lambda _: None
+) -> WhatIf:
     """Predict from a collection's visits; LabError if it has none yet. `reached` receives the completed share."""
     # 1. Observations: posteriors of rates, ages of captures, behaviour of hosts.
     past, config = remembered(source, clock.now_s()), source.config
@@ -192,14 +194,14 @@ class _Future:
 
     terms: Terms
     past: Past
-    manners: Manners
+    manners: HostBehaviour
     pace: Paces
-    granted: World
-    world: World
+    granted: RefreshWorld
+    world: RefreshWorld
     config: Config
 
     @classmethod
-    def under(cls, terms: Terms, past: Past, manners: Manners, source: Source, length_s: float) -> _Future:
+    def under(cls, terms: Terms, past: Past, manners: HostBehaviour, source: Source, length_s: float) -> _Future:
         config, machine = source.config, manners.machine
         pace = paces(past, manners, rests(source, past, terms.delay_s), config, terms, length_s)
         crawlers = Crawlers(terms.nodes, machine.pages_per_s) if machine.was_the_limit else FREE
@@ -269,12 +271,12 @@ class _Judged:
     bound: float
 
 
-def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clock: Clock) -> _Judged:
+def _judged(future: _Future, rates: Floats, settling_s: float, asked: WhatIfRequest, clock: Clock) -> _Judged:
     """Carry the policy out, and judge the result in every world."""
     parts, end_s = future.past.parts, settling_s + asked.days * DAY_S
     judge = Judge(future.world, rates, settling_s, end_s)
-    policy = Live(future.terms.policy, parts, future.config.refresh)
-    simulate(future.world, policy, Setting(end_s, seed=asked.seed), clock, take=judge.take)
+    policy = LivePolicy(future.terms.policy, parts, future.config.refresh)
+    simulate(future.world, policy, SimulationSettings(end_s, seed=asked.seed), clock, take=judge.take)
     values, variance = judge.finish()
     of_page = np.repeat([part.host for part in parts], [len(part) for part in parts])
     per_day = np.bincount(of_page, judge.visits, len(future.past.hosts)) / asked.days
@@ -293,7 +295,7 @@ def _judged(future: _Future, rates: Floats, settling_s: float, asked: Asked, clo
     )
 
 
-def _gain(before: _Judged, after: _Judged) -> Estimate:
+def _gain(before: _Judged, after: _Judged) -> MeanEstimate:
     return estimated(after.values - before.values, before.variance + after.variance, -1.0)
 
 
@@ -357,7 +359,7 @@ def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
     return int(np.clip(WORK / looked_at, FEWEST_WORLDS, WORLDS))
 
 
-def _notes(past: Past, manners: Manners, tested: Backtest, last: _Future, config: Config) -> list[str]:
+def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, config: Config) -> list[str]:
     """Return notes that a reader needs to interpret the numbers; `last` is the alternative."""
     notes = [
         f"tested on its own visits: of the later {tested.visits:,}, {tested.changed:,} found a change and"
@@ -390,7 +392,7 @@ def _notes(past: Past, manners: Manners, tested: Backtest, last: _Future, config
     return [note for note in notes if note]
 
 
-def _machine_note(manners: Manners, last: _Future) -> str:
+def _machine_note(manners: HostBehaviour, last: _Future) -> str:
     machine, wanted = manners.machine, float((1.0 / last.granted.politeness_s).sum())
     most = machine.pages_per_s * last.terms.nodes
     if machine.was_the_limit:

@@ -40,7 +40,7 @@ Times are in units of the page's mean gap.
 """
 
 
-class State(NamedTuple):
+class WorldPageState(NamedTuple):
     """The state of a page at an instant. Times are world days; negative ones lie before the epoch."""
 
     meaningful: int
@@ -54,7 +54,7 @@ class State(NamedTuple):
         return self.meaningful + self.cosmetic
 
 
-class Habit(NamedTuple):
+class ChangeProcess(NamedTuple):
     """The change process of one page. `age` is the time of its last change before the epoch, in world days."""
 
     process: int
@@ -62,7 +62,7 @@ class Habit(NamedTuple):
     age: float
 
 
-class Changes:
+class ChangeHistories:
     """The histories of all pages of a world."""
 
     def __init__(self, spec: ChangesSpec, seed: int, pages: int) -> None:
@@ -79,12 +79,12 @@ class Changes:
         self._seed = seed
         self._progress: dict[tuple[int, int], Progress] = {}
 
-    def habit(self, host: int, slot: int) -> Habit:
+    def habit(self, host: int, slot: int) -> ChangeProcess:
         """Return a page's process, mean rate and age."""
         process, rate, age_bits, _ = self._first_block(host, slot)
-        return Habit(process, rate, _age(rate, age_bits))
+        return ChangeProcess(process, rate, _age(rate, age_bits))
 
-    def state(self, host: int, slot: int, days: float) -> State:
+    def state(self, host: int, slot: int, days: float) -> WorldPageState:
         """Return the numbers of changes of a page up to an instant, and the times of the last ones."""
         process, rate, age_bits, words = self._first_block(host, slot)
         until = days * rate
@@ -112,8 +112,8 @@ class Changes:
                 self._remember((host, slot), (block, elapsed, meaningful, cosmetic, changed, rewritten))
         if not meaningful:
             began = -_age(rate, age_bits)
-            return State(0, cosmetic, changed / rate if cosmetic else began, began)
-        return State(meaningful, cosmetic, changed / rate, rewritten / rate)
+            return WorldPageState(0, cosmetic, changed / rate if cosmetic else began, began)
+        return WorldPageState(meaningful, cosmetic, changed / rate, rewritten / rate)
 
     def events(self, host: int, slot: int, days: float) -> Iterator[tuple[float, bool]]:
         """Yield every change up to an instant: its time, and True if it is meaningful."""

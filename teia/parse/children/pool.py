@@ -1,10 +1,10 @@
 """Killable children for work that may crash, hang or exhaust memory: `job(payload: bytes) -> bytes`.
 
-A child is *starting* (requested), *working* or *idle* (born, with or without items), or *dying* (its socket has
-closed or it was killed, and the zygote has not yet reported its end). It has at most `WINDOW` items, sent together
-while they wait, and does them one by one. If it dies, the item it had started is to blame and is tried once more;
-the others go to the next child. An item that costs two children, or five that were killed from outside, is `Lost`.
-Every submitted item is answered exactly once, with bytes or with `Lost`.
+A child is *starting* (requested), *working* or *idle* (born, with or without items), or *dying* (its socket has closed
+or it was killed, and the zygote has not yet reported its end). It has at most `WINDOW` items, sent together while they
+wait, and does them one by one. If it dies, the item it had started is to blame and is tried once more; the others go to
+the next child. An item that costs two children, or five that were killed from outside, is `LostAnswer`. Every submitted
+item is answered exactly once, with bytes or with `LostAnswer`.
 
 Other processes may also kill or stop children, or children may not start at all. A watch kills children that do not
 begin their items, and a zygote that does not report a child's end. A pool with a `probe`, an item that any child
@@ -69,13 +69,13 @@ class ChildLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostAnswer:
     """Reason for a missing answer: `cpu`, `wall`, `memory`, `signal N`, `exit N`, `closed`, or an error."""
 
     reason: str
 
 
-Done = Callable[[bytes | Lost], None]
+Done = Callable[[bytes | LostAnswer], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -199,13 +199,13 @@ class ChildPool:
         self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch_wall_time)
 
     def submit(self, *parts: bytes, done: Done) -> None:
-        """Queue a payload for the job; `done` is called once, later, with the answer or with `Lost`.
+        """Queue a payload for the job; `done` is called once, later, with the answer or with `LostAnswer`.
 
         The payload may come in parts, so that a large one need not be copied into one.
         """
         if self._closed or self._broken:
             # Never call `done` inside `submit`: callers rely on it being called later.
-            asyncio.get_running_loop().call_soon(done, Lost(self._broken or "closed"))
+            asyncio.get_running_loop().call_soon(done, LostAnswer(self._broken or "closed"))
             return
         # Tickets are u32 on the wire; at most WINDOW of them are out per child, so a wrap does no harm.
         self._tickets = (self._tickets + 1) & 0xFFFFFFFF
@@ -313,9 +313,9 @@ class ChildPool:
             self._flush.cancel()
         self._send_waiting()
 
-    def _answers(self, child: _Child) -> list[tuple[_Item, bytes | Lost]]:
+    def _answers(self, child: _Child) -> list[tuple[_Item, bytes | LostAnswer]]:
         """Take the complete frames out of the received bytes."""
-        found: list[tuple[_Item, bytes | Lost]] = []
+        found: list[tuple[_Item, bytes | LostAnswer]] = []
         unread, position = child.unread, 0
         while len(unread) - position >= FROM_CHILD.size:
             kind, ticket, length = FROM_CHILD.unpack_from(unread, position)
@@ -335,7 +335,7 @@ class ChildPool:
                 child.items_bytes -= item.size
                 child.started = None
                 result = bytes(unread[position + FROM_CHILD.size : end])
-                found.append((item, result if kind == DONE else Lost(result.decode("utf-8", "replace"))))
+                found.append((item, result if kind == DONE else LostAnswer(result.decode("utf-8", "replace"))))
             position = end
         del unread[:position]
         return found
@@ -520,7 +520,7 @@ class ChildPool:
         if blamed is None or not blamed.is_used_up:
             return
         if self._probe is None or self._closed:
-            blamed.done(Lost(reason))
+            blamed.done(LostAnswer(reason))
         else:
             self._suspects.append((blamed, reason))
             self._doubt(reason)
@@ -543,16 +543,16 @@ class ChildPool:
         child.since_s = self._clock.ticks_s()
         self._write(child)
 
-    def _probed(self, answer: bytes | Lost) -> None:
+    def _probed(self, answer: bytes | LostAnswer) -> None:
         """Continue after a child did the probe or reported an error on it: the suspects are to blame."""
-        if isinstance(answer, Lost) and self._closed:
+        if isinstance(answer, LostAnswer) and self._closed:
             return
         self._is_probing, self._prober, self._deaths_at_birth = False, None, 0
         self.trouble, self._wait_s = "", FIRST_WAIT_S
         # The probe worked, so the fault lies with the items.
         suspects, self._suspects = self._suspects, []
         for item, reason in suspects:
-            item.done(Lost(reason))
+            item.done(LostAnswer(reason))
         self._ask_for_children()
         self._plan_flush()
 
@@ -628,7 +628,7 @@ class ChildPool:
         self._queue.clear()
         self._queue_bytes = 0
         for item in items:
-            item.done(Lost(why))
+            item.done(LostAnswer(why))
 
 
 def _reason(child: _Child, status: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from teia.parse.dates import parse_date
-from teia.parse.document import Document, Entry, Findings
+from teia.parse.document import Document, Findings, ListedUrl
 from teia.parse.files import xml_events
 from teia.parse.html.links import LinkCollector
 from teia.parse.text.normal import one_line
@@ -52,7 +52,7 @@ class _Reader:
     depth: int = 0
     outer_depth: int = 0
 
-    def start(self, event: xml_events.Start) -> None:
+    def start(self, event: xml_events.XmlStart) -> None:
         self.root = self.root or event.name
         if event.name in {"item", "entry"} and not event.prefix:
             self.item, self.outer_depth, self.depth = _Item(), self.depth, 0
@@ -76,7 +76,7 @@ class _Reader:
         if self.collecting and len(values.get(self.collecting, "")) < _MAX_FIELD_CHARS:
             values[self.collecting] = values.get(self.collecting, "") + text[:_MAX_FIELD_CHARS]
 
-    def end(self, event: xml_events.End) -> None:
+    def end(self, event: xml_events.XmlEnd) -> None:
         self.collecting = ""
         if self.item is not None and event.name in {"item", "entry"} and not event.prefix:
             self.items.append(self.item)
@@ -99,9 +99,9 @@ def read_feed_text(text: str, document: Document) -> Findings:
     reader = _Reader()
     try:
         for event in xml_events.events(text):
-            if isinstance(event, xml_events.Start):
+            if isinstance(event, xml_events.XmlStart):
                 reader.start(event)
-            elif isinstance(event, xml_events.Text):
+            elif isinstance(event, xml_events.XmlText):
                 reader.text(event.text)
             else:
                 reader.end(event)
@@ -128,14 +128,14 @@ def _findings(reader: _Reader, document: Document) -> Findings:
     )
 
 
-def _entries(item: _Item, links: LinkCollector) -> list[Entry]:
+def _entries(item: _Item, links: LinkCollector) -> list[ListedUrl]:
     title = one_line(item.values.get("title", ""), MAX_TITLE_CHARS)
-    found: list[Entry] = []
+    found: list[ListedUrl] = []
     for reference in _references(item):
         url = links.resolved(reference)
         if url is not None:
             links.add(reference, LinkKind.FEED, title[:200])
-            found.append(Entry(url, item.modified_s(), title, item.has_broken_date()))
+            found.append(ListedUrl(url, item.modified_s(), title, item.has_broken_date()))
     return found
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from resiliparse.parse.html import DOMNode, HTMLTree
 
-from teia.parse.document import Document, Options
+from teia.parse.document import Document, ParseOptions
 from teia.parse.extract import Element, Extract
-from teia.parse.headers import Head
+from teia.parse.headers import ResponseHead
 from teia.parse.html.base import Base
 from teia.parse.html.references import StyleUse, css_references, parse_link_header, parse_refresh, parse_srcset
 from teia.parse.scan import take_anchors
@@ -43,7 +43,7 @@ class LinkCollector:
     and requisites are limited separately, so that ten thousand icons cannot hide a page's links.
     """
 
-    def __init__(self, url: str, options: Options, max_links: int = 0) -> None:
+    def __init__(self, url: str, options: ParseOptions, max_links: int = 0) -> None:
         self.url = url
         self.options = options
         self.is_full = False
@@ -131,7 +131,7 @@ class LinkCollector:
 # ---- headers --------------------------------------------------------------------------------------------------------
 
 
-def add_header_links(head: Head, links: LinkCollector) -> str:
+def add_header_links(head: ResponseHead, links: LinkCollector) -> str:
     """Add Link, Refresh and (of a redirect) Location; return the headers' canonical URL, or "" if there is none."""
     canonical = ""
     for value in head.headers.all("link"):

@@ -22,14 +22,14 @@ _REFRESH_URL = re.compile(r"url[\t\n\x0c\r ]*+=[\t\n\x0c\r ]*+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Refresh:
+class MetaRefresh:
     """A refresh: its delay in seconds, and its target; None is the page itself."""
 
     seconds: int
     reference: str | None
 
 
-def parse_refresh(value: str) -> Refresh | None:
+def parse_refresh(value: str) -> MetaRefresh | None:
     """Read the value of `<meta http-equiv=refresh>` or of a Refresh header as browsers do (HTML standard, 4.2.5.3)."""
     match = _REFRESH.match(value)
     if match is None:
@@ -37,13 +37,13 @@ def parse_refresh(value: str) -> Refresh | None:
     seconds = int((match.group(1) or "0")[:9])
     rest = value[match.end() :]
     if not rest:
-        return Refresh(seconds, None)
+        return MetaRefresh(seconds, None)
     url = _REFRESH_URL.match(rest)
     if url:
         rest = rest[url.end() :]
     if rest[:1] in {'"', "'"}:
         rest = rest[1:].partition(rest[0])[0]
-    return Refresh(seconds, rest.rstrip(_BLANKS))
+    return MetaRefresh(seconds, rest.rstrip(_BLANKS))
 
 
 # ---- srcset ---------------------------------------------------------------------------------------------------------

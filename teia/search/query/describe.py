@@ -12,8 +12,8 @@ from teia.search.query.notes import Language, shown
 from teia.search.query.tree import (
     MAX_TERMS,
     Ago,
-    Choice,
     Clauses,
+    FilterChoice,
     Filters,
     Moment,
     Node,
@@ -170,7 +170,7 @@ def _filters(filters: Filters, say: _Words) -> Iterator[str]:
         yield _filled(say.before, _moment(filters.before, say))
 
 
-def _choice(name: str, choice: Choice, say: _Words) -> Iterator[str]:
+def _choice(name: str, choice: FilterChoice, say: _Words) -> Iterator[str]:
     quotes = '"' if name == "title" else ""
     wanted, unwanted = say.filters[name]
     if choice.any_of:

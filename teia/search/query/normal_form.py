@@ -9,7 +9,7 @@ alternative or a requirement it restricts the clauses around it. If it is exclud
 
 from __future__ import annotations
 
-from teia.search.query.notes import About, Notes
+from teia.search.query.notes import NoteKind, QueryNotes
 from teia.search.query.tree import (
     MAX_CANDIDATES,
     MAX_CONDITIONS,
@@ -123,7 +123,7 @@ def _once(node: Leaf) -> Leaf:
     return Word(node.text) if isinstance(node, Word) else node
 
 
-def limited(clauses: Clauses, spent: int, notes: Notes) -> Clauses:
+def limited(clauses: Clauses, spent: int, notes: QueryNotes) -> Clauses:
     """Keep the first conditions, of which `spent` were filters. Plain words at the top are free.
 
     A condition is used whole or left out, because a part of it would mean something else; only a list of
@@ -140,7 +140,7 @@ def limited(clauses: Clauses, spent: int, notes: Notes) -> Clauses:
                 continue
             kept = _fitting(node, left)
             if kept is not node:
-                notes.add(About.CONDITIONS)
+                notes.add(NoteKind.CONDITIONS)
             if kept is not None:
                 left -= _size(kept)
                 add(kept)

@@ -15,7 +15,7 @@ MAX_NOTES = 16
 MAX_DETAIL_CHARS = 60
 
 
-class About(Enum):
+class NoteKind(Enum):
     """Kinds of notes; `{}` is the detail."""
 
     TEXT_CUT = ("Only the first 65,536 characters were read", "Só os primeiros 65.536 caracteres foram lidos")
@@ -129,10 +129,10 @@ class About(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class QueryNote:
     """One part of a query that was not read as it was typed."""
 
-    about: About
+    about: NoteKind
     detail: str = ""
 
     def text(self, language: Language = "en") -> str:
@@ -140,17 +140,17 @@ class Note:
         return template.replace("{}", self.detail)
 
 
-class Notes:
+class QueryNotes:
     """Notes under construction: each once, and no more than a user would read."""
 
     def __init__(self) -> None:
-        self._notes: dict[Note, None] = {}
+        self._notes: dict[QueryNote, None] = {}
 
-    def add(self, about: About, detail: str | int = "") -> None:
+    def add(self, about: NoteKind, detail: str | int = "") -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes[Note(about, shown(str(detail)))] = None
+            self._notes[QueryNote(about, shown(str(detail)))] = None
 
-    def all(self) -> tuple[Note, ...]:
+    def all(self) -> tuple[QueryNote, ...]:
         return tuple(self._notes)
 
 

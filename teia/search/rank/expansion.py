@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from teia.search.query.analysis import stem_of
 from teia.search.query.words import WORD
 from teia.search.rank.plan import Term
-from teia.search.rank.statistics import Counts
+from teia.search.rank.statistics import TermCounts
 
 PAGES = 10
 WINDOW_WORDS = 150
@@ -84,7 +84,7 @@ class Feedback:
         ]
         return tuple(sorted(telling, key=lambda stem: (-self._weights[stem], stem))[:MAX_CONSIDERED])
 
-    def related(self, counts: Counts, unwanted: frozenset[str] = frozenset()) -> tuple[Related, ...]:
+    def related(self, counts: TermCounts, unwanted: frozenset[str] = frozenset()) -> tuple[Related, ...]:
         """Return the best terms; `unwanted` are words that the user removed."""
         refused = {stem_of(word) for word in unwanted}
         common = TOO_COMMON * counts.pages
@@ -102,7 +102,7 @@ class Feedback:
         return min(forms, key=lambda form: (-forms[form], form))
 
 
-def added(related: Sequence[Related], words: int, counts: Counts) -> tuple[Term, ...]:
+def added(related: Sequence[Related], words: int, counts: TermCounts) -> tuple[Term, ...]:
     """Return the terms to search in addition.
 
     The words of the query keep their weight, 1 each; the weights of these are relative to it.

@@ -53,7 +53,7 @@ class Weights:
     semantics: float = 0.2
 
 
-class Priors(Protocol):
+class PagePriors(Protocol):
     """Properties of pages that do not depend on a query: their rank in the link graph."""
 
     def percentiles(self, keys: Keys, /) -> NDArray[Any]:
@@ -98,7 +98,7 @@ class Ranking:
     """The formula; see the module's docstring."""
 
     weights: Weights = field(default_factory=Weights)
-    priors: Priors | None = None
+    priors: PagePriors | None = None
 
     def ranked(self, found: Rows, languages: Shares, now_s: float, likeness: Likeness | None = None) -> Rows:
         """Put the first candidates into their final order; the others follow unchanged. Return rows of RANKED."""

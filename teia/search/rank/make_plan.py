@@ -15,10 +15,10 @@ from math import ceil
 from teia.search.query import tree
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.filters import media_types
-from teia.search.query.tree import Choice, Clauses, Filters, Phrase, Prefix, Query, Word, starts_s
+from teia.search.query.tree import Clauses, FilterChoice, Filters, Phrase, Prefix, Query, Word, starts_s
 from teia.search.query.words import words_of
 from teia.search.rank.plan import AnyOf, Condition, Dated, Group, InTitle, Near, Part, Plan, Term
-from teia.search.rank.statistics import Counts, Demand, TermKey
+from teia.search.rank.statistics import CountsDemand, TermCounts, TermKey
 from teia.search.rank.tantivy_query import idf
 from teia.urls import key_of
 
@@ -48,13 +48,13 @@ def term_of(word: str) -> TermKey:
     return ("all", stem) if stem else ("exact", folded_of(word))
 
 
-def counted(word: str, counts: Counts) -> TermKey:
+def counted(word: str, counts: TermCounts) -> TermKey:
     """Return the term by which a query's word was counted: its stem, or the word itself where it stood in a phrase."""
     term = term_of(word)
     return term if term in counts.terms else ("exact", folded_of(word))
 
 
-def demand_of(query: Query) -> Demand:
+def demand_of(query: Query) -> CountsDemand:
     """Return all counts of terms that planning this query will need."""
     terms: dict[TermKey, None] = {}
     prefixes: dict[str, None] = {}
@@ -72,13 +72,13 @@ def demand_of(query: Query) -> Demand:
     for each in query.exact:
         if each.phrase is not None:
             terms.update(dict.fromkeys(("exact", folded_of(word)) for word in each.phrase.words))
-    return Demand(tuple(terms), tuple(prefixes))
+    return CountsDemand(tuple(terms), tuple(prefixes))
 
 
 class Planner:
     """Planner of queries, using the counts of their terms."""
 
-    def __init__(self, counts: Counts, weights: FieldWeights | None = None) -> None:
+    def __init__(self, counts: TermCounts, weights: FieldWeights | None = None) -> None:
         self.counts = counts
         self._weights = weights or FieldWeights()
 
@@ -195,7 +195,7 @@ def conditions_of(filters: Filters, now_s: float) -> Iterator[Condition]:
         yield Dated(*(None if moment is None else ceil(starts_s(moment, now_s)) for moment in moments))
 
 
-def _any_of(name: str, choice: Choice) -> Iterator[AnyOf]:
+def _any_of(name: str, choice: FilterChoice) -> Iterator[AnyOf]:
     field = {"site": "within", "link": "links"}.get(name, name)
     for values, excluded in ((choice.any_of, False), (choice.none_of, True)):
         if values:
@@ -212,7 +212,7 @@ def _terms(name: str, value: str) -> tuple[str | int, ...]:
             return (value,)
 
 
-def _in_title(choice: Choice) -> Iterator[InTitle]:
+def _in_title(choice: FilterChoice) -> Iterator[InTitle]:
     for values, excluded in ((choice.any_of, False), (choice.none_of, True)):
         if values:
             yield InTitle(tuple(tuple(map(folded_of, words_of(value))) for value in values), excluded)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import stems_in
 from teia.search.rank.semantic import Model
 from teia.search.rank.tantivy_query import idf
@@ -30,7 +30,7 @@ MIN_PAGES_OF_STEM = 2
 MAX_CHARS = 65_536
 AT_ONCE = 1_000
 
-Pages = Callable[[], Iterable[Entry]]
+Pages = Callable[[], Iterable[IndexEntry]]
 """Source of all pages, which starts anew each time it is called."""
 
 
@@ -70,8 +70,8 @@ def _placed(rows: csr_array, axes: NDArray[np.float64]) -> NDArray[np.float16]:
     return found
 
 
-def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
+def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
+    batch: list[IndexEntry] = []
     for entry in entries:
         batch.append(entry)
         if len(batch) == AT_ONCE:
@@ -81,7 +81,7 @@ def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def stems_of(entry: Entry) -> Counter[str]:
+def stems_of(entry: IndexEntry) -> Counter[str]:
     """Return the number of occurrences of each stem in a page."""
     return Counter(stems_in("\n".join((entry.title, entry.text[:MAX_CHARS]))))
 

@@ -17,7 +17,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as IndexQuery
 
-from teia.index.entry import Entry, decoded, unpacked
+from teia.index.entry import IndexEntry, decoded, unpacked
 from teia.index.reader import IndexReader, Places
 from teia.index.union import UnionReader
 from teia.search.query.analysis import folded_of
@@ -25,7 +25,7 @@ from teia.search.query.tree import ExactText
 from teia.search.query.words import composed, exactly
 from teia.search.rank.formula import Candidates, candidates_of
 from teia.search.rank.plan import Plan, leaves, matching
-from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, Counts, Demand
+from teia.search.rank.statistics import EVERY_PAGE, MAX_COMPLETIONS, CountsDemand, TermCounts
 from teia.search.rank.tantivy_query import NO_SCORE, Compiler, every_page
 from teia.search.show.spelling import MAX_LOOKED_AT, words_farther, words_near
 
@@ -56,7 +56,7 @@ class Show(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Spelt:
+class ExactMatches:
     """Keys of pages that contain the exact texts; `pages` are some of them, like those of `Candidates`."""
 
     keys: Sequence[int]
@@ -78,16 +78,16 @@ class Shard(Protocol):
     def left_out(self) -> Mapping[str, str]:
         """Reasons why some of its cells cannot be searched, by name."""
 
-    def counts(self, demand: Demand) -> Counts:
+    def counts(self, demand: CountsDemand) -> TermCounts:
         """Count its pages."""
 
     def candidates(self, plan: Plan, limit: int, show: Show | None = None) -> Candidates:
         """Return its best pages by text. A remote shard sends those along that are likely to be shown."""
 
-    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+    def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         """Return pages as they were indexed, without those it does not have."""
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> Spelt:
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], show: Show | None = None) -> ExactMatches:
         """Return those of these pages that have all required texts and no excluded one; `show` as above."""
 
     def facets(self, plan: Plan) -> FacetCounts:
@@ -122,9 +122,9 @@ class LocalShard:
     def left_out(self) -> Mapping[str, str]:
         return dict(self._reader.left_out) if isinstance(self._reader, UnionReader) else {}
 
-    def counts(self, demand: Demand) -> Counts:
+    def counts(self, demand: CountsDemand) -> TermCounts:
         searcher = self._reader.last_searcher()
-        return Counts(
+        return TermCounts(
             {term: searcher.doc_freq(*term) for term in demand.terms},
             {prefix: self._completions(searcher, prefix) for prefix in demand.prefixes},
             {word: self._languages(searcher, word) for word in demand.words},
@@ -174,19 +174,19 @@ class LocalShard:
                 found |= {key: address for key, address in zip(known, addresses, strict=True) if key in wanted}
         return found
 
-    def entries(self, keys: Sequence[int]) -> Mapping[int, Entry]:
+    def entries(self, keys: Sequence[int]) -> Mapping[int, IndexEntry]:
         searcher = self._reader.last_searcher()
         return self._reader.entries(searcher, keys, self._places(searcher, keys))
 
-    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[Entry, bytes]]:
+    def packed(self, keys: Sequence[int]) -> Mapping[int, tuple[IndexEntry, bytes]]:
         """Like `entries`, each with its bytes as the index holds them."""
         searcher = self._reader.last_searcher()
         found = ((unpacked(each), each) for each in self._reader.packed(searcher, keys, self._places(searcher, keys)))
         return {entry.key: (entry, octets) for entry, octets in found}
 
-    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> Spelt:
-        wanted = [Spelling(each.text) for each in texts if not each.excluded]
-        unwanted = [Spelling(each.text) for each in texts if each.excluded]
+    def spelt(self, keys: Sequence[int], texts: Sequence[ExactText], _: Show | None = None) -> ExactMatches:
+        wanted = [ExactSpelling(each.text) for each in texts if not each.excluded]
+        unwanted = [ExactSpelling(each.text) for each in texts if each.excluded]
         first_words = [each.octets for each in wanted]
         found: list[int] = []
         searcher = self._reader.last_searcher()
@@ -197,7 +197,7 @@ class LocalShard:
             text = whole_text(entry)
             if all(each.is_in(text) for each in wanted) and not any(each.is_in(text) for each in unwanted):
                 found.append(entry.key)
-        return Spelt(found)
+        return ExactMatches(found)
 
     def facets(self, plan: Plan) -> FacetCounts:
         searcher = self._reader.last_searcher()
@@ -226,7 +226,7 @@ class LocalShard:
         }
 
 
-class Spelling:
+class ExactSpelling:
     """A text in its exact spelling. Its first word is searched first, which is fast, and the rest only there."""
 
     def __init__(self, text: str) -> None:
@@ -249,7 +249,7 @@ _COLUMNS = ("key", "text_digest", "simhash", "date_s", "languages")
 """Fields of the index that a candidate has, in its order."""
 
 
-def whole_text(entry: Entry) -> str:
+def whole_text(entry: IndexEntry) -> str:
     """Return all searchable text of a page, as it is written."""
     return "\n".join((entry.title, *entry.headings, entry.text))
 

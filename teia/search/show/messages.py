@@ -8,7 +8,7 @@ from enum import Enum
 from teia.search.query.notes import Language
 
 
-class Told(Enum):
+class MessageKind(Enum):
     """Kinds of messages; each `{}` is one of the details."""
 
     SILENT = (
@@ -52,10 +52,10 @@ class Told(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SearchMessage:
     """One message, with its details."""
 
-    told: Told
+    told: MessageKind
     details: tuple[str, ...] = ()
 
     def text(self, language: Language = "en") -> str:

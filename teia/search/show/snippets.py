@@ -17,7 +17,7 @@ from html import escape
 
 import msgspec
 
-from teia.index.entry import Entry
+from teia.index.entry import IndexEntry
 from teia.search.query.analysis import folded_of, stem_of
 from teia.search.query.words import WORD
 from teia.search.show.marks import MAX_MARKS, Mark, Part, beginnings
@@ -77,7 +77,7 @@ class Highlighter:
             if len(words) > 1
         ]
 
-    def snippet(self, entry: Entry) -> Snippet:
+    def snippet(self, entry: IndexEntry) -> Snippet:
         """Return the best window of a page's text; if it has none of the query's words, the page's description."""
         text = entry.text[:LOOKED_AT_CHARS]
         marks = self.marks(text)

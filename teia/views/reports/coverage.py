@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.schema import BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP, STATE_QUEUED
 from teia.records import Outcome
-from teia.views.reports.estimate import Captures, Estimate, estimate
+from teia.views.reports.estimate import CaptureLists, PopulationEstimate, estimate
 from teia.views.reports.source import DOCUMENT, OpenCell, Source
 
 IS_PAGE = "p.media_type IN ('text/html', 'application/xhtml+xml', 'application/pdf', 'text/plain')"
@@ -61,8 +61,8 @@ class Coverage:
 
 def coverage(source: Source, top: int = 20) -> Coverage:
     """Estimate how many pages there are, for each host that has a sitemap and for all of them together."""
-    largest: list[tuple[int, str, int, Captures]] = []
-    estimated: list[Captures] = []
+    largest: list[tuple[int, str, int, CaptureLists]] = []
+    estimated: list[CaptureLists] = []
     hosts = held = held_estimated = 0
     for cell in source.cells:
         for host, copies, captures in _captures(cell):
@@ -73,7 +73,7 @@ def coverage(source: Source, top: int = 20) -> Coverage:
             heapq.heappush(largest, (captures.seen, host, copies, captures))
             if len(largest) > max(1, top):
                 heapq.heappop(largest)
-    together = Captures(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
+    together = CaptureLists(*(sum(getattr(each, name) for each in estimated) for name in ("first", "second", "both")))
     rows = sorted(largest, key=lambda each: (-each[0], each[1]))[: top or 0]
     return Coverage(
         hosts,
@@ -85,14 +85,14 @@ def coverage(source: Source, top: int = 20) -> Coverage:
     )
 
 
-def _row(host: str, held: int, captures: Captures, guess: Estimate | None) -> HostCoverage:
+def _row(host: str, held: int, captures: CaptureLists, guess: PopulationEstimate | None) -> HostCoverage:
     counts = (captures.first, captures.second, captures.both)
     if guess is None:
         return HostCoverage(host, held, *counts, None, None, None, None)
     return HostCoverage(host, held, *counts, round(guess.number, 1), guess.low, guess.high, held / guess.number)
 
 
-def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:
+def _captures(cell: OpenCell) -> list[tuple[str, int, CaptureLists]]:
     """Return every host of a cell with a page: (name, pages held, its two lists)."""
     waits = f"u.state = {STATE_QUEUED} AND p.status IS NULL"
     sql = f"""
@@ -104,4 +104,4 @@ def _captures(cell: OpenCell) -> list[tuple[str, int, Captures]]:
              WHERE (p.{DOCUMENT} AND {IS_PAGE} AND u.outcome <> '{Outcome.SOFT_404}') OR ({waits}))
         JOIN hosts AS h USING (host_id) GROUP BY host_id
     """  # noqa: S608  # our own text
-    return [(host, held, Captures(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]
+    return [(host, held, CaptureLists(links, maps, both)) for host, held, links, maps, both in cell.rows(sql)]

@@ -11,8 +11,8 @@ import numpy as np
 from teia.clock import Clock, WallClock
 from teia.config import RefreshSettings
 from teia.crawler.fetch_rows import CACHED
-from teia.crawler.keep_fresh.bound import Lost, Standing, feasibility, lost_of, standing_of, together
-from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, plan_host
+from teia.crawler.keep_fresh.bound import FreshnessBound, LostFreshness, feasibility, lost_of, standing_of, together
+from teia.crawler.keep_fresh.host_plan import PageColumns, Weigh, columns_of, plan_host
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.keep_fresh.weights import weigher
 from teia.frontier.cell import histories, revisits
@@ -32,7 +32,7 @@ MAX_HOSTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostFreshnessRow:
     """One host: freshness of its captures now and at best, with errors; requests are `slot_s` apart.
 
     `requests_a_day` is the number of its requests within the last day. `late_share` of its pages cannot be visited
@@ -59,7 +59,7 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class FreshnessReport:
     """The whole collection, and the hosts with the most pages.
 
     `uniform` is the freshness of the captures if all pages were visited alike; `lost` breaks down what `fresh` lacks to
@@ -80,8 +80,8 @@ class Freshness:
     well_known: int
     requests_a_day: int
     granted_a_day: float
-    lost: Lost | None
-    rows: tuple[HostRow, ...]
+    lost: LostFreshness | None
+    rows: tuple[HostFreshnessRow, ...]
     notes: tuple[str, ...]
 
 
@@ -96,13 +96,13 @@ class _Known:
         return fit_sums(self.sums[:, None], same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1))
 
 
-def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Freshness:
+def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> FreshnessReport:
     """Estimate the freshness of a collection from its visits; reads every page's history, a host at a time."""
     now_s = (clock or WallClock()).now_s()
     weigh = weigher(source.config.refresh, source.ranks)
     pace = pace_of(source, now_s)
     known = _Known(np.zeros(3))
-    found: list[tuple[str, Standing]] = []
+    found: list[tuple[str, FreshnessBound]] = []
     again = 0
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
@@ -115,7 +115,7 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     whole = together(standing for _, standing in found)
     notes = [feasibility(host, standing, pace.get(host, _UNASKED).took_s) for host, standing in found[:top]]
     rows = [(host, standing, pace.get(host, _UNASKED).last_day) for host, standing in found[:top]]
-    return Freshness(
+    return FreshnessReport(
         pages=whole.pages if whole is not None else 0,
         visited_again=again,
         hosts=len(found),
@@ -135,10 +135,10 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     )
 
 
-def _row(host: str, standing: Standing, last_day: int, whole: float) -> HostRow:
+def _row(host: str, standing: FreshnessBound, last_day: int, whole: float) -> HostFreshnessRow:
     weight = standing.weight / whole
     changes_per_day = standing.excess.changes_per_s * DAY_S if standing.excess is not None else 0.0
-    return HostRow(
+    return HostFreshnessRow(
         host=host,
         pages=standing.pages,
         fresh=round(standing.fresh, 6),
@@ -173,7 +173,7 @@ def _host(
     weigh: Weigh,
     known: _Known,
     now_s: float,
-) -> tuple[list[Standing], int]:
+) -> tuple[list[FreshnessBound], int]:
     """Return the standing of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_held(cell.frontier.db, slot, host_id)
@@ -192,13 +192,13 @@ def _host(
 
 def one_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
-) -> Standing | None:
+) -> FreshnessBound | None:
     """Return the standing of one host with requests so far apart, learnt from its own pages alone."""
     parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
     return together(parts)
 
 
-def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[Columns]:
+def _parts(cell: OpenCell, slot: int, host_id: int, weigh: Weigh) -> Iterator[PageColumns]:
     after = FIRST_KEY
     while rows := revisits.held(cell.frontier.db, slot, host_id, after, PART):
         after = rows[-1].key

@@ -33,7 +33,7 @@ LARGEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class InlinkRange:
     """URLs with so many references to them, `least` to `most`."""
 
     least: int
@@ -52,7 +52,7 @@ class HowFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedUrl:
     """A URL with many references to it."""
 
     url: str
@@ -74,8 +74,8 @@ class Links:
     urls_known: int
     references_per_url: float
     found_by: tuple[HowFound, ...]
-    per_url: tuple[Spread, ...]
-    top: tuple[Linked, ...]
+    per_url: tuple[InlinkRange, ...]
+    top: tuple[LinkedUrl, ...]
     notes: tuple[str, ...] = (
         "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not followed."
         " unindexable: their ending says a type the collection does not keep, so they are not asked for; images and"
@@ -108,7 +108,7 @@ def links(source: Source, top: int = 20) -> Links:
     )
 
 
-def _spread(source: Source) -> tuple[tuple[Spread, ...], int, int]:
+def _spread(source: Source) -> tuple[tuple[InlinkRange, ...], int, int]:
     """Count URLs by references to them in doubling buckets (0, 1, 2 to 3, …); return also all URLs, all references."""
     urls: Counter[int] = Counter()
     in_links = 0
@@ -117,7 +117,7 @@ def _spread(source: Source) -> tuple[tuple[Spread, ...], int, int]:
         in_links += references * number
     known = urls.total()
     rows = [
-        Spread((1 << bits) >> 1, (1 << bits) - 1, urls[bits], share_of(urls[bits], known))
+        InlinkRange((1 << bits) >> 1, (1 << bits) - 1, urls[bits], share_of(urls[bits], known))
         for bits in range(max(urls, default=-1) + 1)
     ]
     return tuple(rows), known, in_links
@@ -133,14 +133,14 @@ def _how_found(source: Source) -> tuple[HowFound, ...]:
     )
 
 
-def _most_linked(source: Source, top: int) -> tuple[Linked, ...]:
+def _most_linked(source: Source, top: int) -> tuple[LinkedUrl, ...]:
     sql = """
         SELECT h.name, tail, in_links, depth, state FROM
             (SELECT host_id, tail, in_links, depth, state FROM urls WHERE in_links > 0 ORDER BY in_links DESC LIMIT ?)
         JOIN hosts AS h USING (host_id)
     """
     rows = [
-        Linked(url_from(host, tail), number, depth, STATE_NAMES[state])
+        LinkedUrl(url_from(host, tail), number, depth, STATE_NAMES[state])
         for host, tail, number, depth, state in source.rows(sql, top)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.in_links, row.url))[:top])

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from teia.frontier.cell.schema import LANE_LATER
 from teia.frontier.traps.pattern_table import HostPatterns
-from teia.frontier.traps.suspicion import SHAPE, Pattern, Standing
+from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.views.reports.source import OpenCell, Source
 
-STANDINGS = {Standing.OPEN: "open", Standing.WAITING: "comes last", Standing.PARKED: "parked"}
+STANDINGS = {PatternState.OPEN: "open", PatternState.WAITING: "comes last", PatternState.PARKED: "parked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def _rows(cell: OpenCell) -> Iterator[TrapRow]:
         SELECT DISTINCT h.name, h.host_id, h.slot FROM patterns AS p JOIN hosts AS h ON h.host_id = p.host_id
         WHERE p.standing <> ? OR p.refused > 0
     """
-    for host, host_id, slot in list(cell.rows(sql, int(Standing.OPEN))):
+    for host, host_id, slot in list(cell.rows(sql, int(PatternState.OPEN))):
         known = HostPatterns(host, host_id, slot)
         known.load(cell.frontier.db)
         for pattern in known.by_number.values():
-            if pattern.standing is not Standing.OPEN or pattern.refused:
+            if pattern.standing is not PatternState.OPEN or pattern.refused:
                 yield _row(host, pattern, waiting.get((host_id, pattern.number), 0))
 
 

@@ -28,7 +28,7 @@ from teia.frontier.cell.database import LIMIT_LOG
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine, packed
 from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, Scope
+from teia.web.access.scopes import ALL, TokenScope
 
 VERSION = 3
 SCHEMA = """
@@ -52,7 +52,7 @@ Version 1 had no scopes; an empty `scopes` column means all of them. Until versi
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class UserSession:
     """Session of a signed-in user.
 
     `csrf` is the token that the user's forms must send; `choices` are the user's preferences.
@@ -75,7 +75,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ApiToken:
     """API token as the list of tokens shows it; the secret itself is shown once and never stored."""
 
     name: str
@@ -263,7 +263,7 @@ class Accounts:
             db.execute("UPDATE users SET seen_s = ? WHERE name = ?", (now_s, name))
         return secret
 
-    def session(self, secret: str) -> Session | None:
+    def session(self, secret: str) -> UserSession | None:
         """Return the session of a secret; None if it has expired or its user was removed."""
         now_s = self._clock.now_s()
         sql = """SELECT s.user, u.role, s.csrf, u.choices, s.made_s, s.seen_s
@@ -274,7 +274,7 @@ class Accounts:
                 return None
             if now_s - seen_s > SEEN_EVERY_S:
                 self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
-            return Session(user, Role(role), csrf, json.loads(choices))
+            return UserSession(user, Role(role), csrf, json.loads(choices))
         return None
 
     def sign_out(self, secret: str) -> None:
@@ -283,7 +283,7 @@ class Accounts:
 
     # ---- tokens -----------------------------------------------------------------------------------------------------
 
-    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[Scope] = ALL) -> str:
+    def make_token(self, name: str, user: str, role: Role, scopes: frozenset[TokenScope] = ALL) -> str:
         """Create a token and return its secret; only the hash is stored."""
         check_name(name)
         if not scopes:  # an empty column would mean all scopes
@@ -299,7 +299,7 @@ class Accounts:
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return secret
 
-    def token(self, secret: str) -> tuple[str, Role, frozenset[Scope]] | None:
+    def token(self, secret: str) -> tuple[str, Role, frozenset[TokenScope]] | None:
         """Return the user, role and scopes of a token; None if it is unknown."""
         rows = self._rows("SELECT user, role, seen_s, scopes FROM tokens WHERE hash = ?", _hash(secret))
         for user, role, seen_s, scopes in rows:
@@ -313,10 +313,12 @@ class Accounts:
             if not db.execute("DELETE FROM tokens WHERE name = ? AND user = ?", (name, user)).rowcount:
                 raise UsageError(f"{user} has no token {name!r}")
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[ApiToken]:
         rows = self._rows("SELECT name, user, role, made_s, seen_s, scopes FROM tokens ORDER BY made_s")
         return [
-            Token(name, user, Role(role).word, made_s, seen_s, tuple(each for each in Scope if each in _scopes(text)))
+            ApiToken(
+                name, user, Role(role).word, made_s, seen_s, tuple(each for each in TokenScope if each in _scopes(text))
+            )
             for name, user, role, made_s, seen_s, text in rows
         ]
 
@@ -359,9 +361,9 @@ def check_password(password: str) -> None:
         raise UsageError(f"a password has {least} to {most:,} characters")
 
 
-def _scopes(text: str) -> frozenset[Scope]:
+def _scopes(text: str) -> frozenset[TokenScope]:
     """Return the scopes stored for a token; unknown words are ignored, an empty text means all scopes."""
-    return frozenset(scope for scope in Scope if scope in text.split()) if text else ALL
+    return frozenset(scope for scope in TokenScope if scope in text.split()) if text else ALL
 
 
 def _hash(secret: str) -> bytes:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from teia.web.access.roles import Role
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """Part of the API that a token may use; the module's docstring lists them."""
 
     SEARCH = "search"
@@ -28,19 +28,19 @@ class Scope(StrEnum):
     SETTINGS = "settings"
 
 
-ALL = frozenset(Scope)
+ALL = frozenset(TokenScope)
 _NOBODYS = ("/health", "/help/", "/api")
 """Paths that reveal nothing about the stored data, so that every token may request them."""
 
 
-def scope_of(method: str, path: str, role: Role) -> Scope | None:
+def scope_of(method: str, path: str, role: Role) -> TokenScope | None:
     """Return the scope of a route, by its path without the API prefix; None if every token may use it."""
     if path.startswith(_NOBODYS):
         return None
     if path == "/metrics":
-        return Scope.METRICS
+        return TokenScope.METRICS
     if path.startswith("/settings/") and path != "/settings/data":
-        return Scope.SETTINGS
+        return TokenScope.SETTINGS
     if method != "GET" and role is not Role.PUBLIC:
-        return Scope.LAB if path.startswith("/lab") else Scope.CRAWL
-    return Scope.SEARCH if role is Role.PUBLIC and path != "/events" else Scope.READ
+        return TokenScope.LAB if path.startswith("/lab") else TokenScope.CRAWL
+    return TokenScope.SEARCH if role is Role.PUBLIC and path != "/events" else TokenScope.READ

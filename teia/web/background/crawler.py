@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from teia.clock import Clock
-from teia.collections.crawler_needed import Needed
+from teia.collections.crawler_needed import CrawlerDemand
 from teia.errors import TeiaError
 from teia.store.root import Root
 
@@ -87,7 +87,7 @@ class Supervisor:
     # -- in the thread -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        needed = Needed(self._root, self._clock)
+        needed = CrawlerDemand(self._root, self._clock)
         try:
             while not self._ending.is_set():
                 try:
@@ -100,7 +100,7 @@ class Supervisor:
             self._end()
             needed.close()
 
-    def _look(self, needed: Needed) -> None:
+    def _look(self, needed: CrawlerDemand) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 return

@@ -21,7 +21,7 @@ KEPT = 4
 
 
 @dataclass(slots=True)
-class Shelf:
+class OpenCollections:
     """Open collections of a root; safe to share between threads."""
 
     root: Root

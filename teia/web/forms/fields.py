@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from teia.collections.drafts import EXCLUDE, INCLUDE, NAME, SEEDS, Fault
+from teia.collections.drafts import EXCLUDE, INCLUDE, NAME, SEEDS, SettingFault
 from teia.collections.edits import implied_scope
 from teia.config import Config, flatten, from_text, keys_of, to_toml, value_of
 
@@ -113,7 +113,7 @@ class Fields(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FormRule:
     """One rule of the form."""
 
     do: str
@@ -126,10 +126,10 @@ class Row:
         return value if self.kind == "rule" else f"{self.kind}:{value}"
 
 
-def rows_of(fields: Fields) -> list[Row]:
+def rows_of(fields: Fields) -> list[FormRule]:
     """Return the typed rules, `keep` rules first: the order in which the crawler numbers them."""
     typed = zip(fields.rule_do, fields.rule_kind, fields.rule_value, strict=False)
-    rows = [Row("skip" if do == "skip" else "keep", kind, value) for do, kind, value in typed if value.strip()]
+    rows = [FormRule("skip" if do == "skip" else "keep", kind, value) for do, kind, value in typed if value.strip()]
     for line in fields.rule_lines.splitlines():
         do, _, rule = line.strip().partition(" ")
         if do:
@@ -139,9 +139,9 @@ def rows_of(fields: Fields) -> list[Row]:
     return sorted(rows, key=lambda row: row.do != "keep")
 
 
-def _row(do: str, rule: str) -> Row:
+def _row(do: str, rule: str) -> FormRule:
     kind, colon, value = rule.strip().partition(":")
-    return Row(do, kind, value) if colon and kind in KINDS[:-1] else Row(do, "rule", rule.strip())
+    return FormRule(do, kind, value) if colon and kind in KINDS[:-1] else FormRule(do, "rule", rule.strip())
 
 
 # ---- from settings --------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def more_of(config: Config) -> str:
 # ---- to settings ----------------------------------------------------------------------------------------------------
 
 
-def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[Fault]]:
+def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, Any], list[SettingFault]]:
     """Return the settings of a form by dotted keys, and errors of fields that cannot be parsed."""
     values, faults = _more(fields.more)
     default = Config()
@@ -237,7 +237,7 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
     lost = [row for row in rows_of(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
     if lost and fields.scope != "rules":
-        faults.append(Fault("scope", f"the rule that keeps {lost[0].rule} counts with “my rules” alone"))
+        faults.append(SettingFault("scope", f"the rule that keeps {lost[0].rule} counts with “my rules” alone"))
     return values, faults
 
 
@@ -266,20 +266,20 @@ def _mebibytes(text: str, default: int) -> Any:
         return text
 
 
-def _more(text: str) -> tuple[dict[str, Any], list[Fault]]:
+def _more(text: str) -> tuple[dict[str, Any], list[SettingFault]]:
     try:
         values = flatten(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return {}, [Fault("more", f"not valid TOML: {error}")]
+        return {}, [SettingFault("more", f"not valid TOML: {error}")]
     known = keys_of(Config)
-    faults = [Fault("more", f"unknown setting {key!r}") for key in values if key not in known]
-    faults += [Fault("more", f"{key} has a field of its own above") for key in values if key in FIELD_OF]
+    faults = [SettingFault("more", f"unknown setting {key!r}") for key in values if key not in known]
+    faults += [SettingFault("more", f"{key} has a field of its own above") for key in values if key in FIELD_OF]
     faults += [
-        Fault("more", f"{key} is fixed when a collection is made") for key in values if key == "collection.cells"
+        SettingFault("more", f"{key} is fixed when a collection is made") for key in values if key == "collection.cells"
     ]
     return {key: value for key, value in values.items() if key in known and key not in FIELD_OF}, faults
 
 
-def field_of(fault: Fault) -> str:
+def field_of(fault: SettingFault) -> str:
     """Return the field that a fault concerns; settings without a field are in `more`."""
     return fault.key if fault.key in Fields.model_fields else FIELD_OF.get(fault.key, "more")

@@ -24,8 +24,8 @@ from teia.errors import TeiaError
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role
-from teia.web.access.scopes import ALL, Scope
-from teia.web.server.installation import Site, site_of
+from teia.web.access.scopes import ALL, TokenScope
+from teia.web.server.installation import Installation, site_of
 
 COOKIE = "teia_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
@@ -53,17 +53,17 @@ class Visitor:
     name: str = ""
     role: Role = Role.PUBLIC
     csrf: str = ""
-    scopes: frozenset[Scope] = ALL
+    scopes: frozenset[TokenScope] = ALL
     choices: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def may(self, role: Role, scope: Scope | None = None) -> bool:
+    def may(self, role: Role, scope: TokenScope | None = None) -> bool:
         return self.role >= role and (scope is None or scope in self.scopes)
 
 
 NOBODY = Visitor()
 
 
-async def visitor_of(request: Request, site: Annotated[Site, Depends(site_of)]) -> Visitor:
+async def visitor_of(request: Request, site: Annotated[Installation, Depends(site_of)]) -> Visitor:
     """Return the sender of a request, as a route dependency; refuse an invalid token instead of ignoring it."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
@@ -85,7 +85,7 @@ def _of_session(accounts: Accounts, secret: str) -> Visitor:
     return NOBODY if session is None else Visitor(session.user, session.role, session.csrf, choices=session.choices)
 
 
-def needs(role: Role, scope: Scope | None = None) -> Callable[..., Awaitable[Visitor]]:
+def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitable[Visitor]]:
     """Return the dependency of every route that checks the role, the token's scope, the origin and the CSRF token."""
 
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:

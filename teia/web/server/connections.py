@@ -27,7 +27,7 @@ from teia.web import limits
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class Waiting:
+class WaitingConnections:
     """Connections of one server that wait for a request or a reader, longest waiting first."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Waiting:
                 del self._of_peer[connection.peer]
 
 
-_WAITING: WeakKeyDictionary[ServerState, Waiting] = WeakKeyDictionary()
+_WAITING: WeakKeyDictionary[ServerState, WaitingConnections] = WeakKeyDictionary()
 
 
 class WatchedConnection(H11Protocol):
@@ -60,7 +60,7 @@ class WatchedConnection(H11Protocol):
 
     def __init__(self, config: Any, server_state: ServerState, *others: Any, **named: Any) -> None:
         super().__init__(config, server_state, *others, **named)
-        self._waiting = _WAITING.setdefault(server_state, Waiting())
+        self._waiting = _WAITING.setdefault(server_state, WaitingConnections())
         self._alarm: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._has_begun = False

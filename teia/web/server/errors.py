@@ -17,7 +17,7 @@ from teia.web.background.cache import NotReady
 from teia.web.background.lab.runs import UnknownRun
 from teia.web.server.auth import NOBODY, Refused, Visitor, visitor_of
 from teia.web.server.installation import Busy, ClosedCopies, UnknownCollection, UnknownPage, site_of
-from teia.web.server.json_routes import API, Elsewhere
+from teia.web.server.json_routes import API, RedirectTo
 from teia.web.server.templates import Renderer, link
 
 logger = logging.getLogger(__name__)
@@ -85,8 +85,8 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         field = str(getattr(error, "field", ""))
         return await answer(request, Problem(_word(error), str(error), field=field, status=status))
 
-    @app.exception_handler(Elsewhere)
-    async def elsewhere(request: Request, found: Elsewhere) -> Response:
+    @app.exception_handler(RedirectTo)
+    async def elsewhere(request: Request, found: RedirectTo) -> Response:
         twin = API if request.url.path.startswith(API) else ""
         return RedirectResponse(twin + found.to, 303)
 

@@ -17,7 +17,7 @@ from teia.cluster.search.open import OpenedSearch, open_search
 from teia.cluster.search.processes import post_of
 from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterSource
-from teia.collections.compiled import Meaning, meaning_of
+from teia.collections.compiled import CompiledSettings, meaning_of
 from teia.collections.inbox import hold
 from teia.collections.stored import saved
 from teia.config import Config, PublicSettings
@@ -26,16 +26,16 @@ from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
 from teia.indexer.examples import examples_of
 from teia.store.root import Root
-from teia.views.capture_reader import CopyReader
+from teia.views.capture_reader import CaptureReader
 from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.accounts import Accounts
 from teia.web.background.audits import Auditor
-from teia.web.background.cache import Kept
+from teia.web.background.cache import AnswerCache
 from teia.web.background.crawler import Supervisor
 from teia.web.background.lab.workbench import Workbench
-from teia.web.background.offline_bulk import Hands
-from teia.web.background.open_collections import Shelf
+from teia.web.background.offline_bulk import OfflineBulk
+from teia.web.background.open_collections import OpenCollections
 
 WEIGHER_S = 600.0
 """Time for which a file of weights is cached."""
@@ -51,7 +51,7 @@ MANY_URLS, PATIENCE_S, LITTLE_PATIENCE_S = 100_000, 2.0, 0.1
 
 
 @dataclass(slots=True)
-class Site:
+class Installation:
     """A root, its accounts, and the resources kept open between requests.
 
     An open search follows its index by itself; it is reopened when collections are added or removed.
@@ -67,29 +67,29 @@ class Site:
     _searches: dict[tuple[str, ...], OpenedSearch] = field(default_factory=dict)
     _examples: dict[OpenedSearch, tuple[float, list[str]]] = field(default_factory=dict)
     _configs: dict[str, tuple[object, Config]] = field(default_factory=dict)
-    _meanings: dict[str, Meaning] = field(default_factory=dict)
+    _meanings: dict[str, CompiledSettings] = field(default_factory=dict)
     _meaning_lock: Lock = field(default_factory=Lock)
-    _shelf: Shelf = field(init=False)
-    copies: CopyReader = field(init=False)
-    kept: Kept = field(init=False)
+    _shelf: OpenCollections = field(init=False)
+    copies: CaptureReader = field(init=False)
+    kept: AnswerCache = field(init=False)
     cluster: ClusterSource = field(init=False)
-    hands: Hands = field(init=False)
+    hands: OfflineBulk = field(init=False)
     lab: Workbench = field(init=False)
     auditor: Auditor = field(init=False)
     _held: sqlite3.Connection | None = None
     sql_turns: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.SQL_AT_ONCE))
-    copy_turns: Turns = field(
-        default_factory=lambda: Turns(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
+    copy_turns: RequestSlots = field(
+        default_factory=lambda: RequestSlots(limits.COPIES_AT_ONCE, limits.COPIES_WAITING, limits.COPY_WAIT_S)
     )
     copy_streams: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.COPY_STREAMS))
     exports: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(limits.EXPORTS_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self._shelf = Shelf(self.root, self.clock)
-        self.copies = CopyReader(self.clock)
-        self.kept = Kept(self.clock)
+        self._shelf = OpenCollections(self.root, self.clock)
+        self.copies = CaptureReader(self.clock)
+        self.kept = AnswerCache(self.clock)
         self.cluster = cluster_of(self.root, self.clock)
-        self.hands = Hands(self.root, self.clock)
+        self.hands = OfflineBulk(self.root, self.clock)
         self.lab = Workbench(self.root, self.clock)
         self.auditor = Auditor(self.root, self.clock)
         with suppress(TeiaError):  # the folder is read-only
@@ -99,7 +99,7 @@ class Site:
         """Return the visible collections, in order."""
         return sorted(name for name in self.root.collections() if name not in self.hidden)
 
-    def for_the_public(self) -> Site:
+    def for_the_public(self) -> Installation:
         """Return the installation without the collections and captures that are not public."""
         public = {name: self._public(name) for name in self.root.collections()}
         hidden = frozenset(name for name, each in public.items() if not each.search)
@@ -140,7 +140,7 @@ class Site:
         except FileNotFoundError:
             return saved(self.root, name).config  # raises an error with the reason
 
-    def meaning(self, name: str) -> Meaning:
+    def meaning(self, name: str) -> CompiledSettings:
         """Return a collection's compiled settings, recompiled with its lists of rules if they changed."""
         config = self.config(name)
         with self._meaning_lock:
@@ -264,7 +264,7 @@ class Busy(TeiaError):
     again_s = 5
 
 
-class Turns:
+class RequestSlots:
     """Semaphore with a limited queue; safe to share between threads."""
 
     def __init__(self, at_once: int, waiting: int, patience_s: float) -> None:
@@ -287,9 +287,9 @@ class Turns:
             self._places.release()
 
 
-def site_of(request: Request) -> Site:
+def site_of(request: Request) -> Installation:
     """Return the installation that a request is for, as a route dependency."""
-    return cast("Site", request.app.state.site)
+    return cast("Installation", request.app.state.site)
 
 
 def has_index(root: Root, name: str) -> bool:

@@ -27,8 +27,8 @@ from teia import __version__
 from teia.clock import Clock
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
-from teia.web.charts.charts import Bar, Charts, Line, Part
+from teia.web.access.scopes import TokenScope
+from teia.web.charts.charts import Bar, BarPart, Charts, Line
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases
 from teia.web.server.auth import Visitor
@@ -73,7 +73,12 @@ class Renderer:
         }
         environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
-        environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
+        environment.globals |= {
+            "charts": Charts(locale, translations.gettext),
+            "Line": Line,
+            "Part": BarPart,
+            "Bar": Bar,
+        }
         environment.globals |= {"unit_of": unit_of, "zones": zones}
         return environment
 
@@ -84,7 +89,7 @@ class Renderer:
         context = {
             "view": view,
             "visitor": visitor,
-            "headline": self._headline(request) if visitor.may(Role.OPERATOR, Scope.READ) else None,
+            "headline": self._headline(request) if visitor.may(Role.OPERATOR, TokenScope.READ) else None,
             "path": request.url.path,
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),

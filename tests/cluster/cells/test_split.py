@@ -15,9 +15,9 @@ import pytest
 
 from teia.cluster.cells import open_cells
 from teia.cluster.cells import split as cells_split
-from teia.cluster.cells.copies import Copies
+from teia.cluster.cells.copies import CellCopies
 from teia.cluster.cells.log import MOST_CELLS, CellLog, CellLost, NumberTaken
-from teia.cluster.cells.site_homes import AWAY, REST, Homes
+from teia.cluster.cells.site_homes import AWAY, REST, SiteHomes
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.cells.split import NotWhole, Splitter, check_whole, fulfilled, refused, wish
 from teia.cluster.crawl.commit import NodeCommitter
@@ -26,10 +26,10 @@ from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer
 from teia.config import Config
-from teia.crawler.commit import Committed
+from teia.crawler.commit import CommitResult
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.cell.journal import CLUSTER, note_seq
 from teia.frontier.cell.mail import THE_STREAM
 from teia.frontier.cell.split import middle, split_off
@@ -48,9 +48,9 @@ def sites(many: int) -> list[str]:
     return list(islice((f"s{n}.test" for n in count() if first <= slot_of(f"s{n}.test") < end), many))
 
 
-def found(site: str, number: int) -> Found:
+def found(site: str, number: int) -> FoundUrl:
     host = f"www.{site}"
-    return Found(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
+    return FoundUrl(host, key_of(f"http://{host}/{number}"), f"/{number}", depth=1)
 
 
 class Halves(Kept):
@@ -82,7 +82,7 @@ class Halves(Kept):
         return self.keepers[node]
 
     def splitter(self, node: str) -> Splitter:
-        copies = Copies([self.folder_of(node)], self.thread, self.snapshots())
+        copies = CellCopies([self.folder_of(node)], self.thread, self.snapshots())
         keeper: Any = SimpleNamespace(kept={7: self.keepers[node]})
         return Splitter(
             self.wire, self.nats.clock, self.thread, self.collection, keeper, copies, lambda: self.agreement
@@ -126,7 +126,7 @@ class Halves(Kept):
         assert head is not None
         assert head.record.kind == "release"
         self.do(log.take(head))
-        self.do(Copies([folder], self.thread, self.snapshots()).open_all({8: log}))
+        self.do(CellCopies([folder], self.thread, self.snapshots()).open_all({8: log}))
         return FrontierCell(folder.frontier, read_only=True)
 
     def old_half(self, node: str) -> FrontierCell:
@@ -338,7 +338,7 @@ def test_links_that_come_the_old_way_are_passed_on(halves: Halves) -> None:
     slot = halves.check_halves("a")
     there, here = (next(s for s in sites(20) if (slot_of(s) >= slot) is moved) for moved in (True, False))
     with halves.opened(halves.keepers["a"], "a") as cell:
-        homes = Homes((*STARTS, slot), [(7, cell)])
+        homes = SiteHomes((*STARTS, slot), [(7, cell)])
         with cell.transaction():
             homes.hear(7, cell, [found(there, 99), found(here, 99)], 2.0)
         assert cell.known == len(urls(cell))
@@ -355,10 +355,10 @@ def test_links_of_many_bulks_are_passed_on_together(halves: Halves) -> None:
     there = next(site for site in sites(20) if slot_of(site) >= slot)
     with halves.opened(halves.keepers["a"], "a") as cell:
         committer = NodeCommitter.__new__(NodeCommitter)
-        committer.homes, committer._clock = Homes((*STARTS, slot), [(7, cell)]), halves.nats.clock
+        committer.homes, committer._clock = SiteHomes((*STARTS, slot), [(7, cell)]), halves.nats.clock
         bulks = [(THE_STREAM, number, [found(there, number)]) for number in range(1, 201)]
         with cell.transaction():
-            committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, Committed())  # type: ignore[arg-type]
+            committer._merge(SimpleNamespace(number=7, frontier=cell), bulks, CommitResult())  # type: ignore[arg-type]
     info = halves.do(halves.wire.js.stream_info(f"TEIA_{halves.collection}", subjects_filter="*.links.*"))
     assert info.state.subjects == {f"{halves.collection}.links.8": 1}
 

@@ -11,7 +11,7 @@ from teia.cluster.cells.open_cells import prepare
 from teia.cluster.members.agreement import agree, agree_on_pace, write_down
 from teia.config import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.store.root import open_root
 from teia.urls import key_of
 from tests.cluster.conftest import Nats
@@ -56,7 +56,7 @@ def test_a_folder_that_was_crawled_on_one_machine_is_refused(tmp_path: Path) -> 
     folder = open_root(tmp_path, create=True).create_collection("news", "", 2)
     cell = FrontierCell(folder.cells()[1].frontier)
     with cell.transaction():
-        cell.absorb([Found("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
+        cell.absorb([FoundUrl("a.test", key_of("http://a.test/"), "/", 0)], 1.0)
     cell.close()
     with pytest.raises(ClusterError, match="was crawled on one machine"):
         prepare(folder, 2, "one")

@@ -12,7 +12,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.cluster.members.join import join
-from teia.cluster.members.session import PROOFS, NodeState, Pace, Session
+from teia.cluster.members.session import PROOFS, NodeSession, NodeState, Pace
 from teia.errors import ClusterError
 from tests.cluster.conftest import PACE, STALL_S, Nats
 from tests.cluster.waiting import until
@@ -113,10 +113,10 @@ class Bucket:
         return self.revision
 
 
-def observer(clock: VirtualClock) -> Session:
+def observer(clock: VirtualClock) -> NodeSession:
     """A session that has just seen another node, without NATS."""
     wire: Any = SimpleNamespace(ask=lambda question: question)
-    session = Session(wire, clock, Pace.of(15.0), Bucket(), NodeState("a", "1"), print)  # type: ignore[arg-type]
+    session = NodeSession(wire, clock, Pace.of(15.0), Bucket(), NodeState("a", "1"), print)  # type: ignore[arg-type]
     session.see("b", NodeState("b", "2"), 7)
     return session
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.inbox import Control
-from teia.crawler.running_collection import State
+from teia.collections.inbox import ControlFile
+from teia.crawler.running_collection import CrawlState
 from teia.store.root import Root, open_root
-from teia.views.alerts import Disk, Need, needs_of
+from teia.views.alerts import Alert, Disk, needs_of
 from teia.views.lookup import Lookup
 from tests.crawler.poison import POISON
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
@@ -28,7 +28,7 @@ def test_a_page_that_kills_its_readers_is_stored_and_costs_nobody_else_anything(
         parse__processors=[f"text/html=tests.crawler.poison:{fault}"],
         limits__parse_cpu_s=1,
     )
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     outcomes = crawled.outcomes()
     assert outcomes.pop("a.test/bad") == "parse_failed"
     assert {outcomes[f"a.test{path}"] for path in pages if path != "/bad"} == {"200"}
@@ -59,7 +59,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     asked: list[int] = []
 
     def mend_when_told(root: Root) -> None:
-        control = Control(root.path / "control.sqlite")
+        control = ControlFile(root.path / "control.sqlite")
         try:
             until = time.monotonic() + 40
             while not paused and time.monotonic() < until:
@@ -74,7 +74,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
             asked.append(requests_settled(tmp_path))
             sick.unlink()
 
-    needs: list[Need] = []
+    needs: list[Alert] = []
     crawled = crawl_web(
         web,
         tmp_path,
@@ -88,7 +88,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     assert [need.kind for need in needs] == ["paused"]
     before, after = asked
     assert before == after <= 4, "no server is asked while nothing can be read"
-    assert crawled.crawls[0].state is State.FINISHED
+    assert crawled.crawls[0].state is CrawlState.FINISHED
     assert set(crawled.outcomes().values()) == {"200"}
     assert len(crawled.asked()) == len(set(crawled.asked())) == 20, "no page is asked for again"
     said = [record.getMessage() for record in caplog.records]

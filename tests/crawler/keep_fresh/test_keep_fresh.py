@@ -13,7 +13,7 @@ import pytest
 from teia.config import RefreshSettings, fields
 from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.frontier.cell.revisits import hosts_with_pages, next_known
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.schedule import QueuedUrl
 from teia.lab.measure.true_freshness import true_freshness
 from teia.refresh.policies import POLICIES
 from teia.store.root import open_root
@@ -26,8 +26,8 @@ SLOT_S = 3_600.0
 WEB = {"pages": 24, "hosts": 2, "seed": 3, "sites__theta": 0.0, "changes__fastest": 3.0}
 
 
-def queued(name: str) -> Queued:
-    return Queued(f"http://a.test/{name}", key_of(name), 0, 0, 0, 0.0)
+def queued(name: str) -> QueuedUrl:
+    return QueuedUrl(f"http://a.test/{name}", key_of(name), 0, 0, 0, 0.0)
 
 
 # ---- whose turn it is -----------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.errors import ClusterError
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FoundUrl, FrontierCell
 from teia.frontier.cell.journal import RecordingConnection, applied_seq, apply
 from teia.frontier.cell.mail import links_in, post
 from teia.frontier.cell.reconsider import END, progress, reconsider
-from teia.frontier.traps.watch import Watch
+from teia.frontier.traps.watch import TrapWatch
 from teia.urls import key_of
 
 
@@ -39,8 +39,8 @@ class Kept:
         self.forgotten.append(published)
 
 
-def found(path: str, host: str = "a.test", depth: int = 1) -> Found:
-    return Found(host, key_of(f"http://{host}{path}"), path, depth)
+def found(path: str, host: str = "a.test", depth: int = 1) -> FoundUrl:
+    return FoundUrl(host, key_of(f"http://{host}{path}"), path, depth)
 
 
 def dump(path: Path) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_copy_that_was_told_every_change_is_the_same_file(tmp_path: Path) -> N
     """NATS.md 3.2: SQLite is a prefix of the log."""
     journal = Kept()
     cell = FrontierCell(tmp_path / "a.sqlite", journal=journal)
-    cell.watch = Watch(cell, 10)
+    cell.watch = TrapWatch(cell, 10)
     write_some(cell)
     cell.close()
     copy = copied(journal, tmp_path / "b.sqlite", upto=3)

@@ -11,12 +11,12 @@ from teia.lab.reproduce.many_days import MEASURES, measured
 from teia.lab.reproduce.periodic import periodic
 from teia.lab.reproduce.polite_scheduling import PUBLISHED_EXCESS, Worlds, observations, polite_scheduling
 from teia.lab.reproduce.refresh_worlds import UNITS, Size, drawn, one_day
-from teia.lab.reproduce.registry import Figure, Run, Table, digest_of
+from teia.lab.reproduce.registry import ExperimentInput, Figure, Table, digest_of
 from teia.lab.reproduce.transport_phase import transport_phase
 from teia.refresh.model import DAY_S
 from teia.refresh.scenario import draw_world
 
-RUN = Run(1, True, Path(), lambda _: None)
+RUN = ExperimentInput(1, True, Path(), lambda _: None)
 SIZE = Size(20_000, 40)
 
 

@@ -96,7 +96,7 @@ def test_english_that_has_no_translation_is_marked_as_english(web: Web, monkeypa
     def wrong(*_: object) -> None:
         raise teia.errors.UsageError("something <b>nobody</b> foresaw")
 
-    monkeypatch.setattr("teia.web.server.installation.Site.config", wrong)
+    monkeypatch.setattr("teia.web.server.installation.Installation.config", wrong)
     portuguese = {"accept-language": "pt"}
     page = web.client(Role.VIEWER).get("/c/main/freshness", headers=portuguese)
     assert '<span lang="en">something &lt;b&gt;nobody&lt;/b&gt; foresaw</span>' in page.text

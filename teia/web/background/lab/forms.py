@@ -190,7 +190,7 @@ FIELDS: dict[str, type[_Fields]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RunRequest:
     """A validated run request.
 
     `like` and `work` are the inputs of the time estimate; `files` are written to the run's folder, by name.
@@ -211,7 +211,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Reading:
+class FormReader:
     """Form being parsed: the command-line words so far, and the errors."""
 
     asked: Mapping[str, Any]
@@ -260,10 +260,10 @@ def _number(text: str, *, whole: bool) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mistake]]:
+def simulate_question(fields: SimulateFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a simulation; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, SIMULATE)
+    read = FormReader(asked, SIMULATE)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in SIMULATE}
     read.law("rates", "--rates")
     read.law("weights", "--weights")
@@ -284,10 +284,10 @@ def simulate_question(fields: SimulateFields) -> tuple[Question | None, list[Mis
     if read.problems:
         return None, read.problems
     words = ("lab", "simulate", *read.words, "--json")
-    return Question("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
+    return RunRequest("simulate", asked, words, int(found["seed"] or 0), "simulate", work), []
 
 
-def _check_size(read: Reading, found: Mapping[str, float | None], policies: int) -> float:
+def _check_size(read: FormReader, found: Mapping[str, float | None], policies: int) -> float:
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
@@ -308,10 +308,10 @@ def _check_size(read: Reading, found: Mapping[str, float | None], policies: int)
 
 def whatif_question(
     fields: WhatIfFields, data: Path, collections: Collection[str]
-) -> tuple[Question | None, list[Mistake]]:
+) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a what-if; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, WHAT_IF)
+    read = FormReader(asked, WHAT_IF)
     name = read.choice("collection", "--collection", collections)
     if not name:
         read.wrong("collection", "choose one")
@@ -321,13 +321,13 @@ def whatif_question(
     if read.problems:
         return None, read.problems
     words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
-    return Question("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
+    return RunRequest("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
 
 
-def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[Mistake]]:
+def reproduce_question(fields: ReproduceFields) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of an experiment; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, REPRODUCE)
+    read = FormReader(asked, REPRODUCE)
     chosen = fields.id.strip().upper()
     if chosen not in EXPERIMENTS:
         read.wrong("id", f"must be one of {', '.join(EXPERIMENTS)}")
@@ -337,4 +337,4 @@ def reproduce_question(fields: ReproduceFields) -> tuple[Question | None, list[M
     quick = ["--quick"] if fields.quick else []
     words = ("lab", "reproduce", chosen, *quick, *read.words, "--json")
     like = " ".join(["reproduce", chosen, *quick])
-    return Question("reproduce", asked, words, int(seed or 0), like, 1.0), []
+    return RunRequest("reproduce", asked, words, int(seed or 0), like, 1.0), []

@@ -73,7 +73,7 @@ class LabRun:
         return None if self.began_s is None or self.ended_s is None else max(0.0, self.ended_s - self.began_s)
 
 
-class KeptRuns:
+class StoredRuns:
     """Stored runs of a root; any process may read them, one process writes."""
 
     def __init__(self, path: Path, clock: Clock) -> None:

@@ -20,12 +20,12 @@ from teia.web.background.lab.forms import (
     MOST_PLANNED,
     PLAN,
     POLICIES,
+    FormReader,
     Mistake,
     PlanFields,
-    Question,
-    Reading,
+    RunRequest,
 )
-from teia.web.background.lab.runs import KeptRuns, UnknownRun
+from teia.web.background.lab.runs import StoredRuns, UnknownRun
 
 SCENARIO, TIMETABLE = "scenario.csv", "plan.csv"
 EXAMPLE = "example"
@@ -34,7 +34,7 @@ OFFERED = 8
 """Number of earlier runs offered for reuse of their pages."""
 
 
-def offered(kept: KeptRuns) -> list[int]:
+def offered(kept: StoredRuns) -> list[int]:
     """Return runs whose pages are still stored, newest first."""
     return [run.number for run in kept.all() if SCENARIO in run.files][:OFFERED]
 
@@ -65,10 +65,10 @@ def example() -> str:
     return out.getvalue()
 
 
-def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, list[Mistake]]:
+def plan_question(fields: PlanFields, kept: StoredRuns) -> tuple[RunRequest | None, list[Mistake]]:
     """Validate the form of a plan; return a run request or the errors."""
     asked = fields.model_dump()
-    read = Reading(asked, PLAN)
+    read = FormReader(asked, PLAN)
     text, scenario = _scenario(fields, kept, read)
     found = {name: read.number(name, f"--{name.replace('_', '-')}") for name in PLAN}
     read.choice("policy", "--policy", POLICIES, "psp")
@@ -83,10 +83,10 @@ def plan_question(fields: PlanFields, kept: KeptRuns) -> tuple[Question | None, 
         asked["pages_of"] = ""
     asked["scenario"] = ""  # stored as a file of the run instead
     work = visits + len(scenario.pages)
-    return Question("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
+    return RunRequest("plan", asked, words, 0, "plan", work, {SCENARIO: text}), []
 
 
-def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, Scenario | None]:
+def _scenario(fields: PlanFields, kept: StoredRuns, read: FormReader) -> tuple[str, Scenario | None]:
     """Return the pages as text and parsed; record an error if there are none or one is broken.
 
     Typed text takes precedence over `pages_of`, which a form always has.
@@ -107,14 +107,14 @@ def _scenario(fields: PlanFields, kept: KeptRuns, read: Reading) -> tuple[str, S
         return "", None
 
 
-def _of_run(chosen: str, kept: KeptRuns) -> str:
+def _of_run(chosen: str, kept: StoredRuns) -> str:
     try:
         return kept.file(int(chosen), SCENARIO).decode("utf-8", "replace") if chosen.isascii() else ""
     except (UnknownRun, ValueError):
         return ""
 
 
-def _visits(read: Reading, servers: int, found: dict[str, float | None]) -> float:
+def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> float:
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
     horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
     if not rest_s and budget is None:

@@ -31,8 +31,8 @@ from teia.store.root import Root
 from teia.web import limits
 from teia.web.background.lab.estimates import left_s, wait_s
 from teia.web.background.lab.findings import digest_of, finding_of
-from teia.web.background.lab.forms import MADE, Question
-from teia.web.background.lab.runs import FOLDER, GOING, KeptRuns, LabRun
+from teia.web.background.lab.forms import MADE, RunRequest
+from teia.web.background.lab.runs import FOLDER, GOING, LabRun, StoredRuns
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class FullQueue(TeiaError):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RunProgress:
     """Current state of a run. `share` is the part done (None: unknown); `ahead` runs come first.
 
     `starts_in_s` and `left_s` are estimated from similar runs; None if no similar run was measured.
@@ -86,7 +86,7 @@ class Workbench:
     """Lab of one server; a thread, started with the first run, executes the runs."""
 
     def __init__(self, root: Root, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
-        self.kept = KeptRuns(root.path / FOLDER, clock)
+        self.kept = StoredRuns(root.path / FOLDER, clock)
         self._clock, self._program = clock, tuple(program)
         self._news = Condition()
         self._queue: list[LabRun] = []
@@ -108,7 +108,7 @@ class Workbench:
         self._open()
         return self.kept.get(number)
 
-    def submit(self, question: Question, by: str) -> LabRun:
+    def submit(self, question: RunRequest, by: str) -> LabRun:
         """Add a run to the queue."""
         with disk_errors(self.kept.path, "created"):
             self.kept.path.mkdir(exist_ok=True)
@@ -155,22 +155,22 @@ class Workbench:
                 self._news.wait_for(lambda: not self._is_turn_of(number), 2 * GRACE_S)
         return self.run(number)
 
-    def moment(self, number: int) -> Moment:
+    def moment(self, number: int) -> RunProgress:
         """Return the current state of a run."""
         run, known = self.run(number), self.kept.all()
         with self._news:
             turn, going, queue = self._turn, self._going, list(self._queue)
         if run.is_over:
-            return Moment(number, run.state, is_over=True, seconds=run.seconds)
+            return RunProgress(number, run.state, is_over=True, seconds=run.seconds)
         left = self._left_s(turn, going, known)
         if turn is not None and turn.number == number:
             if going is None:
-                return Moment(number, "running", False, left_s=left)
+                return RunProgress(number, "running", False, left_s=left)
             so_far_s = self._clock.ticks_s() - going.began
-            return Moment(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
+            return RunProgress(number, "running", False, going.share, going.doing, left_s=left, seconds=so_far_s)
         ahead = [each for each in queue if each.number < number]
         count = len(ahead) + (turn is not None)
-        return Moment(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
+        return RunProgress(number, run.state, False, ahead=count, starts_in_s=wait_s(left, ahead, known))
 
     def wait_for_new(self) -> tuple[int, float | None]:
         """Return the number of runs ahead of a new one, and their estimated time together, None if unknown."""

@@ -20,8 +20,8 @@ from teia.views.hosts import HostLine, HostTable
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import by_host
 from teia.web.pages.collection.monitor import table_of
-from teia.web.server.installation import Site
-from teia.web.server.json_routes import API, OfSite, Pages
+from teia.web.server.installation import Installation
+from teia.web.server.json_routes import API, OfSite, PageRoutes
 
 PER_PAGE = 50
 CSV_ROWS = 100_000
@@ -32,7 +32,7 @@ Reason = Literal["", "paused", "parked", "unanswered", "errors", "left_out", "sl
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostListRow:
     """One host in the list. `fresh` and `best` are None if they are not known, or not yet.
 
     `reasons` are its problems, the worst first.
@@ -72,10 +72,10 @@ class HostsView:
     sort: str
     offset: int
     next: int | None
-    rows: list[HostRow]
+    rows: list[HostListRow]
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/hosts", "hosts.html", Role.VIEWER)(hosts)
     pages.add("GET", "/c/{collection}/hosts.csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
     pages.add("GET", f"{API}/hosts", Role.VIEWER, hosts_anywhere, response_model=HostsView)
@@ -128,7 +128,7 @@ def hosts_anywhere(site: OfSite, c: str = "") -> HostsView:
     return hosts(site, c or names[0])
 
 
-def all_hosts(site: Site, collection: str) -> HostTable:
+def all_hosts(site: Installation, collection: str) -> HostTable:
     site.check(collection)
     table = table_of(site, collection)
     assert table is not None
@@ -143,13 +143,13 @@ def _chosen(table: HostTable, find: str, state: str, reason: str, now_s: float) 
             yield line
 
 
-def _rows(site: Site, collection: str, lines: Iterable[HostLine]) -> list[HostRow]:
+def _rows(site: Installation, collection: str, lines: Iterable[HostLine]) -> list[HostListRow]:
     fresh, now_s = by_host(site, collection), site.clock.now_s()
     return [_row(line, fresh.get(line.host, (None, None)), now_s) for line in lines]
 
 
-def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float) -> HostRow:
-    return HostRow(
+def _row(line: HostLine, fresh: tuple[float | None, float | None], now_s: float) -> HostListRow:
+    return HostListRow(
         host=line.host,
         urls=line.urls,
         visited=line.visited,
@@ -181,6 +181,6 @@ def as_csv(
     lines = sorted(found, key=_KEYS[sort])[:CSV_ROWS]
     out = io.StringIO()
     writer = CsvWriter(out)
-    writer.writerow(HostRow.__slots__)
+    writer.writerow(HostListRow.__slots__)
     writer.writerows(asdict(row).values() for row in _rows(site, collection, lines))
     return PlainTextResponse(out.getvalue(), media_type="text/csv", headers={"content-disposition": "attachment"})

@@ -17,12 +17,12 @@ from teia.store.fetchlog import Rows
 from teia.store.sql import MAX_SQL_CHARS
 from teia.views.reports.catalogue import REPORTS, TOP
 from teia.views.reports.source import looking
-from teia.views.sql_child import Bounds, ask
+from teia.views.sql_child import QueryLimits, ask
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import Refused
-from teia.web.server.installation import Site, UnknownCollection
-from teia.web.server.json_routes import API, Elsewhere, OfSite, Pages
+from teia.web.server.installation import Installation, UnknownCollection
+from teia.web.server.json_routes import API, OfSite, PageRoutes, RedirectTo
 
 FRESH_S = 20.0
 SHOWN_ROWS = 500
@@ -56,7 +56,7 @@ class SqlView:
     max_s: float
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/reports", "report.html", Role.VIEWER, twin=False)(first_report)
     pages.page("/c/{collection}/reports/{name}", "report.html", Role.VIEWER)(report)
     pages.add("GET", "/c/{collection}/reports/{name}/csv", Role.VIEWER, as_csv, response_class=PlainTextResponse)
@@ -67,7 +67,7 @@ def add_to(pages: Pages) -> None:
 def first_report(site: OfSite, collection: str) -> dict[str, Any]:
     """Redirect to the first report."""
     site.check(collection)
-    raise Elsewhere(f"/c/{collection}/reports/outcomes")
+    raise RedirectTo(f"/c/{collection}/reports/outcomes")
 
 
 def report(site: OfSite, collection: str, name: str, top: Top = TOP) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
     return _csv(found.columns, found.rows)
 
 
-def _answer(site: Site, collection: str, query: str) -> Rows:
+def _answer(site: Installation, collection: str, query: str) -> Rows:
     if not site.sql_turns.acquire(timeout=limits.SQL_S):
         raise Refused(503, "others are asking in SQL just now", "try again in a moment")
     try:
-        bounds = Bounds(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
+        bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
         return ask(site.root, collection, query, bounds).rows
     finally:
         site.sql_turns.release()

@@ -14,7 +14,7 @@ from teia.views.captures import copy_of, nearest, versions
 from teia.views.compare import Comparison, compare
 from teia.web.access.roles import Role
 from teia.web.pages.finding.capture import moment_of
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 Tab = Literal["text", "links", "headers"]
 
@@ -33,7 +33,7 @@ class DiffView:
     comparison: Comparison
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/c/{collection}/diff", "diff.html", Role.PUBLIC)(diff)
 
 

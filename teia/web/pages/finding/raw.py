@@ -26,13 +26,13 @@ from teia.parse.headers import parse_head
 from teia.parse.html.replay import filled
 from teia.parse.mime import content_type, effective_type
 from teia.urls import split
-from teia.views.captures import Copy, copy_at, member_of, nearest
+from teia.views.captures import StoredCapture, copy_at, member_of, nearest
 from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.roles import Role
-from teia.web.server.installation import Busy, Site, site_of
-from teia.web.server.json_routes import Pages
-from teia.web.server.signed_urls import Place, Signer
+from teia.web.server.installation import Busy, Installation, site_of
+from teia.web.server.json_routes import PageRoutes
+from teia.web.server.signed_urls import SignedRecord, Signer
 from teia.web.server.templates import link
 
 MAX_RESOLVED = 600
@@ -42,11 +42,11 @@ SMALL_BYTES = 64 << 10
 _ATTACHED = "application/octet-stream"
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/raw/{signed:path}", Role.PUBLIC, raw, include_in_schema=False, response_class=Response)
 
 
-def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
+def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Response:
     """Return a record of the archive to any client that has its signed address."""
     signer = Signer(site)
     place = signer.place(signed)
@@ -62,7 +62,7 @@ def raw(site: Annotated[Site, Depends(site_of)], signed: str) -> Response:
         return PlainTextResponse(f"{error}\n", 404)
 
 
-def _answer(site: Site, signer: Signer, lookup: Lookup, place: Place, found: Copy) -> Response:
+def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRecord, found: StoredCapture) -> Response:
     if place.kind == "record":
         return _attached(site, member_of(lookup, found), f"{_name(found.url)}.warc.gz")
     if place.kind == "file":
@@ -72,13 +72,13 @@ def _answer(site: Site, signer: Signer, lookup: Lookup, place: Place, found: Cop
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not a picture\n", 404)
-        return Sent(site, payload, media_type)
+        return SpooledResponse(site, payload, media_type)
     shown = site.copies.shown(found.url, found.head, found.body, is_style=place.kind == "style")
     if not shown.is_safe:
         return PlainTextResponse("This page cannot be shown as it was; its text and its source can.\n")
     targets = addresses(signer, lookup, found.time_s, shown.references)
     markup = filled(shown.markup, lambda number: targets[number] if number < len(targets) else "")
-    return Sent(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
+    return SpooledResponse(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
 
 
 def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequence[tuple[str, str]]) -> list[str]:
@@ -104,21 +104,23 @@ def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) 
     visit = nearest(lookup.visits(entry), time_s) if entry is not None else None
     if entry is None or visit is None or not visit.outcome.startswith("2"):
         return ""
-    return signer.address(Place(use, lookup.name, entry.cell, visit.file, visit.offset))
+    return signer.address(SignedRecord(use, lookup.name, entry.cell, visit.file, visit.offset))
 
 
-def payload_of(found: Copy) -> bytes:
+def payload_of(found: StoredCapture) -> bytes:
     """Return the body of a capture without chunks and compression."""
     return decode(parse_head(found.head).headers, found.body, LimitSettings()).payload
 
 
-class Sent(Response):
+class SpooledResponse(Response):
     """Response sent from a file as fast as the client reads; only small bodies stay in memory for a slow client.
 
     The file is on the disk of the archive, because the folder for temporary files may itself be in memory.
     """
 
-    def __init__(self, site: Site, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, site: Installation, octets: bytes, media_type: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
         if not site.copy_streams.acquire(blocking=False):
@@ -150,8 +152,8 @@ class Sent(Response):
         self._streams.release()
 
 
-def _attached(site: Site, octets: bytes, name: str) -> Response:
-    return Sent(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+def _attached(site: Installation, octets: bytes, name: str) -> Response:
+    return SpooledResponse(site, octets, _ATTACHED, {"content-disposition": f"attachment; filename*=UTF-8''{name}"})
 
 
 def _name(url: str) -> str:

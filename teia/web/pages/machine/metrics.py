@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from teia.web.access.roles import Role
 from teia.web.pages.collection.monitor import account_of
 from teia.web.pages.machine.cluster_metrics import ClusterCounts
-from teia.web.server.json_routes import OfSite, Pages
+from teia.web.server.json_routes import OfSite, PageRoutes
 
 COUNTERS = {
     "requests": "requests sent since the run began, robots.txt and redirects included",
@@ -30,7 +30,7 @@ GAUGES = {
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Accounts(Collector):
+class CollectionMetrics(Collector):
     """Status of all collections, by name."""
 
     def __init__(self, accounts: dict[str, tuple[dict[str, Any], bool]]) -> None:
@@ -87,7 +87,7 @@ class Accounts(Collector):
         return family
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.add("GET", "/metrics", Role.VIEWER, metrics, response_class=PlainTextResponse, include_in_schema=False)
 
 
@@ -95,6 +95,6 @@ def metrics(site: OfSite) -> PlainTextResponse:
     """Return all metrics for a Prometheus server."""
     found = {name: account_of(site, name) for name in site.names()}
     registry = CollectorRegistry()
-    registry.register(Accounts({name: (account, run is not None) for name, (account, run) in found.items()}))
+    registry.register(CollectionMetrics({name: (account, run is not None) for name, (account, run) in found.items()}))
     registry.register(ClusterCounts(site.cluster.view()))
     return PlainTextResponse(generate_latest(registry).decode(), media_type=TYPE)

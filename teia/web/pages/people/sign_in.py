@@ -12,7 +12,7 @@ from teia.errors import UsageError
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.server.auth import COOKIE, Buckets, Refused
-from teia.web.server.json_routes import OfSite, OfVisitor, Pages
+from teia.web.server.json_routes import OfSite, OfVisitor, PageRoutes
 from teia.web.server.preferences import AUTO, COOKIES, zone_named
 
 YEAR_S = 365 * 86_400
@@ -28,7 +28,7 @@ class SignInView:
     name: str = ""
 
 
-def add_to(pages: Pages) -> None:
+def add_to(pages: PageRoutes) -> None:
     pages.page("/login", "login.html", Role.PUBLIC, twin=False)(sign_in_page)
     for path, endpoint in (("/login", sign_in), ("/login/first", begin), ("/logout", sign_out), ("/choose", choose)):
         pages.add("POST", path, Role.PUBLIC, endpoint, include_in_schema=False)

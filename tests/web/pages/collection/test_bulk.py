@@ -96,7 +96,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
     client, go_on = cut.client(Role.OPERATOR), threading.Event()
     counts = bulk.count
 
-    def count(*args: Any) -> bulk.Counted:
+    def count(*args: Any) -> bulk.BulkCount:
         assert go_on.wait(60)
         return counts(*args)
 
@@ -129,7 +129,7 @@ def test_a_count_that_fails_is_told_and_not_begun_again_for_who_listens(
 ) -> None:
     client, go_on, begun = cut.client(Role.OPERATOR), threading.Event(), 0
 
-    def count(*_: Any) -> bulk.Counted:
+    def count(*_: Any) -> bulk.BulkCount:
         nonlocal begun
         begun += 1
         assert go_on.wait(60)

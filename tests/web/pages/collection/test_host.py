@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from teia.clock import Clock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator
 from teia.errors import StoreError
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
-from teia.signals.trust import Kind, Voice
+from teia.signals.trust import SignalKind, SignalSource
 from teia.store.root import Root
 from teia.web.access.roles import Role
 from tests.web.conftest import Web
@@ -225,7 +225,7 @@ def test_a_change_about_a_host_takes_back_none_about_another(web: Web, monkeypat
     about_y = {"courtesy.delay_s": 5.0, "courtesy.agreed_delays": ["y.test=1 Rui Lima"]}
     change(web.site.root, "main", [Edit(key, Operator.SET, value) for key, value in about_y.items()], web.site.clock)
 
-    def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def late(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         change(root, name, [Edit("courtesy.agreed_delays", Operator.SET, [])], clock)
         change(root, name, [Edit("limits.host_budgets", Operator.ADD, "x.test=7")], clock)
         return change(root, name, edits, clock)
@@ -254,7 +254,7 @@ def test_a_rest_of_its_own_that_is_as_long_as_everybodys_is_written_down(web: We
 def test_a_rest_that_a_stopped_crawl_did_not_hear_of_is_written_down_all_the_same(
     web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         if is_written:
             change(root, name, edits, clock)
         raise StoreError("its crawl did not answer in time")
@@ -275,7 +275,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     """A sitemap that was true, and a feed that lost its voice; the twin has the same numbers."""
     client = web.client(Role.VIEWER)
     assert client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"] == []
-    honest, lying = Voice(future=2, broken=1), Voice()
+    honest, lying = SignalSource(future=2, broken=1), SignalSource()
     for _ in range(40):
         honest.note_visit(changed=True, unchanged_probability=0.9)
         honest.note_change(announced=True)
@@ -283,7 +283,7 @@ def test_a_host_shows_how_far_what_it_says_of_changes_is_believed(web: Web) -> N
     for folder in web.site.root.collection("main").cells():
         cell = FrontierCell(folder.frontier)
         for slot, host_id in cell.db.execute("SELECT slot, host_id FROM hosts").fetchall():
-            voices = [(Kind.SITEMAP, honest.encode()), (Kind.FEED, lying.encode())]
+            voices = [(SignalKind.SITEMAP, honest.encode()), (SignalKind.FEED, lying.encode())]
             site_statements.keep_voices(cell.db, slot, host_id, voices)
         cell.close()
     sitemap, feed = client.get("/api/v1/c/main/hosts/x.test").json()["about"]["signals"]

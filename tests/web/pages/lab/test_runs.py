@@ -29,8 +29,8 @@ from teia.web.background.lab.findings import digest_of, warned_of_simulation, wa
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
     POLICIES,
-    Question,
     ReproduceFields,
+    RunRequest,
     SimulateFields,
     WhatIfFields,
     reproduce_question,
@@ -248,7 +248,7 @@ def root(tmp_path: Path) -> Root:
     return open_root(tmp_path / "data", create=True)
 
 
-def question(**fields: Any) -> Question:
+def question(**fields: Any) -> RunRequest:
     found, wrong = simulate_question(SimulateFields(**{**TINY, **fields}))
     assert found is not None, wrong
     return found

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from teia.clock import Clock, WallClock
-from teia.collections.change_settings import Changed, change
+from teia.collections.change_settings import SettingsChange, change
 from teia.collections.edits import Edit, Operator
 from teia.config import toml_value
 from teia.errors import StoreError, UsageError
@@ -22,7 +22,7 @@ from teia.store.root import Root
 from teia.web.access.accounts import Accounts
 from teia.web.access.change_log import CHARS, LIST_CHARS, ChangeLine
 from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
+from teia.web.access.scopes import TokenScope
 from teia.web.server.headline import Headline
 from tests.web.conftest import PASSWORD, QUICK, Web
 
@@ -76,7 +76,7 @@ def test_a_token_is_for_something_and_gives_no_more_than_it_has(web: Web) -> Non
     nothing = admin.post("/settings/tokens/make", data={"name": "x", "role": "viewer", "csrf": web.csrf(admin)})
     assert nothing.status_code == 400
     assert "say what the token is for" in nothing.text
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({Scope.SETTINGS}))
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset({TokenScope.SETTINGS}))
     headers = {"authorization": f"Bearer {own}"}
     more = web.client().post("/api/v1/settings/tokens/make", json={"name": "y", "scopes": ["crawl"]}, headers=headers)
     assert (more.status_code, more.json()["field"]) == (400, "scopes")
@@ -93,7 +93,7 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
     web.client(Role.ADMIN)
     viewer = web.client(Role.VIEWER)
     name = web.site.accounts.session(viewer.cookies["teia_session"]).user  # type: ignore[union-attr]
-    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(Scope) - {Scope.LAB})
+    own = web.site.accounts.make_token("own", "ana", Role.ADMIN, frozenset(TokenScope) - {TokenScope.LAB})
 
     def sent(to: str, headers: dict[str, str], **what: str) -> tuple[int, str]:
         answer = web.client().post(f"/api/v1/settings/users/{to}", json=what, headers=headers)
@@ -117,8 +117,8 @@ def test_a_token_for_nothing_is_not_made(web: Web) -> None:
 def test_an_operators_token_that_is_not_for_reading_sees_no_headline(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teia.web.server.headline._made", lambda _: Headline(7, 0, "/c"))
     monkeypatch.setattr("teia.web.server.headline.PATIENCE_S", 30.0)
-    for scope, is_shown in ((Scope.READ, True), (Scope.CRAWL, False)):
-        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, Scope.SEARCH}))
+    for scope, is_shown in ((TokenScope.READ, True), (TokenScope.CRAWL, False)):
+        token = web.site.accounts.make_token(scope, "ana", Role.OPERATOR, frozenset({scope, TokenScope.SEARCH}))
         page = web.client().get("/", headers={"authorization": f"Bearer {token}"}).text
         assert ("7 running" in page) == is_shown
 
@@ -166,8 +166,8 @@ def test_tokens_from_before_there_were_scopes_are_good_for_all(tmp_path: Path) -
     with closing(sqlite3.connect(path)) as db:
         db.executescript(f"{OLDER[1]}; PRAGMA user_version = 1;")
     accounts = Accounts(path, clock, QUICK)
-    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(Scope))
-    assert accounts.tokens()[0].scopes == tuple(Scope)
+    assert accounts.token(secret) == ("ana", Role.VIEWER, frozenset(TokenScope))
+    assert accounts.tokens()[0].scopes == tuple(TokenScope)
     accounts.close()
 
 
@@ -276,7 +276,7 @@ def test_the_log_tells_what_was_before_and_what_is_after(web: Web) -> None:
 def test_settings_that_a_stopped_crawl_did_not_hear_of_are_written_down_all_the_same(
     web: Web, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Changed:
+    def unheard(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> SettingsChange:
         elsewhere = [Edit("limits.host_budgets", Operator.ADD, "y.test=7")]
         change(root, name, [*edits, *elsewhere] if is_written else elsewhere, clock)
         raise StoreError("its crawl did not answer in time")
