@@ -61,6 +61,7 @@ def audit(root: Root, name: str, kind: AuditKind, clock: Clock, *, repair: bool 
     else:
         found = (audit_archives if kind is AuditKind.ARCHIVE else audit_index)(root, name)
     kept = AuditResult(kind, began_s, clock.now_s(), found.checked, found.violations, found.details[:DETAILS_KEPT])
+    # A read-only folder: the caller gets the result all the same.
     with suppress(TeiaError, OSError):
         _keep(root.collection(name), kept)
     return found
@@ -79,5 +80,6 @@ def last_audit(folder: CollectionFolder, kind: AuditKind) -> AuditResult | None:
         if found.pop("version") != VERSION:
             return None
         return AuditResult(**{**found, "details": tuple(map(str, found["details"]))})
+    # A result that was edited by hand, or is of another version, counts as none.
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -41,8 +41,10 @@ def holding_of(root: Root, name: str) -> CollectionBytes:
         archive = list(_sizes(cell.archive))
         archive_bytes, archive_files = archive_bytes + sum(archive), archive_files + len(archive)
         index_bytes, log_bytes = index_bytes + sum(_sizes(cell.index)), log_bytes + sum(_sizes(cell.log))
+        # With SQLite's -wal and -shm files.
         frontier_bytes += sum(map(_size, cell.path.glob(f"{cell.frontier.name}*")))
     known = archive_bytes + frontier_bytes + index_bytes + log_bytes
+    # A crawl may write or remove files between the two walks.
     other_bytes = max(0, sum(_sizes(folder.path)) - known)
     return CollectionBytes(archive_bytes, archive_files, frontier_bytes, index_bytes, log_bytes, other_bytes)
 
@@ -69,6 +71,7 @@ class FreeSpace:
 
 
 def room_of(root: Root) -> FreeSpace:
+    # `f_bavail` leaves out blocks that are reserved for root.
     disk = os.statvfs(root.path)
     return FreeSpace(disk.f_bavail * disk.f_frsize // STEP_BYTES * STEP_BYTES, disk.f_blocks * disk.f_frsize)
 

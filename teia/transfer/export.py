@@ -52,6 +52,7 @@ def check_target(root: Root, out: Path) -> None:
     target = out.resolve()
     if target.is_relative_to(root.path.resolve()):
         raise UsageError(f"{out} lies in the data folder, which holds nothing but teia's own files; give another --out")
+    # An empty folder may be the target of `export warc`.
     if target.is_dir() and not any(target.iterdir()):
         return
     if out.exists() or out.is_symlink():
@@ -80,6 +81,7 @@ def export_errors(out: Path) -> Iterator[None]:
     """Translate a failed write into an error of one line."""
     try:
         yield
+    # The reader of a pipe left early, which is no failure (cli/exits.py).
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -113,6 +115,7 @@ def export_warc_folder(root: Root, name: str, out: Path) -> ExportResult:
     with export_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     for path, end in archives(root, name):
+        # Records are compressed on the way, so a plain `.warc` gets the name of a compressed file.
         target = out / path.name.removesuffix(".gz")
         with new_file(target.with_name(target.name + ".gz")) as file:
             _copy_records(path, end, file, done)
@@ -131,6 +134,7 @@ def _copy_records(path: Path, end: int | None, file: BinaryIO, done: ExportResul
             if is_plain:
                 data = igzip_lib.compress(member.data, COMPRESSION_LEVEL, igzip_lib.COMP_GZIP)
             else:
+                # The stored bytes themselves: an export of our own files is identical to them.
                 source.seek(member.offset)
                 data = source.read(member.length)
             file.write(data)
@@ -155,6 +159,7 @@ def cdxj_lines(root: Root, name: str) -> Iterator[Iterator[bytes]]:
 
 def _index(path: Path, end: int | None, temporary: Path) -> Path:
     kept = index_path(path)
+    # A file with an `end` may still be written; an index beside it would not match.
     if end is None and kept.exists():
         return kept
     lines = (line for record in file_records(path, _pass_over, end) if (line := cdxj_line(record)) is not None)
@@ -185,6 +190,7 @@ def export_log(root: Root, name: str, file: BinaryIO) -> ExportResult:
                     for batch in parquet.iter_batches():
                         writer.write_batch(batch)
                         done.records += batch.num_rows
+            # The newest rows are not in a file yet.
             if part.pending:
                 writer.write_table(table_of(part.pending))
                 done.records += len(part.pending)

@@ -100,6 +100,7 @@ class ImportCommitter(Committer):
             if visit.item.purpose == IMPORTED:
                 self._learn(cell, visit, stored.get(visit))
                 self._gather(cell, links, visit)
+            # In the transaction of the visit: after a crash, mark and data agree.
             if visit.source:
                 note_mark(cell, visit.source, visit.offset)
         self._note(done, cell, cell.frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
@@ -107,12 +108,14 @@ class ImportCommitter(Committer):
             mail.post(cell.frontier, to_cell, found.values())
         if cell.number in self._delivered:
             mail.delivered(cell.frontier, self._delivered.pop(cell.number))
+        # Records behind this position are not committed; the next start cuts them off.
         note_position(cell.frontier, cell.archive.position, sum(map(len, stored.values())))
 
     def _learn(self, cell: Cell, visit: ImportedVisit, places: tuple[Stored, ...] | None) -> None:
         """Make a URL known, with the outcome of its visit."""
         host, item, now_s = visit.queue.host, visit.item, self._clock.now_s()
         found = FoundUrl(host, item.key, tail_of(item.url, host), item.depth, 0, by=visit.found_by)
+        # The row of the URL must exist before `settle` changes it.
         cell.frontier.absorb([found], now_s)
         assert visit.verdict is not None
         time_s = visit.fetched.started_s if visit.fetched is not None else now_s
@@ -139,6 +142,7 @@ class Target:
         return self.cells[cell_of(slot_of(site_of(host)), self.starts)]
 
     def queue_for(self, host: str) -> HostQueue:
+        # Host id 0 is a placeholder: `_learn` looks up the real one.
         return HostQueue(host, 0, self.cell_for(host).number, 0, DelayTarget(host))
 
     def item_for(self, url: str, depth: int, purpose: str = IMPORTED, failures: int = 0) -> QueuedUrl:
@@ -161,6 +165,7 @@ def collection_for(
             )
         return wanted
     flags: dict[str, Any] = {"collection.name": wanted, "scope.include": list(scope) or None}
+    # No rule and no seed says what may be crawled, so the hosts of the files do.
     if not scope and not (config and (config.scope.include or config.collection.seeds)):
         flags["scope.include"] = _host_rules(hosts())
     made = load(file, {}, flags).config
@@ -192,6 +197,7 @@ def open_target(root: Root, name: str, clock: Clock) -> Iterator[Target]:
             committer.deliver(CommitResult())
             yield Target(config, crawl.reading, committer, cells, starts, clock)
     finally:
+        # An import ends no crawl, so it must not mark the stop of the last one as clean.
         ledger.close(clean=False, now_s=clock.now_s())
 
 

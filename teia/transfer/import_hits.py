@@ -110,6 +110,7 @@ def take_in(
         known = _taken_in(file, marks)
         with disk_errors(file, "read"), opened(file) as log:
             reading = _Reading(log)
+            # Counted by an earlier import; read for the digest alone.
             reading.read_to(known)
             count_hits(cast("BinaryIO", reading), chosen, found, site, queries=target.config.signals.queries)
         if known and reading.mark.size == known:
@@ -123,6 +124,7 @@ def take_in(
     done.hits, done.urls = sum(in_scope.values()), len(in_scope)
     for name in ("lines", "broken", "not_pages", "no_url", "dropped", "torn"):
         setattr(done, name, found.lines[name])
+    # First the pages, then hits and marks in one write: a death in between counts no hit twice.
     _discover(target, in_scope, done)
     kept.update(in_scope)
     text = [
@@ -186,6 +188,7 @@ def _taken_in(path: Path, marks: Sequence[LogBeginning]) -> int:
     known = 0
     with disk_errors(path, "read"), opened(path) as log, suppress(EOFError, zlib.error, BadGzipFile):
         reading = _Reading(log)
+        # Shortest first: one pass over the log checks all marks.
         for mark in sorted(marks):
             reading.read_to(mark.size)
             if reading.mark == mark:

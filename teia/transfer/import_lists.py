@@ -60,6 +60,7 @@ def listed_urls(path: Path, done: ImportResult) -> Iterator[UrlListLine]:
     """Yield the URLs of a list; invalid lines are counted, empty ones and comments (#) skipped."""
     with disk_errors(path, "read"), path.open("rb") as file:
         number = 0
+        # Bounded, so that a file without line ends does not fill the memory.
         while line := file.readline(2 * MAX_REFERENCE_CHARS):
             number += 1
             text = line.decode("utf-8", "replace").strip()
@@ -82,6 +83,7 @@ def _listed(text: str) -> UrlListLine | None:
         url, depth = from_user(said["url"]), said.get("depth") or 0
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    # `type`, not `isinstance`: JSON's `true` is an int for Python.
     if url is None or type(depth) is not int or not 0 <= depth <= MAX_DEPTH:
         return None
     state, outcome = said.get("state"), said.get("outcome")
@@ -103,6 +105,7 @@ def import_urls(target: Target, files: Sequence[Path], done: ImportResult) -> No
     for path in files:
         lines = listed_urls(path, done)
         while batch := list(islice(lines, BATCH)):
+            # A final state in the list must not undo a page that was fetched here.
             final = [
                 _settled(target, each, path) for each in batch if each.state in _FINAL and _is_new(target, each.url)
             ]
@@ -174,6 +177,7 @@ def _import_rows(target: Target, rows: list[dict[str, Any]], source: str, positi
         by_cell[target.cell_for(row["host"] or "").number].append(_row(row))
     for number, of_cell in by_cell.items():
         cell = target.cells[number]
+        # A mark is the first row of the last batch that the cell has.
         if position <= mark_of(cell, source):
             done.skipped += len(of_cell)
             continue

@@ -111,6 +111,7 @@ class _WarcImport:
         self.source = identity(self.path)
         self.marks = {cell.number: mark_of(cell, self.source) for cell in self.target.cells}
         for batch in _batches(self._fresh(captures(self.path, self._damage))):
+            # `gather` keeps the order of the file, although the children answer in any order.
             visits = await asyncio.gather(*(self._visit(capture) for capture in batch))
             group = CommitGroup([visit for visit in visits if visit is not None])
             self.done.records += sum(len(visit.result.lengths) for visit in visits if visit and visit.result)
@@ -126,6 +127,7 @@ class _WarcImport:
         """Skip captures that an earlier, interrupted run has committed."""
         for capture in found:
             cell = self.target.cell_for(host_of(canonicalize(capture.url)))
+            # The captures of a cell are committed in the order of the file, so its mark covers all earlier ones.
             if capture.offset <= self.marks[cell.number]:
                 self.done.skipped += 1
             else:
@@ -141,10 +143,12 @@ class _WarcImport:
         if page is None:
             return self._kept(capture)
         known = self._known(page.fetched)
+        # The same capture: fetched here, or imported from another file.
         if known.has_visit:
             self.done.skipped += 1
             return None
         is_older = known.last_visit_s is not None and page.fetched.started_s < known.last_visit_s
+        # A history grows forwards only, and a revisit says nothing without the capture that it repeats.
         if is_older or (page.is_revisit and known.last_visit_s is None):
             why = "older than the copy that is known" if is_older else "repeats a copy that is not here"
             self.done.complain(f"{capture.url}: {why}; its records are stored, its page is not counted")
@@ -202,6 +206,7 @@ class _WarcImport:
     ) -> ImportedVisit:
         url = page.fetched.url
         item = self.target.item_for(url, page.depth, failures=known.failures)
+        # A capture of teia's brings its own metadata; a second record would repeat its links.
         about = b"" if page.is_revisit or _is_ours(page) else _metadata_of(result)
         return ImportedVisit(
             self.target.queue_for(split(url).host),
@@ -240,6 +245,7 @@ def _batches(found: Iterable[WarcCapture]) -> Iterator[list[WarcCapture]]:
         urls.add(url)
         size += capture.size_bytes
         if len(batch) >= BATCH_CAPTURES or size >= BATCH_BYTES:
+            # Freed while the caller works on the batch: a capture may be as large as MAX_CAPTURE_BYTES.
             del capture
             yield batch
             batch, urls, size = [], set(), 0

@@ -136,6 +136,7 @@ class _Recount:
                     yield _Counted(page, targets if copied is None else copied, True, True)
                 else:
                     yield _Counted(page, targets, False, False)
+            # In such a cell a page without a row has no counted links.
             elif cell.knows_links and has_table:
                 yield _Counted(page, {}, False, False)
             else:
@@ -162,6 +163,7 @@ class _Recount:
     def _has_all(self, number: int, page: _ReadPage, targets: dict[int, str]) -> bool:
         """Tell whether a page's capture, or the record of an unchanged visit, has the links stored for it."""
         block = self._block(number, page.file, page.offset + page.length)
+        # Without a record there is nothing to compare with.
         if not block:
             return True
         missing = self._missing(targets, block)
@@ -221,6 +223,7 @@ class _Tally:
         """Yield (first key, last key, keys, counts) of each part."""
         self._flush()
         number = 1 + self._total // PART_KEYS
+        # Keys are hashes, so equal ranges hold about equally many.
         width = (1 << 64) // number
         for part in range(number):
             first = -(1 << 63) + part * width
@@ -229,6 +232,7 @@ class _Tally:
             yield first, last, keys, counts
 
     def _between(self, first: int, last: int) -> Iterator[NDArray[np.int64]]:
+        # `concatenate` needs at least one array.
         yield np.zeros(0, np.int64)
         self._file.seek(0)
         while octets := self._file.read(8 * PART_KEYS // 4):
@@ -266,10 +270,12 @@ def _differing(cell: FrontierCell, tally: _Tally, on_way: Counter[int]) -> Itera
             at = np.minimum(np.searchsorted(keys, table[:, 2]), max(0, len(keys) - 1))
             should = np.where(keys[at] == table[:, 2], counts[at], 0) if len(keys) else np.zeros(len(table), np.int64)
             if on_way:
+                # Links in an outbox are not part of the URL's count yet.
                 should -= np.array([on_way[key] for key in table[:, 2].tolist()], np.int64)
             for index in np.flatnonzero(should != table[:, 3]).tolist():
                 slot, host_id, key, has = table[index].tolist()
                 row = _WrongCount(slot, host_id, key, has, int(should[index]))
+                # Too few may be right where links were dropped; too many never is.
                 if row.has > row.should or row.host_id not in refusing:
                     yield row
             yield len(table)
@@ -354,6 +360,7 @@ def _hold_still(cells: Sequence[FrontierCell]) -> None:
     for _ in range(SNAPSHOT_TRIES):
         for cell in cells:
             cell.db.execute("BEGIN")
+            # BEGIN alone takes no snapshot in SQLite; the first read does.
             cell.db.execute("SELECT 1 FROM meta").fetchone()
         if _fit(cells):
             return
@@ -390,6 +397,7 @@ def repair_links(root: Root, name: str, clock: Clock) -> LinksAudit:
                     cell.db.executemany(sql, [(row.should, *row[:3]) for row in some])
             with cell.transaction():
                 counted_links.note_all(cell)
+                # The queue is sorted by the old counts.
                 if rows and cell.order.by_links:
                     put_in_order(cell, anew=True)
             repaired += len(rows)

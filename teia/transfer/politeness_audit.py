@@ -161,11 +161,13 @@ def _own(history: Sequence[CourtesyInForce]) -> Iterator[_Time]:
         yield host, began_s, _EVER_S, delay_s, 1
 
 
+# Far beyond every Unix time: stands for infinity in SQL.
 _EVER_S = 1e18
 
 
 def _spans(history: Sequence[CourtesyInForce]) -> Iterator[tuple[float, float, CourtesyInForce]]:
     """Yield everything that was in force, with begin and end; the first began at -infinity, the last has not ended."""
+    # Rounded to microseconds, the resolution of the log.
     bounds = [-_EVER_S, *(round(each.since_s, 6) for each in history[1:]), _EVER_S]
     for (since_s, until_s), each in zip(pairwise(bounds), history, strict=True):
         yield since_s, until_s, each
@@ -200,7 +202,9 @@ def _early(place: str, owed: str, rest: str, sites: Mapping[str, int] | None = N
     """Return SQL for requests sooner than `rest` after the last answer of a place, where a delay is `owed`."""
     gap = "(started - before)"
     known = f"coalesce((SELECT site_count FROM sharing WHERE at_address = {place}), 0)" if sites else "0"  # noqa: S608
+    # 1 for the first request to a site at this place; the running sum is the number of sites seen so far.
     is_first = f"CAST(row_number() OVER (PARTITION BY {place}, site ORDER BY started, ended) = 1 AS INTEGER)"
+    # The latest end of all earlier answers counts, not that of the last request: answers may overlap.
     earlier = f"(PARTITION BY {place} ORDER BY started, ended ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     own = f", {agreed} AS agreed" if agreed else ""
     last_host = f", lag(host) OVER (PARTITION BY {place} ORDER BY started, ended) AS last_host" if agreed else ""

@@ -68,11 +68,13 @@ def audit_of(root: Root, collection: str, courtesy: CourtesySettings) -> Politen
                 continue
             stack.callback(opened.close)
             logs.append(opened)
+        # The first is the collection itself; an error in its log has been raised above.
         log, *others = logs
         return audit_politeness(log, courtesy, history, shared, others)
 
 
 def _log_for_audit(parts: list[LogPart]) -> FetchLog | PendingLog:
+    # All rows are still in the frontiers: SQLite reads them, and DuckDB is not loaded.
     if not any(log_files(part) for part in parts):
         return PendingLog(parts)
     from teia.store.sql import FetchLog
@@ -135,7 +137,7 @@ _PAGES = "kind NOT IN ('robots', 'probe')"
 
 
 def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
-    """Return the contents of a collection that is not being crawled, under the keys of a crawl's summary."""
+    """Return the counts of a collection that is not being crawled, under the keys of a crawl's summary."""
     with fetch_log(root, collection) as log:
         sums = "count(*), coalesce(sum(bytes), 0), coalesce(sum(links), 0), count(DISTINCT host)"
         requests, received, links, hosts = log.query(f"SELECT {sums} FROM fetches").rows[0]  # noqa: S608  # our text
@@ -166,6 +168,7 @@ def account_at_rest(root: Root, collection: str) -> dict[str, Any]:
         "links": int(links),
         "archive_records": records,
         "indexed": state.indexed,
+        # Not audited here, because that reads the whole log: see `teia audit politeness`.
         "politeness_violations": 0,
         "paused_why": "",
         **(index_counts(state) if saved(root, collection).config.index.enabled else {}),

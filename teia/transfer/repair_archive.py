@@ -39,6 +39,7 @@ def repair(root: Root, name: str, clock: Clock) -> RepairResult:
     """Roll every cell of a collection back to the end of its archive; the caller has locked the root."""
     folders = root.collection(name).cells()
     for folder in folders:
+        # All cells are checked before the first one is changed.
         check_format(folder.frontier, VERSION)
     cells = urls = visits = 0
     details: list[str] = []
@@ -56,6 +57,7 @@ def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
         with disk_errors(folder.archive, "read"):
             after = None if before is None else _last_whole(folder.archive, before)
         ends = _Ends(folder.archive, after)
+        # One transaction: tables and position agree after a crash, too.
         with frontier.transaction():
             urls, visits = _forget_lost(frontier, ends, now_s)
             if after != before:
@@ -83,6 +85,7 @@ def _last_whole(archive: Path, before: Position) -> Position | None:
 
 def _whole_bytes(path: Path, stop: int | None) -> int:
     """Return the end of the last whole record of a file, before `stop`; damage further ahead is left in place."""
+    # The file is as long as committed. Damage inside it is reported by the audit; nothing is rolled back for it.
     if stop is not None and path.stat().st_size >= stop:
         return stop
     return max((each.offset + each.length for each in walk_file(path, stop) if not each.damage), default=0)

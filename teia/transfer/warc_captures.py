@@ -30,6 +30,7 @@ MAX_RECORDS = 16
 MAX_CAPTURE_BYTES = MAX_RECORD_BYTES
 """Most bytes of one capture, decompressed; further records become another capture."""
 
+# Estimated memory of one header field as Python objects.
 _FIELD_BYTES = 200
 _IDENTITY_BYTES = 1 << 16
 _STATUS = re.compile(rb"HTTP/[\d.]+ +(\d{3})(?!\d)", re.IGNORECASE)
@@ -147,6 +148,7 @@ def page_answer(capture: WarcCapture, url_rules: tuple[str, ...], limits: LimitS
         return None
     if not answer.headers.get("content-type", "").lower().startswith("application/http"):
         return None
+    # One byte above the limit tells a body that is too long from one that just fits.
     head, body = split_head(answer.block, limits.body_bytes + 1)
     if len(head) > limits.header_bytes:
         return None
