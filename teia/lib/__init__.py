@@ -1,4 +1,4 @@
-"""Structures that know nothing of the web: they import the standard library and numeric libraries, never teia.
+"""Structures without any knowledge of the web: they import the standard library and numeric libraries, never teia.
 
     csvtext         comma-separated values without formulas
     difference      the difference of two sequences, in bounded time

@@ -24,6 +24,7 @@ character."""
 MAX_MEMORY_BYTES = 2 << 20
 """Of a compiled expression and the states that it remembers."""
 
+# Signs that mean themselves, or are escaped; `.`, `+`, `*`, `?`, `|` and brackets are not among them.
 _LITERAL = re.compile(r"(\^?)((?:[A-Za-z0-9_/:~%&=#!@,;'\"<> -]|\\[^A-Za-z0-9\s])*)(\$?)")
 _ESCAPE = re.compile(r"\\(.)")
 _REWRITTEN = re.compile(
@@ -44,6 +45,7 @@ def compiled(expression: str) -> Callable[[str], bool]:
     plain = _LITERAL.fullmatch(expression)
     if plain is not None:
         return _plain(_ESCAPE.sub(r"\1", plain[2]), is_start=bool(plain[1]), is_end=bool(plain[3]))
+    # `surrogatepass`: half a surrogate pair in a text must not make a rule fail.
     search = _compile(rewritten(expression), expression).search
     return lambda text: search(text.encode("utf-8", "surrogatepass")) is not None
 
@@ -78,6 +80,7 @@ def rewritten(expression: str) -> str:
             if text[1] in "uU" and len(text) > 2:
                 return f"\\x{{{text[2:]}}}"
             return "\\z" if text == "\\Z" and not is_set else text
+        # A `]` right after `[` or `[^` is a member of the set; the pattern takes it together with them.
         if match["set"] and not is_set:
             is_set = True
             return text
@@ -99,6 +102,7 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
         raise ValueError(_said(error, typed)) from None
     except UnicodeEncodeError:
         raise ValueError("is not valid UTF-8") from None
+    # `max_mem` bounds the memory; the size of the program bounds the time of a match.
     if made.programsize > MAX_SIZE:
         raise ValueError(_TOO_LARGE)
     return made

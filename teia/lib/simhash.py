@@ -18,6 +18,8 @@ except ImportError:
 
 SHINGLE_WORDS = 3
 MAX_BYTES = 1 << 22
+# Fingerprints are stored, so none of these numbers may ever change. BASE is 2^64 divided by the golden ratio; it is
+# odd, and so has an inverse modulo 2^64 (simhash_arrays.py).
 BASE = 0x9E3779B97F4A7C15 | 1
 WORD_WEIGHTS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
 
@@ -28,6 +30,7 @@ def _kinds() -> bytes:
     table = bytearray([SEPARATOR] * 0x80 + [LETTER] * 0x80)
     for octet in b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
         table[octet] = LETTER
+    # U+3000 to U+9FFF: kana and ideographs.
     table[0xE3:0xEA] = bytes([IDEOGRAPH] * 7)
     return bytes(table)
 

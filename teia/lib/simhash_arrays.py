@@ -72,6 +72,7 @@ def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
     kinds = data.translate(KINDS)
     fenced = np.frombuffer(b"\0%b\0" % kinds, dtype=np.uint8)
     before, here = fenced[:-1], fenced[1:]
+    # Without ideographs, edges between letters and separators begin and end a word in turn.
     if IDEOGRAPH not in kinds:
         edges = np.flatnonzero(before != here)
         return edges[::2], edges[1::2]
@@ -83,6 +84,7 @@ def _word_bounds(data: bytes) -> tuple[Positions, Positions]:
 
 
 def _shingle_hashes(words: Words) -> Words:
+    # One or two words are hashed one by one, so that a short text has a fingerprint, too.
     if words.size < SHINGLE_WORDS:
         return _mixed(words * np.uint64(WORD_WEIGHTS[0]))
     count = words.size - SHINGLE_WORDS + 1
