@@ -36,6 +36,7 @@ class Delivery:
         waiting = 0
         for subscription, notice in self._wanted():
             if self._places.is_free(subscription.webhook) and self._places.has_room(WEBHOOKS):
+                # Signed at each try: the signature covers the time, and receivers refuse old messages as replays.
                 signed = headers(subscription.secret, notice.id, int(self._clock.now_s()), notice.message)
                 message = PostBody(notice.message, MEDIA_TYPE, signed)
                 self._under_way.start((subscription, notice), subscription.webhook, message, rest_s=REST_S)
@@ -48,6 +49,7 @@ class Delivery:
         asked = {notice.number for _, notice in self._under_way.about()}
         due = sorted(self._store.due(self._clock.now_s()), key=lambda each: each[0].failures)
         for subscription, notice in due:
+            # After a failure only `try_webhook` sets `again_s` to 0.
             is_by_hand = subscription.failures > 0 and subscription.again_s == 0
             if notice.number not in asked and (is_by_hand or not self._places.is_failing(subscription.webhook)):
                 yield subscription, notice
@@ -59,10 +61,12 @@ class Delivery:
         sent again, and this keeps it from being sent every second.
         """
         finished = self._under_way.finished()
+        # 1. In memory, all count as failing; an error of the store below must not lead to a try every second.
         for (subscription, _), fetched in finished:
             least_s = retry_after_s(fetched, self._clock.now_s())
             failures = self._places.failures(subscription.webhook) + 1
             self._places.failed(subscription.webhook, max(wait_s(failures), least_s))
+        # 2. In the store; an accepted message ends the failure of step 1.
         for (subscription, notice), fetched in finished:
             now_s = self._clock.now_s()
             if is_taken(fetched):

@@ -126,16 +126,19 @@ class NoticeFinder:
         lookup = self._opened() if wanted else None
         if lookup is None:
             return 0
+        # Nothing was committed or indexed since a look that found nothing: skip all queries.
         state = (_versions([*(cell.db for cell in lookup.cells), self._store.db]), self._indexed(lookup))
         if state == self._seen:
             return 0
         made, self._is_whole, self._until = 0, True, self._clock.ticks_s() + LOOK_S
+        # `_turn` moves only after a look was cut, so that the next one begins where this one ended.
         first = self._turn % len(wanted)
         for number, each in enumerate(wanted[first:] + wanted[:first], first):
             made += self._look_at_page(lookup, each) if each.kind == PAGE else self._look_at_search(lookup, each)
             if self._is_late:
                 self.is_cut, self._turn = True, number + 1
                 break
+        # Where a notice was made or time ran out there may be more: the next look must not be skipped.
         self._seen = state if self._is_whole and not self.is_cut and not made else None
         return made
 
@@ -172,8 +175,10 @@ class NoticeFinder:
         found = lookup.cells[entry.cell].db.execute(sql, (*place, watched.seen_s, VISITS_AT_ONCE)).fetchall()
         for time_s, outcome in found:
             item = self._item(lookup, entry, time_s, outcome)
+            # Made from the data alone: a change that is found twice has the same identity.
             identity = _identity(watched.id, entry.url, repr(time_s))
             with transaction(self._store.db):
+                # The user removed the subscription while this look ran.
                 if self._store.get(watched.id) is None:
                     return 0
                 self._tell(watched, identity, PAGE_CHANGED, [item])
@@ -198,6 +203,7 @@ class NoticeFinder:
         if not visits or visits[-1].time_s != time_s:
             return None
         after = visits[-1]
+        # Visits with the same bytes are no version of their own; the last other one is compared.
         before = next((each for each in reversed(visits) if each.digest != after.digest), None)
         if before is None:
             return None
@@ -227,6 +233,7 @@ class NoticeFinder:
                 if hits is None:  # not all pages could be searched in time; the next look tries again
                     self._is_whole = False
                     return made
+                # A batch ends at its last change. An empty one means that nothing is left before `upto`.
                 to = changed[-1].change if changed else upto
                 made += self._tell_results(lookup, watched, (number, at, to), changed, hits)
                 at = to
@@ -259,6 +266,7 @@ class NoticeFinder:
         return bool(items)
 
     def _result(self, lookup: Lookup, hit: Hit, page: ChangedPage) -> dict[str, Any]:
+        # A new page has no earlier version to compare with.
         entry = lookup.find(page.url) if page.changes else None
         how = self._difference(lookup, entry, page.changed_s, MAX_RESULT_CHARS) if entry is not None else None
         return {

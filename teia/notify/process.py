@@ -99,11 +99,13 @@ class NotifyRound:
             return 0
         if self._lookout is None:
             self._lookout = NoticeFinder(self._root, self._name, store, self._copies, self._clock)
+        # Shielded below: a time-out of the last turns cannot end the thread, which goes on using the store.
         self._looking = asyncio.create_task(asyncio.to_thread(self._lookout.look))
         try:
             return await asyncio.shield(self._looking) + self._lookout.is_cut
         finally:
             now = self._clock.ticks_s()
+            # After d seconds of looking, a pause of d * (1 / LOOKING - 1) keeps the share of the time at LOOKING.
             self._look_at = now + (now - began) * (1 / LOOKING - 1)
 
     async def _deliver(self, *, is_last: bool) -> int:  # noqa: ARG002
@@ -125,6 +127,7 @@ class NotifyRound:
         if self._looking is not None:
             await asyncio.wait([self._looking])  # up to a second: its thread uses the store
         if self._delivery is not None:
+            # Before messages under way are dropped: an arrival that is not recorded is sent again.
             with contextlib.suppress(TeiaError), sqlite_errors(self._folder.subscriptions):
                 self._delivery.settle()
             await self._delivery.close()
@@ -143,6 +146,7 @@ def _stamp(*paths: Path) -> tuple[object, ...]:
     for path in paths:
         with contextlib.suppress(OSError):
             status = path.stat()
+            # Databases count by inode alone, because they change all the time; settings also by the time of their change.
             found.append((path, status.st_ino, status.st_mtime_ns if path.suffix == ".toml" else 0))
     return tuple(found)
 
@@ -171,6 +175,7 @@ class Courier:
         done, self._turns = 0, self._turns + 1
         names = [name for name in self._root.collections() if self._has_files(name)]
         first = self._turns % max(1, len(names))
+        # Removed collections, and those whose settings or files were replaced; the latter are opened anew below.
         for gone in [name for name in self._rounds if name not in names or not self._rounds[name].is_current]:
             await self._rounds.pop(gone).close()
         for name in names[first:] + names[:first]:
@@ -217,6 +222,7 @@ def courier_lock(root: Root) -> Iterator[bool]:
     """Hold the lock for being the courier of a root; yield False if another process has it."""
     path = root.path / LOCK
     with disk_errors(path, "opened"):
+        # The kernel frees the lock when its holder dies, so a dead courier blocks no other.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -232,6 +238,7 @@ def courier_lock(root: Root) -> Iterator[bool]:
 async def _until_input_closes(closed: asyncio.Event) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    # Nothing is ever written to this pipe; its end is the message.
     while await reader.read(1024):
         pass
     closed.set()

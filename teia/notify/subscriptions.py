@@ -89,11 +89,14 @@ def subscribe(
         if url:
             entry = entry_of(lookup, url, config)
             kind, what, positions = PAGE, entry.url, dict[int, int]()
+            # The watch begins after the last visit: earlier changes are no news.
             seen_s = entry.page.last_visit_s if entry.page is not None else 0.0
         else:
             kind, what, seen_s = SEARCH, checked_query(query, config), now_s
+            # Pages that change after these positions are compared with the search.
             positions = {number: cell.last_change() for number, cell in enumerate(lookup.cells)}
     secret = new_secret() if to else ""
+    # The id is shown in lists; the feed's address has a key that cannot be guessed.
     made = Subscription(token_hex(8), kind, what, to, secret, token_urlsafe(24), now_s, who, seen_s)
     with opened(root.collection(name)) as store:
         store.add(made, positions)
@@ -194,10 +197,12 @@ def checked_webhook(text: str, config: Config) -> str:
     url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
     if url is None:
         raise UsageError("webhook: must be an http or https URL, like https://example.org/hook")
+    # `canonicalize` drops a name and a password silently; the receiver would then refuse every message.
     if "@" in text.partition("://")[2].partition("/")[0]:
         raise UsageError("webhook: must not hold a name and a password; messages are signed instead")
     parts = split(url)
     override = AddressOverrides.parse(config.fetch.resolve).find(parts.host)
+    # No DNS request here: a name is resolved, and its address guarded, at every post (signals_in/post.py).
     here = resolve_here(parts.host)
     addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
     port = override.port or parts.port if override is not None else parts.port
@@ -212,5 +217,6 @@ def checked_webhook(text: str, config: Config) -> str:
 
 def shown_webhook(url: str) -> str:
     """Return a webhook's address without its path and query: either may contain a key."""
+    # `https://`, or `http://` and the first letter of the host: the slash of the path comes later in both.
     at, slash, rest = url[8:].partition("/")
     return f"{url[:8]}{at}{slash}{'…' if rest else ''}"
