@@ -73,6 +73,7 @@ class Outcome(StrEnum):
         return _TARANTULA_CODES.get(self)
 
 
+# T8 has one code for several of our outcomes, so a code cannot be converted back.
 _TARANTULA_CODES = {
     Outcome.BAD_ANSWER: -1,
     Outcome.FORBIDDEN_TYPE: -3,
