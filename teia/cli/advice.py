@@ -1,4 +1,4 @@
-"""What to do about a crawl that got nowhere: why its seeds failed, and the next step for each reason."""
+"""Advice after a crawl that fetched nothing: why its seeds failed, and the next step for each reason."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from teia.store.root import Root
 from teia.urls import split
 
 NOT_ASKED = frozenset({Outcome.BLOCKED_ADDRESS, Outcome.ROBOTS})
-"""Seeds that we would not ask for: nothing that is tried again helps."""
+"""Outcomes of seeds that were never requested; a retry does not help."""
 
 
 def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each reason for which seeds were not asked for: what stands in the way, and what can be done."""
+    """Yield one line for each reason why seeds were not fetched: the obstacle, and the remedy."""
+    # The summary has sentences; each begins with the URL and the outcome.
     failed = dict(_seed_and_outcome(each) for each in account.get("failed_seeds", ()))
     if Outcome.BLOCKED_ADDRESS in failed.values():
         yield (
@@ -40,8 +41,9 @@ def next_steps(root: Root, config: Config, account: Mapping[str, Any]) -> Iterat
 
 
 def _about_name(host: str, why: str) -> str:
-    """Say what to do about a name without an address, by what the name servers said of it."""
+    """Return advice about a host name without an address, by the answer of the name servers."""
     elsewhere = f"or set its address with --resolve {host}=ADDRESS"
+    # A temporary failure, such as a time-out, does not prove that the name does not exist.
     if any(failure in why for failure in Failure if failure.is_temporary):
         return (
             f"the name servers could not be reached for {host}; check the network connection of this machine,"
@@ -54,15 +56,17 @@ def _about_name(host: str, why: str) -> str:
 
 
 def got_nowhere(account: Mapping[str, Any]) -> bool:
-    """Whether a crawl has nothing to show, because none of its seeds could be or was allowed to be asked for."""
+    """Tell whether a crawl has no pages because none of its seeds could be, or was allowed to be, fetched."""
     failed = [_seed_and_outcome(each)[1] for each in account["failed_seeds"]]
     if not failed or account["pages"]:
         return False
+    # Requests without pages are no failure of the seeds, unless each of them was forbidden.
     return not account["requests"] or NOT_ASKED.issuperset(failed)
 
 
 def about_contact(courtesy: CourtesySettings) -> str:
-    """Say so where the User-Agent names nobody; empty where it does."""
+    """Return a hint if the User-Agent names no contact; empty if it does."""
+    # The default is a placeholder in the domain `.invalid`.
     if courtesy.contact != CourtesySettings().contact:
         return ""
     return (
@@ -72,7 +76,7 @@ def about_contact(courtesy: CourtesySettings) -> str:
 
 
 def _seed_and_outcome(failed: str) -> tuple[str, str]:
-    """`http://x.test/: robots (why)` taken apart."""
+    """Split `http://x.test/: robots (why)` into the URL and the outcome."""
     url, _, why = failed.partition(": ")
     return url, why.partition(" ")[0]
 

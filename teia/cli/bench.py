@@ -1,6 +1,6 @@
 """`teia bench`: timed runs on this machine. They are no part of the package and need a checkout.
 
-What is compared with other people's crawlers needs `scripts/peers` too.
+Comparisons with other crawlers need `scripts/peers` too.
 """
 
 from __future__ import annotations
@@ -171,6 +171,7 @@ def _from_checkout(module: str) -> Any:
     root = Path(__file__).resolve().parents[2]
     if not (root / "bench" / "peers").is_dir():
         raise MissingComponent("teia bench: needs a checkout of the repository; run it there as scripts/teia bench")
+    # `bench` is a folder of the checkout and not part of the installed package.
     sys.path.insert(0, str(root))
     return import_module(module)
 
@@ -200,6 +201,7 @@ def _print_table(result: dict[str, Any]) -> None:
 
 def _print_searches(result: dict[str, Any]) -> None:
     table = Table("query", "words", "found", "median ms", "95% ms", "max ms", "95% CPU ms", "ours", "cold ms", box=None)
+    # The last row is over the queries of all kinds.
     for row in (*result["rows"], {"kind": "all", "words": "", "cold_ms": None} | result["all"]):
         table.add_row(
             row["kind"],

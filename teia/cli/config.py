@@ -38,6 +38,7 @@ def config(
     console = result_console()
     if as_json:
         print_json({"file": None if file is None else str(file), "settings": as_records(effective)})
+    # Redirected output is a file to begin a configuration with, so it is TOML.
     elif console.is_terminal:
         console.print(as_table(effective))
     else:
@@ -45,7 +46,7 @@ def config(
 
 
 def as_records(effective: EffectiveConfig) -> dict[str, dict[str, Any]]:
-    """Every setting by its dotted key, ready for JSON."""
+    """Return every setting by its dotted key, ready for JSON."""
     return {
         key: {
             "value": value_of(effective.config, key),
@@ -70,7 +71,7 @@ def as_table(effective: EffectiveConfig) -> Table:
 
 
 def as_toml(effective: EffectiveConfig) -> str:
-    """The configuration as a file that `--config` reads back to the same values."""
+    """Return the configuration as a file that `--config` reads back to the same values."""
     lines: list[str] = []
     section = ""
     for key, record in as_records(effective).items():
@@ -84,7 +85,7 @@ def as_toml(effective: EffectiveConfig) -> str:
 
 
 def markdown() -> str:
-    """The text of docs/config.md: every section with its settings, defaults and allowed values."""
+    """Return the text of docs/config.md: every section with its settings, defaults and allowed values."""
     lines = [
         "# Settings",
         "",
@@ -103,12 +104,13 @@ def markdown() -> str:
             lines += ["", f"## {table}", "", about, "", "| setting | default | unit | allowed | meaning |"]
             lines += ["|---|---|---|---|---|"]
         cells = (f"`{name}`", f"`{toml_value(value_of(defaults, key))}`", each.metadata["unit"], allowed(each.metadata))
+        # The test of docs/config.md compares every character.
         lines.append(f"| {' | '.join(cells)} | {each.metadata['meaning']} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 
 def allowed(metadata: Any) -> str:
-    """The values a setting may take, in words short enough for a table."""
+    """Return the values a setting may take, in words short enough for a table."""
     low, high = metadata["at_least"], metadata["at_most"]
     words = [f"at least {low:,}"] if low is not None else []
     words += [f"at most {high:,}"] if high is not None else []

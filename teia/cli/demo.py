@@ -1,4 +1,4 @@
-"""`teia demo`: a made-up web on this machine, crawled before your eyes."""
+"""`teia demo`: a generated web on this machine, and a crawl of it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from teia.lab.world.spec import WorldSpec
 from teia.store.root import Root, open_root
 
 NAME = "demo"
+# Short, because all servers are on this machine.
 DELAY_S = 0.2
 PAGES = 400
 HOSTS = 25
+# Addresses of the generated web, which the address guard would block.
 NETWORK = "127.77.0.0/16"
 TIME_FACTOR = 5_000
 KEPT = {"refresh.keep": True, "refresh.least_s": 5.0, "refresh.replan_s": 5.0, "courtesy.delay_s": 0.5}
-"""While somebody looks at it the web changes, a day in a quarter of a minute, and is visited again, at leisure."""
+"""Settings while the user watches: the web changes, a day in 17 seconds, and its pages are revisited."""
 
 RETRY_WAIT_S = 0.5
 SLOW_S = 2.0
@@ -44,7 +46,7 @@ silent_s = 3.0
 [robots]
 crawl_delay_s = 0.5
 """
-"""Sites of about the same size, so that no single server's rest decides how long the crawl takes."""
+"""Sites of about the same size, so that the delays of no single server decide how long the crawl takes."""
 
 
 def demo(
@@ -90,10 +92,11 @@ def demo(
 
 
 def _measuring(spec: WorldSpec, lab: dict[str, Any], root: Root) -> AbstractContextManager[None]:
-    """Write down how fresh the copies really are, by the same web made once more."""
+    """Record the true freshness of the captures, by a second instance of the same generated web."""
     from teia.lab.measure.live_freshness import measuring
     from teia.lab.world.world import World
 
+    # The same spec, epoch and port give the same pages and the same changes.
     world = World(spec, epoch_s=from_iso(lab["epoch"]), port=lab["port"])
     return measuring(world, root, NAME, WallClock())
 
@@ -111,7 +114,7 @@ def _flags(lab: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_fresh(root: Root) -> None:
-    """Let the crawler that serves the pages go on: what changes is seen, and every page says when it comes again."""
+    """Change the collection to be kept fresh by the crawler of the web server."""
     from teia.collections.change_settings import change
     from teia.collections.commands import order
     from teia.collections.edits import Edit, Operator
@@ -129,6 +132,7 @@ def _keep_fresh(root: Root) -> None:
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
     if data is not None:
+        # The generated pages must not be mixed with a real collection.
         if data.exists() and any(data.iterdir()):
             raise StoreError(f"{data} is not empty; remove it, or choose another folder with --data")
         yield data
@@ -154,7 +158,7 @@ def _say_what_next(lab: dict[str, Any], folder: Path, *, kept: bool) -> None:
 
 
 def _serve(folder: Path, port: int) -> None:
-    """Show it in the browser until Ctrl-C or a request to end, then let the folders be removed."""
+    """Serve the web interface until Ctrl-C or SIGTERM; the caller then removes the folders."""
     from teia.web.serve import free_port, serve
 
     console = progress_console()

@@ -4,8 +4,8 @@ A command appears here when it works; `teia --help` shows nothing that does not.
 with a function (or a `typer.Typer`) that typer can read, a line in COMMANDS, and a section with its flags in
 docs/commands.md (tests/conventions/test_docs.py).
 
-Only the command that was asked for is imported, all of them for `--help` and completion: what a crawl needs takes a
-second to import, and `teia lab serve` should neither wait for it nor hold it in memory.
+Only the requested command is imported, all of them for `--help` and completion: the modules of a crawl take a second to
+import, and `teia lab serve` should neither wait for them nor hold them in memory.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         cls=RootGroup,
         help="Crawl a part of the web politely, archive it, keep it fresh, search it.",
         invoke_without_command=True,
+        # Failures are printed by exits.py.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -120,6 +121,7 @@ def _root(
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command line and leave the process with its status."""
+    # Called from Python: the process and its settings belong to the caller.
     if arguments is not None:
         sys.exit(_status(arguments))
     gc.set_threshold(GARBAGE_AFTER, 10, 10)
@@ -131,7 +133,8 @@ def _status(words: Sequence[str]) -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """End this process at once: to take a thousand modules apart costs a tenth of a second and is good for nothing."""
+    """End this process at once: taking down a thousand modules would cost a tenth of a second for nothing."""
+    # `os._exit` runs no exit handlers and flushes nothing, so both are done first.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the reader has gone
@@ -140,6 +143,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _invoke(words: Sequence[str]) -> None:
+    # Options before the command take no values, so the first other word is the command.
     wanted = next((word for word in words if not word.startswith("-")), "")
     app = application([wanted] if wanted in COMMANDS else COMMANDS)
     typer.main.get_command(app)(args=words, prog_name="teia")

@@ -1,4 +1,4 @@
-"""What a person sees while a crawl runs, and when it has ended. All of it goes to standard error."""
+"""Display of a running crawl, and its summary at the end. All of it goes to standard error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ PLAIN_REFRESH_S = 10.0
 
 
 async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> None:
-    """Show how the crawl stands until cancelled: a live table on a terminal, a line now and then elsewhere."""
+    """Show the state of a crawl until cancelled: a live table on a terminal, a line now and then elsewhere."""
     began = clock.ticks_s()
+    # In a file, a table that is drawn again and again would be noise.
     if not console.is_terminal:
         while True:
             await clock.sleep(PLAIN_REFRESH_S)
             for crawl in crawler.crawls:
                 console.print(one_line(summarize(crawl, clock.ticks_s() - began)), soft_wrap=True, markup=False)
+    # Transient: the summary takes the place of the table.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(as_table(crawler, clock.ticks_s() - began), refresh=True)
@@ -37,7 +39,7 @@ async def show_progress(crawler: Crawler, clock: Clock, console: Console) -> Non
 
 
 async def finish_index(companion: IndexerProcess, console: Console) -> None:
-    """Wait for the index, saying how much is left of it."""
+    """Wait for the index, and show how much is left."""
     finishing = asyncio.create_task(companion.finish())
     with console.status("indexing") as status:
         try:
@@ -46,6 +48,7 @@ async def finish_index(companion: IndexerProcess, console: Console) -> None:
                 await asyncio.wait([finishing], timeout=REFRESH_S)
         finally:
             finishing.cancel()  # the user does not wait for it
+    # Raises the error of an index that could not be finished.
     await finishing
     if companion.error:
         console.print(f"[red]not all pages could be indexed:[/red] {escape(companion.error)}")
@@ -87,14 +90,14 @@ def _add_crawl(table: Table, now: Summary) -> None:
 
 
 def eta(now: Summary) -> str:
-    """How long the known queue would take at the rate so far; more may yet be found."""
+    """Return the time for the known queue at the rate so far; more URLs may be found."""
     if not now.urls_queued or not now.requests or not now.seconds:
         return ""
     return f", {duration(now.urls_queued / (now.requests / now.seconds))} at this rate"
 
 
 def freshness(found: Mapping[str, float]) -> str:
-    """How fresh the copies are as far as is known, and how fresh they could be."""
+    """Return the estimated freshness of the captures, and the best possible."""
     at_most = f", at most {found['possible']:.1%}" if "possible" in found else ""
     said = f"{found['fresh']:.1%} ± {found['fresh_error']:.1%} fresh"
     return f"{said}; long-run optimum with these delays {found['best']:.1%}{at_most}"
@@ -106,7 +109,7 @@ def _two_parts(outcomes: Mapping[str, int]) -> tuple[str, str]:
 
 
 def print_summary(account: Mapping[str, Any], console: Console) -> None:
-    """Say what a crawl did, in a few lines."""
+    """Print the result of a crawl in a few lines."""
     outcomes = "  ".join(f"{name} {count:,}" for name, count in account["outcomes"].items()) or "none"
     console.print(
         f"[bold]{account['collection']}[/bold]: "

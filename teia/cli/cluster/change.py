@@ -1,4 +1,4 @@
-"""`teia cluster move`, `drain`, `split` and `set`: who keeps what, and what all go by, by decree (A14)."""
+"""`teia cluster move`, `drain`, `split` and `set`: owners of cells and settings of all nodes, by command (A14)."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def move(
         order = CircleOrder(starts, lambda: overrides.ring)
         keeper = next((name for name, state in alive.items() if str(cell) in state.cells), "")
 
+        # Called again with the newest ring if another command or node changed it meanwhile.
         def decide(ring: RingDocument) -> RingDocument | None:
             if node in ring.drained:
                 raise UsageError(f"{node} is drained; undo it first with `teia cluster drain {node} --undo`")
@@ -93,6 +94,7 @@ def drain(
         from teia.cluster.placing.cell_owners import drained
 
         def decide(ring: RingDocument) -> RingDocument | None:
+            # A live node that is not drained must remain to own the cells.
             if not undo and not set(alive) - {node, *ring.drained}:
                 raise UsageError(f"{node} cannot be drained: it is the only node left")
             return drained(ring, node, undo=undo)
@@ -130,10 +132,14 @@ async def _split(cell: int, nats: list[str], key: Path | None, ca: Path | None, 
 
     wire, clock = await connect(nats, key, "change", ca=ca), WallClock()
     try:
+        # None: read the agreement of the running cluster, and never create one.
         before = await agree(wire, clock, collection, None, 1)
         now = await amend_agreement(wire, clock, collection, lambda said: wish(said, cell), before.replicas)
+        # The nodes read the change at once instead of at their next look.
         await nudge(wire, collection)
+        # The new cell gets the next number.
         number, until = len(now.starts), clock.ticks_s() + wait_s
+        # The owner clears this mark when it has split the cell, or has found that it cannot.
         while now.splitting == cell and clock.ticks_s() < until:
             await clock.sleep(LOOK_S)
             now = await current_agreement(wire, clock, collection, before.replicas)
@@ -195,7 +201,7 @@ def _do(
 def servers_of(
     data: Path | None, nats: list[str] | None, key: Path | None, collection: str
 ) -> tuple[list[str], Path | None, str]:
-    """Whom to talk to, with which key, about which collection."""
+    """Return the NATS servers, the key file and the collection of a command."""
     if (data is None) == (not nats):
         raise UsageError("missing cluster; use --data DIR for a local cluster, or --nats URL")
     if data is not None:
@@ -203,7 +209,7 @@ def servers_of(
 
         local = read_local(data)
         nats, key, collection = local.urls, Path(local.key), local.collection
-    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # what goes wrong is told once, at the end
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # an error is printed once, at the end
     return nats or [], key, collection
 
 

@@ -77,6 +77,7 @@ def up(
 
     Without SEEDs it continues the previous crawl. Example: teia cluster up https://example.org/ --data try
     """
+    # JetStream needs a majority, so of two servers the failure of either one stops both.
     if servers not in {1, 3}:
         raise UsageError(f"--servers {servers}: must be 3, or 1 for a test; 2 are less reliable than 1")
     data.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def up(
 
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
-    """Keep what is to be crawled beside the cluster; its nodes read it from there."""
+    """Write the settings of the crawl beside the cluster; its nodes read them there."""
     from teia.collections.compiled import check
     from teia.config import load, to_toml
 
@@ -116,7 +117,7 @@ def _look_after(data: Path, name: str, nodes: int, servers: int, session: float)
 
 
 def _started(data: Path, nodes: int, servers: int, name: str, session: float) -> LocalCluster:
-    """Start the process that looks after the cluster, and wait until the nodes are there."""
+    """Start the process that supervises the cluster, and wait until its nodes run."""
     from teia.cluster.local import holder, read_local
 
     if holder(data) is not None:
@@ -125,14 +126,17 @@ def _started(data: Path, nodes: int, servers: int, name: str, session: float) ->
     command += ["--nodes", str(nodes), "--servers", str(servers), "--session", str(session)]
     log = data / "up.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as said:
+        # A session of its own: it survives this command, and Ctrl-C in this terminal does not reach it.
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
+        # Written once all nodes are started.
         if (data / "up.json").exists():
             return read_local(data)
         time.sleep(0.1)
+    # The last line of the log says why the child ended.
     words = log.read_text("utf-8", "replace").strip().splitlines()
     raise ClusterError(f"the cluster did not start: {words[-1].removeprefix('teia: ') if words else 'timeout'}")
 
@@ -176,7 +180,7 @@ def _print_tables(found: ClusterStatus) -> None:
             made.add_column(head, justify="right" if head in NUMBERS else "left")
         return made
 
-    def number(value: Any) -> str:  # Any: what a node said, or nothing
+    def number(value: Any) -> str:  # Any: a number that a node reported, or None
         return "" if value is None else f"{value:,.0f}"
 
     def each_page(load: dict[str, float], key: str) -> str:
@@ -209,8 +213,10 @@ def down(data: Data) -> None:
     from teia.cluster.local import holder, read_local
 
     local = read_local(data)
+    # `read_local` has checked that a live process holds the lock of the folder.
     os.kill(local.pid, signal.SIGTERM)
     until = time.monotonic() + END_S
+    # The kernel frees the lock when the process is gone.
     while holder(data) is not None:
         if time.monotonic() > until:
             raise ClusterError(f"process {local.pid} is still running the cluster in {data}; see {data / 'up.log'}")

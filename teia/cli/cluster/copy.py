@@ -1,4 +1,4 @@
-"""`teia cluster copy`: all cells in one folder, to be read."""
+"""`teia cluster copy`: a copy of all cells in one folder, for reports and exports."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def copy(
 
     servers, key, collection = servers_of(data, nats, key, collection)
     root = open_root(to, create=True)
+    # A second copy into the same folder would mix its writes with these.
     with root.locked():
         done = asyncio.run(replicate(root, servers, key, ca, collection, WallClock()))
     print(f"{done.cells} cells copied to {to}, up to date; {done.commits:,} commits read")

@@ -1,4 +1,4 @@
-"""`teia cluster lookup`: where a host lives, and the way there over fingers (A2)."""
+"""`teia cluster lookup`: the owner of a host's cell, and the path to it over fingers (A2)."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def lookup(
 ) -> None:
     """Show the cell of a host in each collection, the node that owns it, and the nodes that would take over."""
     name = host_from(host)
+    # Exactly one of the two: a real cluster, or a hypothetical one.
     if (data is None) == (not node):
         raise UsageError("missing cluster; use --data DIR of a node, or name hypothetical nodes (--node a --node b=2)")
     where = where_is(_imagined(node or [], cells) if data is None else _real(data), name, start)

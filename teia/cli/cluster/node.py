@@ -1,4 +1,4 @@
-"""`teia node`: this machine as one of many."""
+"""`teia node`: this machine as a node of a cluster."""
 
 from __future__ import annotations
 
@@ -86,6 +86,7 @@ def node(
     if not 0 < capacity <= 1_000:
         raise UsageError(f"--capacity {capacity:g}: must be more than 0 and at most 1000")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
+    # Imported after the variable is set: OpenBLAS reads it once, when numpy loads it.
     import uvloop
 
     from teia.clock import WallClock
@@ -101,6 +102,7 @@ def node(
         )
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    # An operator wants to see joins and take-overs, and only the warnings of all other modules.
     logging.getLogger("teia.cluster").setLevel(logging.INFO)
     root = open_root(data, create=True)
     settings = None
@@ -116,6 +118,7 @@ def node(
     progress_console().print(f"{place.name} left the cluster after {this.shifts} shifts and {this.pages:,} pages")
     if as_json:
         done = {"name": place.name, "shifts": this.shifts, "pages": this.pages, "requests": this.requests}
+        # User and system time, of this process and of its ended children.
         spent = {"cpu_s": round(sum(os.times()[:4]), 3), "exchange_cpu_s": round(this.exchange_cpu_s, 3)}
         print_json({**done, "messages": this.messages, "sent_bytes": this.sent_bytes, **spent})
     if interrupted:
@@ -123,11 +126,12 @@ def node(
 
 
 def _name_of_machine() -> str:
+    # The name becomes a part of NATS keys, where a dot separates two parts.
     return re.sub(r"[^A-Za-z0-9_-]+", "-", platform.node()).strip("-_")[:63] or "node"
 
 
 async def _run(this: Node) -> bool:
-    """Run until it ends or is told to; returns whether that was by Ctrl-C."""
+    """Run a node until it ends or a signal stops it; return True if that was Ctrl-C."""
     signals: list[int] = []
     loop = asyncio.get_running_loop()
 

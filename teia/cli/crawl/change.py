@@ -61,7 +61,7 @@ def add(
 
 
 def _added(word: str) -> list[Edit]:
-    """A URL is a seed; a host or domain is a seed and a rule."""
+    """Return the edits for one word: a URL is a seed; a host or domain is a seed and a rule."""
     kind, _, value = word.strip().partition(":")
     if kind in {"host", "domain"}:
         return [
@@ -72,8 +72,9 @@ def _added(word: str) -> list[Edit]:
 
 
 def _warn_of_lone_seeds(config: Config, seeds: Sequence[str]) -> None:
-    """Say so where a seed lies outside the scope: it is fetched, and nothing else of its host is."""
+    """Print a warning for each seed outside the scope: it is fetched, but nothing else of its host."""
     scope = config.scope
+    # Without rules of its own, a collection has the hosts of its seeds in scope.
     rules = scope.include or tuple(implied_scope(config.collection.seeds))
     for seed in seeds:
         url = from_user(seed)
@@ -110,6 +111,7 @@ def _check_there(excluded: Sequence[str], edits: Sequence[Edit]) -> None:
     for edit in edits:
         if form_of(EXCLUDE, edit.value) in known:
             continue
+        # A rule inside a list file cannot be removed here; the error names the file.
         for path in filter(None, map(list_of, excluded)):
             if edit.value in read_list(Path(path)):
                 raise UsageError(f"{edit.value} is in {path}; remove it there, then run: teia block @{path}")
@@ -135,11 +137,12 @@ def set_settings(data: Data, settings: Settings, collection: Collection = None, 
 
 
 def _rule(key: str, operator: Operator, rule: str) -> Edit:
+    # The crawler may run in another folder, so the path of a list is stored whole.
     return Edit(key, operator, with_whole_path(rule, Path.cwd()))
 
 
 def _with_path(edit: Edit) -> Edit:
-    """An edit of rules with the whole path of every list in it."""
+    """Return an edit of rules with the whole path of every list in it."""
     if edit.key not in {INCLUDE, EXCLUDE}:
         return edit
     if isinstance(edit.value, list):
@@ -148,7 +151,7 @@ def _with_path(edit: Edit) -> Edit:
 
 
 def _report(changed: SettingsChange, as_json: bool) -> None:
-    """Say what is different now, and from when on."""
+    """Print the changed settings, and from when on each applies."""
     if as_json:
         print_json(asdict(changed))
         return

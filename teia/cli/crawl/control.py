@@ -1,4 +1,4 @@
-"""`teia status`, `pause`, `resume`, `stop`: a running crawl seen and told from another terminal."""
+"""`teia status`, `pause`, `resume`, `stop`: a running crawl watched and controlled from another terminal."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from teia.errors import StoreError
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 
+# A crawler reads its commands several times a second; before it stops, it commits and closes its files.
 PATIENCE_S = 10.0
 STOP_PATIENCE_S = 30.0
 
@@ -35,7 +36,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
 
 
 def current_account(root: Root, name: str) -> dict[str, Any]:
-    """What the running crawler last said; without one, what is on disk."""
+    """Return the last report of the running crawler; without one, the counts on disk."""
     try:
         control = ControlFile(root.path / "control.sqlite")
     except StoreError:  # a folder without write permission has no crawler
@@ -44,6 +45,7 @@ def current_account(root: Root, name: str) -> dict[str, Any]:
         run = control.run(name)
     finally:
         control.close()
+    # A crawl that has just started has not reported its counts yet.
     if run is not None and "requests" in run.account:
         return dict(run.account)
     if run is None:
@@ -71,7 +73,7 @@ def stop(data: Data, collection: Collection = None) -> None:
 
 
 def tell(root: Root, collection: str | None, command: Command, done: str) -> None:
-    """Give a running crawl a command, and wait until it was heard."""
+    """Send a command to a running crawl, and wait until it was received."""
     name, clock = choose(root, collection), WallClock()
     control = ControlFile(root.path / "control.sqlite")
     try:
@@ -83,6 +85,7 @@ def tell(root: Root, collection: str | None, command: Command, done: str) -> Non
             )
         number = control.ask(name, command, clock.now_s())
         until = clock.ticks_s() + (STOP_PATIENCE_S if command is Command.STOP else PATIENCE_S)
+        # A stop is complete when the crawl is gone, not when it has received the command.
         while not control.is_done(number) or (command is Command.STOP and control.run(name) is not None):
             if clock.ticks_s() > until:
                 raise StoreError(f"the crawl of {name!r} did not respond in time; check whether its process is stopped")

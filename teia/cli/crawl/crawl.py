@@ -1,4 +1,4 @@
-"""`teia crawl`: seeds in, an archive and a frontier out; interrupted or killed, the same command goes on."""
+"""`teia crawl`: seeds in, an archive and a frontier out; after an interruption the same command continues."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Cells = Annotated[int | None, typer.Option(help="Number of cells (partitions) of
 
 
 class RunMode(Enum):
-    """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
+    """Times at which collections are crawled: as configured, by schedules alone, a run now, by standing commands."""
 
     AS_CONFIGURED = "as configured"
     SCHEDULED = "scheduled"
@@ -111,6 +111,7 @@ def crawl(
     and not(RULE), and(RULE, RULE). Repeated rules are "or". Example:
     teia crawl https://example.org/ --data archive --max-pages 1000
     """
+    # None: the flag was not given, and the value of the file or the default stays.
     flags: dict[str, Any] = {
         "collection.seeds": seeds or None,
         "collection.cells": cells,
@@ -132,6 +133,7 @@ def crawl(
         "fetch.allow_nets": allow_net or None,
     }
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
+    # The other modes work on existing collections; there a misspelt --data must not create a folder.
     crawl_with(open_root(data, create=when in {RunMode.AS_CONFIGURED, RunMode.NOW}), name, config, flags, as_json, when)
 
 
@@ -154,14 +156,15 @@ def crawl_with(
     as_json: bool,
     when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
-    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report.
+    """Crawl one collection of a root with these flags, or all if none is named; then report.
 
-    The parse children begin with half a second of imports, and so do we: both at once.
+    The parse children begin with half a second of imports, and so does this process: both run at once.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that a crawler never uses
     with root.locked():
         zygote = ZygoteProcess.start(JOB)
         try:
+            # Only now: these imports run while the zygote makes its own.
             from teia.cli.crawl.run_crawl import crawl_and_report
 
             crawl_and_report(root, name, file, flags, as_json, zygote, when)

@@ -1,4 +1,4 @@
-"""`teia queue`: URLs that wait dropped, put first or tried again, many at a time (A6, A10)."""
+"""`teia queue`: queued URLs dropped, put first or retried, many at a time (A6, A10)."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ def queue(
 
 
 def _do(root: Root, name: str, chosen: BulkSelection) -> int:
-    """Have it done, by the crawl that runs or here, and wait for that; returns how many URLs it was."""
+    """Request the action, wait until the running crawl or this process has executed it, and return the URL count."""
     clock = WallClock()
     with closing(ControlFile(root.path / "control.sqlite")) as control:
         number = bulk.ask(control, name, chosen, getpass.getuser(), clock.now_s())
         until = clock.ticks_s() + PATIENCE_S
         while clock.ticks_s() < until:
+            # No crawl will execute it, so this process locks the folder for a moment and executes a part.
             if control.run(name) is None and root.holder() is None:
                 bulk.try_to_carry_out(root, name, clock)
             found = next(each for each in bulk.latest(control, name, bulk.MAX_WAITING) if each.id == number)

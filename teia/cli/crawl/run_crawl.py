@@ -1,4 +1,4 @@
-"""What `teia crawl` does when it has read its flags: the crawl with its display, signals and summary."""
+"""Main part of `teia crawl`, after its flags were read: the crawl with its display, signals and summary."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from teia.store.root import Root
 from teia.transfer.read_all import audit_of
 
 INDEX_S = 3.0
-"""How long a crawl that was stopped waits for its index."""
+"""Time that a stopped crawl waits for its index."""
 
 
 def crawl_and_report(
@@ -48,7 +48,8 @@ def crawl_and_report(
     zygote: ZygoteProcess,
     when: RunMode = RunMode.AS_CONFIGURED,
 ) -> None:
-    """Crawl one collection of a root with these flags, or all of them where nothing says which; and report."""
+    """Crawl one collection of a root with these flags, or all if none is named; then report."""
+    # Before the settings are read: a change in between is then applied during the crawl and not lost.
     since = last_change(root)
     if when is RunMode.SCHEDULED:
         _check_scheduled(root, name)
@@ -65,15 +66,18 @@ def crawl_and_report(
         parked.setdefault(name, str(error))
 
     configs = configure_all(root, name, file, os.environ, flags, park)
+    # Runs need a coordinator; a plain crawl does without.
     if when is RunMode.NOW or any(config.schedule.start for config in configs):
         _serve(root, lambda: [config.collection.name for config in configs], flags, as_json, zygote, when)
         if parked:
             raise typer.Exit(FAILED)
         return
+    # The error of a single collection ends the command; of several, a broken one is parked.
     is_one = len(configs) + len(parked) == 1
     summaries, interrupted = uvloop.run(_crawl_and_index(root, configs, zygote, since, None if is_one else park))
     crawled = {summary.collection for summary in summaries}
     configs = [config for config in configs if config.collection.name in crawled]
+    # The fetch log is replayed: the summary does not trust the crawler's own counters.
     audits = [_audit_of(root, config, parked) for config in configs]
     accounts: list[dict[str, Any]] = [
         {**asdict(summary), "politeness_violations": violations}
@@ -96,7 +100,7 @@ def crawl_and_report(
 
 
 def _audit_of(root: Root, config: Config, parked: Mapping[str, str]) -> int:
-    """How often a collection's crawl was impolite; of one that cannot be read that is not known."""
+    """Return the number of impolite requests of a collection; 0 for a parked one that cannot be read."""
     try:
         return audit_of(root, config.collection.name, config.courtesy).violations
     except StoreError:
@@ -113,7 +117,7 @@ def _serve(
     zygote: ZygoteProcess,
     when: RunMode,
 ) -> None:
-    """Let a coordinator crawl; flags hold for all it does, but for seeds, which the collections have by now."""
+    """Let a coordinator crawl; the flags apply to all its runs, except the seeds, which are saved by now."""
     from teia.cli.crawl.run_scheduled import serve_and_report  # loads numpy, which a plain crawl does without
 
     def read(name: str) -> Config:
@@ -124,13 +128,13 @@ def _serve(
 
 
 def _scheduled(root: Root, name: str | None) -> list[str]:
-    """The collections with a schedule, of all there are or of the one that is named."""
+    """Return the collections with a schedule, among all or the named one."""
     names = [choose(root, name)] if name is not None else root.collections()
     return [each for each in names if _has_schedule(root, each)]
 
 
 def _has_schedule(root: Root, name: str) -> bool:
-    """Whether a collection has a schedule; of one whose settings make no sense the coordinator says so."""
+    """Tell whether a collection has a schedule; True for invalid settings, which the coordinator reports."""
     try:
         return bool(saved(root, name).config.schedule.start)
     except TeiaError:
@@ -157,6 +161,7 @@ async def _crawl_and_index(
     courier = CourierSupervisor(root, WallClock())
     courier.start()
     signals = StopSignals()
+    # Until the crawl has ended well: after an exception the courier is not waited for.
     is_hurried = True
     try:
         summaries = await _crawl(root, configs, zygote, since, signals, park)
@@ -170,12 +175,13 @@ async def _crawl_and_index(
         if companion is None:
             return summaries, interrupted
         index_s = round(clock.ticks_s() - ended, 3)
+        # Before the state of the index is read: the indexer must have ended.
         await companion.leave()
         return [_with_index(root, each, index_s) for each in summaries], interrupted
     finally:
         if companion is not None:
             await companion.leave()
-        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # now that all of it can be searched
+        await asyncio.to_thread(courier.stop, is_hurried=is_hurried)  # after the index: watched searches find all pages
         signals.ignore()
 
 
@@ -188,7 +194,7 @@ class StopSignals:
         self._crawler: Crawler | None = None
 
     def heed(self, crawler: Crawler) -> None:
-        """Stop this crawler when one comes; before, signals do what they always do."""
+        """Stop this crawler at the first signal; until this call, signals have their default effect."""
         self._crawler = crawler
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._come, number)
@@ -198,7 +204,7 @@ class StopSignals:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     async def or_done(self, task: asyncio.Task[None], limit_s: float | None = None) -> None:
-        """Wait for a task, for so long at most; once a signal has come it is left undone."""
+        """Wait for a task until a limit or a signal; a task that is not done by then is cancelled."""
         coming = asyncio.create_task(self._has_come.wait())
         await asyncio.wait([task, coming], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         coming.cancel()
@@ -239,11 +245,13 @@ async def _crawl(
         try:
             await crawler.run()
         finally:
+            # The display must end before the summary is printed.
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
         seconds = clock.ticks_s() - began
         for crawl in crawler.crawls:
+            # Reported like a collection that could not be opened.
             if crawl.failure is not None and park is not None:
                 park(crawl.name, crawl.failure)
         return [summarize(crawl, seconds) for crawl in crawler.crawls]

@@ -37,6 +37,7 @@ def schedule(
     root, wanted = open_root(data), name or collection
     if now:
         tell(root, wanted, Command.RUN, "run started")
+    # `choose` raises the error for a folder without collections.
     names = root.collections() if wanted is None and root.collections() else [choose(root, wanted)]
     agendas = [agenda_of(root, each, WallClock()) for each in names]
     if as_json:
@@ -56,6 +57,7 @@ def show(agenda: ScheduleOverview, console: Console) -> None:
     words = agenda.words or "no schedule; set one with `teia set schedule.start=…`"
     console.print(f"[bold]{agenda.collection}[/bold]: {escape(words)}", soft_wrap=True)
     if agenda.shown:
+        # Without the time zone, which the line above names.
         console.print(f"  next: {escape(', '.join(each.partition(' (')[0] for each in agenda.shown))}", soft_wrap=True)
     elif agenda.words:
         console.print("  next: none, the schedule has ended")
@@ -69,7 +71,7 @@ def show(agenda: ScheduleOverview, console: Console) -> None:
 
 
 def of_run(run: RunView) -> str:
-    """One run in a line; times are UTC."""
+    """Return one run as a line; times are UTC."""
     when = (
         f"{_minute(run.began)} to {_minute(run.ended)} UTC ({run.why})"
         if run.ended

@@ -1,4 +1,4 @@
-"""`teia audit`: what the data folder says of itself, checked without trusting any counter."""
+"""`teia audit`: checks of the data folder that trust no counter."""
 
 from __future__ import annotations
 
@@ -82,6 +82,7 @@ def _audit(
         end_with_input()
     root, console = open_root(data), result_console()
     name, repaired = choose(root, collection), None
+    # The repair of links takes the lock itself (transfer/links_audit.py).
     if must_repair and kind is AuditKind.ARCHIVE:
         with root.locked():
             repaired = repair(root, name, WallClock())
@@ -96,12 +97,13 @@ def _audit(
         console.print(f"{found.checked:,} {what} checked, {found.violations:,} violations")
         for line in found.details:
             console.print(f"  {line}", markup=False)
+    # Scripts see violations by the exit status.
     if found.violations:
         raise typer.Exit(1)
 
 
 def _tell(repaired: RepairResult, console: Console) -> None:
-    """Say what a repair did."""
+    """Print the result of a repair."""
     for line in repaired.details:
         console.print(line, markup=False, soft_wrap=True)
     if not repaired.cells:

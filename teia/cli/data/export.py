@@ -1,4 +1,4 @@
-"""`teia export`: what is in a data folder, in formats that other programs read."""
+"""`teia export`: the contents of a data folder in formats of other programs."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def parquet(data: Data, collection: Collection = None, out: Out = None) -> None:
         with new_file(out) as file:
             done = export_log(root, name, file)
     else:
+        # Made as a whole first: an export that fails writes nothing to the pipe.
         with _binary(None) as file, tempfile.TemporaryFile() as whole:
             done = export_log(root, name, whole)
             whole.seek(0)
@@ -93,6 +94,7 @@ def graph(data: Data, collection: Collection = None, out: Out = None) -> None:
 def _opened(data: Path, collection: str | None, out: Path | None) -> tuple[Root, str]:
     root = open_root(data)
     if out is not None:
+        # Before anything is read: no existing file is overwritten.
         check_target(root, out)
     return root, choose(root, collection)
 
@@ -104,12 +106,13 @@ def _write_lines(lines: Iterable[bytes], out: Path | None) -> None:
         return
     with export_errors(Path("standard output")):
         sys.stdout.buffer.writelines(lines)
+        # Inside `export_errors`: a full disk behind a redirection may show only here.
         sys.stdout.buffer.flush()
 
 
 @contextmanager
 def _binary(out: Path | None) -> Iterator[BinaryIO]:
-    """The file to write to. A terminal is spared what only programs can read."""
+    """Open the file to write to; refuse to write binary data to a terminal."""
     if out is not None:
         with new_file(out) as file:
             yield file
@@ -126,4 +129,5 @@ def _say(done: ExportResult, what: str, out: Path | None) -> None:
     progress_console().print(f"{done.records:,} {what}{written} written to {out or 'standard output'}", markup=False)
     if done.damaged:
         progress_console().print(f"{done.damaged:,} damaged records omitted; `teia audit archive` lists them")
+        # A script must not take an incomplete export for a complete one.
         raise typer.Exit(1)

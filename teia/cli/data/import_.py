@@ -83,6 +83,7 @@ def _import(
     hosts: Callable[[], set[str]],
     take: Callable[[Target, ImportResult], None],
 ) -> None:
+    # An unreadable file is an error before a folder or a collection is created.
     for path in files:
         with disk_errors(path, "read"), path.open("rb"):
             pass
@@ -93,6 +94,7 @@ def _import(
         with open_target(root, collection, WallClock()) as target:
             take(target, done)
     _report(done, as_json)
+    # Some damage is reported; it is a failure only if nothing of the files could be used.
     if done.damaged and not done.records and not done.skipped:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""`teia rebuild`: what is derived from the archive, made again from it."""
+"""`teia rebuild`: data that is derived from the archive, made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`teia lab plan`: how often and when to visit the pages of a file again (P4)."""
+"""`teia lab plan`: number and times of revisits for the pages of a file (P4)."""
 
 from __future__ import annotations
 

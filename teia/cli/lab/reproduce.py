@@ -16,7 +16,7 @@ from teia.clock import WallClock
 
 
 def known_ids() -> list[str]:
-    """Offer these when the shell completes an id."""
+    """Return the ids that the shell offers for completion."""
     from teia.lab.reproduce.catalogue import EXPERIMENTS
 
     return list(EXPERIMENTS)

@@ -1,4 +1,4 @@
-"""`teia lab serve`: a made-up web on this machine's loopback addresses.
+"""`teia lab serve`: a generated web on this machine's loopback addresses.
 
 The world and its server are imported when the command runs, so that other commands do not pay for them.
 """
@@ -71,6 +71,7 @@ def serve(
 
     clock = WallClock()
     loaded = WorldSpec.load(spec, seed=seed, hosts=hosts, pages=pages, time_factor=time_factor)
+    # The URLs of the world contain the port, so it must be known before the world is made.
     with reserved_port() if port == 0 else nullcontext(port) as known_port:
         world = World(loaded, epoch_s=_epoch_s(epoch, clock), port=known_port, address=loopback(address))
         if truth is not None:
@@ -106,9 +107,11 @@ async def _serve(lab: LabServer, world: World, *, ready_json: bool, lifeline: bo
             ended.set_result(status)
 
     loop.add_signal_handler(signal.SIGTERM, end, 0)
+    # 130, the status of a command that Ctrl-C ended.
     loop.add_signal_handler(signal.SIGINT, end, 128 + signal.SIGINT)
     async with lab:
         if lifeline:
+            # Nothing is ever written to this pipe: it becomes readable when its other end is closed.
             loop.add_reader(sys.stdin.fileno(), end, 0)
         _announce(lab, world, ready_json=ready_json)
         failing = asyncio.create_task(lab.watch())

@@ -117,7 +117,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _print_hosts(sides: list[Side]) -> None:
-    """The busiest hosts of the last side, with both sides' numbers."""
+    """Print the busiest hosts of the last side, with the numbers of both sides."""
     from teia.crawler.keep_fresh.bound import days
 
     def shown(load: HostLoad | None) -> list[str]:

@@ -35,6 +35,7 @@ def page(url: Url, data: Data, collection: Collection = None, as_json: AsJson = 
 
 def _show(view: PageView) -> None:
     console = result_console()
+    # Texts of the web are never markup: rich would obey a `[red]` in a URL or a title.
     console.print(view.url, markup=False, style="bold", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     lines = {
@@ -52,6 +53,7 @@ def _show(view: PageView) -> None:
         if value:
             table.add_row(name, _plain(value))
     console.print(table)
+    # The newest visits, in the order of time.
     _list(f"visits: {len(view.versions)}", [_version(view, number) for number in range(len(view.versions))][-SHOWN:])
     if view.signals:
         _list("signals", [_signal(each) for each in view.signals])
@@ -80,5 +82,5 @@ def _list(title: str, lines: list[str] | tuple[str, ...]) -> None:
 
 
 def _plain(text: str) -> str:
-    """A text of the web as rich shows it unchanged."""
+    """Escape a text of the web, so that rich shows it unchanged."""
     return text.replace("[", r"\[")

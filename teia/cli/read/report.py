@@ -81,27 +81,30 @@ def _print_rows(title: str, rows: Sequence[DataclassInstance]) -> None:
         return
     names = [each.name for each in fields(rows[0])]
     cells = [[text_of(name, getattr(row, name)) for name in names] for row in rows]
+    # Any row decides: the first may have an empty cell.
     numeric = [any(isinstance(getattr(row, name), int | float) for row in rows) for name in names]
     print_grid([words(name) for name in names], cells, numeric, title)
 
 
 def words(name: str) -> str:
-    """The name of a field as a heading; the unit is shown with the number."""
+    """Return the name of a field as a heading; the unit is shown with the number."""
     return name.removesuffix("_bytes").removesuffix("_s").replace("_", " ")
 
 
 def text_of(name: str, value: Any) -> str:
-    """One value as a person reads it; what it measures is in its name."""
+    """Format one value for people; its unit is known by the name of its field."""
     if value is None:
         return ""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     if name in SHARES:
+        # Smaller shares would all be shown as 0.0%.
         return f"{value:.1%}" if value >= 0.0005 or not value else f"{value:.2g}"
     if name.endswith("bytes"):
         return size(value)
     if name.endswith("_s"):
         return f"{value:,.3f} s".replace(".000", "")
+    # A status code is a name, not an amount.
     if isinstance(value, int):
         return f"{value:,}" if name != "code" else str(value)
     return f"{value:,.1f}" if isinstance(value, float) else str(value)

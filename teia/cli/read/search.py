@@ -1,4 +1,4 @@
-"""`teia search`: what was crawled, found again."""
+"""`teia search`: full-text search of a collection or a cluster."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def search(
 def _opened(
     data: Path | None, collection: str | None, nats: list[str], key: Path | None, ca: Path | None, clock: Clock
 ) -> OpenedSearch:
-    """What is to be searched: a folder, a cluster that `teia cluster up` started in one, or one that NATS leads to."""
+    """Open the search of a folder, of a cluster that `teia cluster up` started in one, or of a cluster by NATS."""
     if nats:
         from teia.cluster.search.ask_nodes import ClusterSearch
 
@@ -103,6 +103,7 @@ def _opened(
         return ClusterSearch(local.urls, Path(local.key), collection or local.collection, clock)
     root = open_root(data)
     name = choose(root, collection)
+    # A node of a cluster wrote this file; while the node runs, all nodes are searched.
     if (root.path / name / "search.json").exists():
         from teia.cluster.search.open import open_search
 
@@ -111,6 +112,7 @@ def _opened(
 
 
 def _show(results: Results, clock: Clock) -> None:
+    # To standard error: a pipe gets results alone.
     for warning in results.warnings:
         progress_console().print(printable(warning), markup=False, soft_wrap=True)
     console = result_console()
@@ -146,7 +148,7 @@ def _show_hit(console: Console, hit: Hit, clock: Clock) -> None:
 
 
 def _indented(console: Console, text: Text) -> None:
-    """A paragraph that is folded to the terminal; one line where nobody looks."""
+    """Print a paragraph, folded to the width of a terminal; elsewhere on one line."""
     width = max(20, console.width - len(INDENT)) if console.is_terminal else max(1, len(text))
     for line in text.wrap(console, width):
         console.print(Text(INDENT).append_text(line), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`teia sql`: one question over what was crawled, answered read-only."""
+"""`teia sql`: one read-only query over the crawled data."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def sql(
     if as_csv and as_json:
         raise UsageError("--csv and --json cannot be combined; use one of them")
     root = open_root(data)
+    # A child process runs the query: it can be killed, which DuckDB in this one cannot (views/sql_child.py).
     answered = ask(root, choose(root, collection), query, OF_A_TERMINAL)
     found = answered.rows
     for path in answered.damaged:

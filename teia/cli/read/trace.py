@@ -37,5 +37,6 @@ def trace_url(url: Url, data: Data, collection: Collection = None, as_json: AsJs
 
 
 def _line(step: TraceStep) -> str:
+    # Titles and headers come from servers; a control character in one could take over the terminal.
     printable = step.what if step.what.isprintable() else "".join(c if c.isprintable() else " " for c in step.what)
     return f"{step.time or '':{TIME_CHARS}}  {step.role:{ROLE_CHARS}}  {printable}"

@@ -1,4 +1,4 @@
-"""`teia watch …`: pages and searches that somebody wants to be told of."""
+"""`teia watch …`: subscriptions to pages and searches."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def add(
     from teia.notify.subscriptions import subscribe
 
     root, name = _opened(data, collection)
+    # A node's folder has only some of the cells, and the courier reads one folder.
     if post_of(root, name) is not None:
         raise UsageError(f"{name} is crawled by a cluster; subscriptions are not supported there yet")
     made = subscribe(root, name, WallClock(), url=url, query=search, webhook=webhook, who="command line")

@@ -1,4 +1,4 @@
-"""`teia signals …`: what others tell of pages, beside what links do."""
+"""`teia signals …`: change signals from caches, logs and sites."""
 
 from __future__ import annotations
 

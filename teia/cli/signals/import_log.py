@@ -1,4 +1,4 @@
-"""`teia signals import-log`: what people ask for, from logs of proxies and web servers."""
+"""`teia signals import-log`: hits of pages, from logs of proxies and web servers."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def import_log(
         raise UsageError(f"--site {site!r}: must be a URL, such as https://www.example.org/")
     root = open_root(data, create=False)
     with root.locked():
+        # No hosts: a log gives no scope, so a new collection is refused with an error.
         name = collection_for(root, collection, None, (), set)
         with open_target(root, name, WallClock()) as target:
             done = take_in(target, root.collection(name), files, chosen, whose)

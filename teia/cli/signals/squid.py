@@ -94,12 +94,13 @@ def squid_helper(
     if conf:
         print(_conf(socket, way, queries=queries), end="")
         return
+    # -I and -S: the helper uses the standard library alone, and no module of its user is loaded.
     words = ["-IS", str(source), *(["--queries"] if queries else []), str(socket)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  # a process without teia's modules in it
 
 
 def _conf(socket: Path, way: str | None, *, queries: bool) -> str:
-    """Lines for squid.conf, where a path is a word of a line."""
+    """Return the lines for squid.conf, where a path is one word of a line."""
     from teia.signals.squid_conf import DEFAULT, WAYS, lines
 
     known = next((each for each in WAYS if each == (way or DEFAULT)), None)
@@ -107,6 +108,7 @@ def _conf(socket: Path, way: str | None, *, queries: bool) -> str:
         raise UsageError(f"--way {way}: must be one of {', '.join(WAYS)}")
     if queries and known == "log":
         raise UsageError("--queries is not available for a log daemon; use --way rewriter or --way acl")
+    # squid.conf splits its lines at blanks, and `#` begins a comment.
     if not socket.is_absolute() or any(each.isspace() or each in "\"'#" for each in str(socket)):
         raise UsageError(f"{socket}: squid.conf needs an absolute path without spaces, quotes or #")
     return lines(known, str(socket), words=["--queries"] if queries else [])
@@ -136,6 +138,7 @@ def status(data: Data, collection: Collection = None, as_json: AsJson = False) -
     for state, number in hubs.items():
         console.print(f"{'hubs':10} {number:>12,}  feeds with a hub in state {state}", soft_wrap=True)
     for kind, numbers in counts.items():
+        # In the order of WORDS; counters of a newer crawler come last.
         order = {what: place for place, what in enumerate(WORDS)}
         for what in sorted(numbers, key=lambda each: order.get(each, len(order))):
             said = WORDS.get(what, what.replace("_", " "))
