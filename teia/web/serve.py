@@ -1,7 +1,7 @@
 """`teia serve`: the application on a socket.
 
-It listens on loopback only, unless told otherwise. It never listens on another address before the first account exists,
-because until then the first visitor may create one.
+It listens on loopback only, unless `--host` names another address. It never listens on another address before the first
+account exists, because until then the first visitor may create one.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def serve(
     if accounts.is_empty:
         say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
         say("  makes the first account; it works once, within 10 minutes")
+    # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
     site = Installation(root, clock, accounts, supervisor)
@@ -85,6 +86,7 @@ def serve(
         access_log=False,
         server_header=False,
         date_header=True,
+        # A client could forge X-Forwarded-For; rate limits use the address of the connection.
         proxy_headers=False,
         limit_concurrency=limits.CONNECTIONS,
         timeout_keep_alive=15,
@@ -94,6 +96,7 @@ def serve(
     courier = CourierSupervisor(root, clock) if crawls else None
     indexes = IndexSupervisor(root, clock) if crawls else None
     if supervisor is not None and courier is not None and indexes is not None:
+        # Folders that were left when a removal was interrupted.
         remove_trash(root)
         supervisor.start()
         courier.start()
@@ -144,6 +147,7 @@ class _Server(uvicorn.Server):
 
 def write_token(accounts: Accounts, path: Path) -> None:
     """Write a new admin token for scripts to a file that only its owner can read."""
+    # With O_EXCL a link that another user has put there is not followed.
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     if any(token.name == SCRIPTS for token in accounts.tokens()):
@@ -169,6 +173,7 @@ def _bound(host: str, port: int) -> socket.socket:
         address = ipaddress.ip_address("127.0.0.1")
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
+    # A restart need not wait until old connections have left TIME_WAIT.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((str(address), port))

@@ -105,6 +105,7 @@ class Accounts:
         self._hasher = hasher or argon2.PasswordHasher()
         # Unknown user names are compared with this hash, so that they take as long to refuse as wrong passwords.
         self._nobodys = self._hasher.hash(secrets.token_urlsafe(18))
+        # Created with its mode before SQLite opens it: SQLite would leave it readable by other users.
         with disk_errors(path, "opened"):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
@@ -122,6 +123,7 @@ class Accounts:
             version = self._version  # read inside the transaction: another server of this root may have migrated first
             if version not in (0, 1, 2, VERSION):
                 raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+            # Not `executescript`: it commits first, and would end the transaction of the migration.
             for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {VERSION}")
@@ -175,6 +177,7 @@ class Accounts:
         """
         check_name(name)
         check_password(password)
+        # Before the transaction: a hash takes long on purpose, and would block all other writers.
         made = self._hasher.hash(password)
         with self._writing() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
@@ -182,6 +185,7 @@ class Accounts:
                 raise UsageError("this invitation was used already, or is older than ten minutes")
             if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
                 raise UsageError(f"there is a user {name} already")
+            # In the transaction that creates the user, so that no invitation makes two accounts.
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
             sql = "INSERT INTO users (name, password, role, made_s, seen_s) VALUES (?, ?, ?, ?, ?)"
@@ -204,6 +208,7 @@ class Accounts:
             if role is not Role.ADMIN:
                 self._check_admin_stays(db, name)
             db.execute("UPDATE users SET role = ? WHERE name = ?", (int(role), name))
+            # A token must never have more rights than its user.
             db.execute("UPDATE tokens SET role = min(role, ?) WHERE user = ?", (int(role), name))
 
     def set_password(self, name: str, old: str, new: str) -> None:
@@ -217,6 +222,7 @@ class Accounts:
         made = self._hasher.hash(new)
         with self._writing() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
+            # A stolen session ends with the old password.
             db.execute("DELETE FROM sessions WHERE user = ?", (name,))
 
     def choose(self, name: str, choices: Mapping[str, str]) -> None:
@@ -253,6 +259,7 @@ class Accounts:
         secret, now_s = secrets.token_urlsafe(32), self._clock.now_s()
         with self._writing() as db:
             db.execute("DELETE FROM sessions WHERE seen_s < ? OR made_s < ?", _too_old(now_s))
+            # The sessions that were not used for longest make room for the new one.
             kept = limits.SESSIONS - 1
             db.execute(
                 "DELETE FROM sessions WHERE hash NOT IN (SELECT hash FROM sessions ORDER BY seen_s DESC LIMIT ?)",
@@ -272,6 +279,7 @@ class Accounts:
             least_seen_s, least_made_s = _too_old(now_s)
             if seen_s < least_seen_s or made_s < least_made_s:
                 return None
+            # Not at every request, because each would be a write.
             if now_s - seen_s > SEEN_EVERY_S:
                 self._note_seen("UPDATE sessions SET seen_s = ? WHERE hash = ?", now_s, _hash(secret))
             return UserSession(user, Role(role), csrf, json.loads(choices))
@@ -341,6 +349,7 @@ class Accounts:
     def secret(self, name: str) -> bytes:
         """Return a signing key of this root; create it at the first call."""
         with self._writing() as db:
+            # Of two servers that start at once, the first one's key stays, and both read it.
             db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (name, secrets.token_bytes(32)))
             return bytes(db.execute("SELECT value FROM secrets WHERE name = ?", (name,)).fetchone()[0])
 
@@ -367,6 +376,7 @@ def _scopes(text: str) -> frozenset[TokenScope]:
 
 
 def _hash(secret: str) -> bytes:
+    # A fast hash is enough: these secrets are long and random, and cannot be guessed like passwords.
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 

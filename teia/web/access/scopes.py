@@ -39,8 +39,11 @@ def scope_of(method: str, path: str, role: Role) -> TokenScope | None:
         return None
     if path == "/metrics":
         return TokenScope.METRICS
+    # /settings/data is the disk use, which every viewer may read.
     if path.startswith("/settings/") and path != "/settings/data":
         return TokenScope.SETTINGS
+    # Public POST routes, such as sign-in, preferences and pings, command nothing.
     if method != "GET" and role is not Role.PUBLIC:
         return TokenScope.LAB if path.startswith("/lab") else TokenScope.CRAWL
+    # /events is a public route, but most of its topics are for viewers.
     return TokenScope.SEARCH if role is Role.PUBLIC and path != "/events" else TokenScope.READ

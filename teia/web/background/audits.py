@@ -85,6 +85,7 @@ class Auditor:
             self._is_closed = True
             process, thread = self._process, self._thread
         if process is not None and thread is not None:
+            # The thread then collects the child, and clears the state.
             process.terminate()
             thread.join(GRACE_S)
             process.kill()
@@ -135,6 +136,7 @@ class Auditor:
             status = f"it ended with status {process.returncode}"
             return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
         folder = self._root.collection(collection)
+        # The child prints its result even if it could not store it, for example on a full disk.
         if last_audit(folder, kind) in (None, before):
             counts = f"{found['checked']:,} checked, {found['violations']:,} faults"
             return f"{counts}; this could not be kept in {folder.audits.name}/{kind}.json"

@@ -92,6 +92,7 @@ class AnswerCache:
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
+            # The answers that were not requested for longest make room.
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
             is_other = stamp != entry.stamp
@@ -99,6 +100,7 @@ class AnswerCache:
                 entry.stamp = stamp
                 entry.running = self._begin(entry, make, fresh_s)
             found, running, fault = entry.found, entry.running, entry.fault
+        # In all other cases the last answer is served while the new one is computed.
         if running is not None and (found is None or fresh_s == 0 or is_other):
             try:
                 return running.result(patience_s)  # type: ignore[no-any-return]
@@ -107,6 +109,7 @@ class AnswerCache:
                     raise NotReady("this is being counted for the first time; it is here in a moment") from None
         if found is None:
             assert fault is not None
+            # One exception object serves many requests; each would append its frames to the traceback.
             raise fault.with_traceback(None)
         return found
 
@@ -146,6 +149,7 @@ class AnswerCache:
 
         def run() -> None:
             try:
+                # Further computations wait here, each in its own thread.
                 with self._turns:
                     promised.set_result(self._make(entry, make, fresh_s))
             except BaseException as error:  # noqa: BLE001  # passed on to the waiting requests

@@ -1,7 +1,7 @@
 """Pool of collections kept open for reading between requests: opening one costs more than most queries.
 
 A borrowed collection belongs to one request; a returned one is reused for a while. A collection that was deleted and
-made again under the same name is told apart by its inode.
+made again under the same name is recognised by its inode.
 """
 
 from __future__ import annotations

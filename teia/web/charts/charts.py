@@ -167,6 +167,7 @@ class Charts:
         def draw(frame: ChartFrame) -> Markup:
             drawn, end = [], frame.width - 2
             for row, bar in enumerate(bars):
+                # A bar takes 38 units: its name, the bar below it, and a gap.
                 y = 14 + 38 * row
                 told = f"{bar.name} {show(bar.value)}" + ("" if bar.mark is None else f" · {mark} {show(bar.mark)}")
                 drawn.append(_text(1, y, told, "name"))
@@ -234,6 +235,7 @@ class Charts:
                 (x, _), (x2, _), below = place(at, 0), place(at + step, 0), 0.0
                 for part, value in zip(of, shares, strict=True):
                     (_, y1), (_, y2) = place(at, below), place(at, below + value)
+                    # One unit of gap between columns, and never less than a visible line.
                     drawn.append(_rect(x, y2, max(0.5, x2 - x - 1), y1 - y2, f"fill {part.look}"))
                     below += value
             for row, part in enumerate(of):
@@ -305,6 +307,7 @@ class Charts:
     ) -> Markup:
         drawn = [
             Markup(
+                # The frame's name is part of the ids: both drawings are in one page.
                 '<svg class="{}" viewBox="0 0 {} {}" role="img" aria-labelledby="{n}-t {n}-d">'
                 '<title id="{n}-t">{}</title><desc id="{n}-d">{}</desc>{}</svg>'
             ).format(
@@ -337,6 +340,7 @@ class Charts:
             return Markup('<td class="n">–</td>')
         if column and isinstance(value, int | float):
             return Markup('<td class="n">{}</td>').format(show(value))
+        # A number in the first column is an instant.
         if isinstance(value, int | float):
             iso = datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
             return Markup('<th scope="row"><time datetime="{}">{} UTC</time></th>').format(
@@ -353,6 +357,7 @@ class Charts:
                 Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(frame.left, y, frame.x1, y)
             )
             parts.append(_text(frame.left - 6, y + 4, show(value), "end"))
+        # Ticks stop before the label at the right end; a letter is about 8 units wide.
         until = frame.x1 - 8 * len(across.label) - 12 if across.label else frame.x1
         for value in across.ticks(frame.ticks):
             x = across.place(value, frame.left, frame.x1)
@@ -452,6 +457,7 @@ def _names(
     ends.sort(key=lambda each: each[0])
     ys, below = [], frame.top - 4.0
     for y, _ in ends:
+        # Downwards first: each name at least NAME_STEP below the last.
         below = max(y + 4, below + NAME_STEP)
         ys.append(below)
     above = frame.height + 10.0

@@ -177,6 +177,7 @@ def _sector(start: float, end: float) -> str:
     if end - start > 0.99:
         middle = (start + end) / 2
         return f"{_sector(start, middle)}{_sector(middle, end)}"
+    # SVG's large-arc flag.
     large = int(end - start > 0.5)
     (x1, y1), (x2, y2) = _place(start, OUTER), _place(end, OUTER)
     (x3, y3), (x4, y4) = _place(end, INNER), _place(start, INNER)
@@ -196,5 +197,6 @@ def _way(kind: str, start: float, end: float, number: int = 0) -> RingCurve:
     pull = max(0.2, 0.6 - 2 * way)
     bend_x = (1 - pull) * (x1 + x2) / 2 + pull * MIDDLE
     bend_y = (1 - pull) * (y1 + y2) / 2 + pull * MIDDLE
+    # The middle of the quadratic curve, where the number of a hop stands.
     x, y = (x1 + 2 * bend_x + x2) / 4, (y1 + 2 * bend_y + y2) / 4
     return RingCurve(kind, f"M{x1} {y1}Q{bend_x:.2f} {bend_y:.2f} {x2} {y2}", number, round(x, 2), round(y + 4, 2))

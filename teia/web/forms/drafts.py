@@ -134,14 +134,18 @@ def view_of(
     `counts` counts its effect on the queue exactly; `samples` estimates how many URLs its rules match.
     """
     before = site.config(collection) if collection else None
+    # 1. The typed text becomes settings; these are checked against the rules of the collection.
     values, unreadable = settings_of(fields, before)
     judged = drafted(values, before)
     faults = [*unreadable, *judged.faults] if with_faults else []
+    # Settings from the readable half of a form would mislead.
     config = judged.config if not unreadable else None
     needs = [] if config is None else freedoms(config, before)
     problems = _problems(faults, rows_of(fields))
+    # 2. Settings that an admin must decide, or that need the consent of a site's owner.
     if visitor is not None and config is not None:
         problems += _consent_problems(site, visitor, fields, needs, collection)
+    # 3. The effect on known URLs: estimated from a sample, or counted before saving.
     sampled = sample_effect(site.root, collection, config, site.clock) if samples and collection and config else None
     effect = effect_of(site.root, collection, before, config) if counts and before and config and not problems else None
     schedule, warning = _schedule(site, collection, values, config)
@@ -161,6 +165,7 @@ def view_of(
         shown=_digest(changes),
         toml="" if config is None else to_toml(config),
         command="" if config is None else as_command(config, str(site.root.path)),
+        # Any start will do: only the name of the default time zone is wanted.
         zone=preview_of(ScheduleSettings(start="2026-01-01"), 0.0).zone,
     )
 
@@ -170,6 +175,7 @@ def _problems(faults: list[SettingFault], rows: list[FormRule]) -> list[FieldPro
     problems = []
     for fault in faults:
         place = fault.place if fault.key in {INCLUDE, EXCLUDE} else None
+        # `keep` rows come first in the table; the places of other rules begin again at 0.
         row = None if place is None else place + 1 + (kept if fault.key == EXCLUDE else 0)
         problems.append(FieldProblem(field_of(fault), fault.message, row))
     return problems

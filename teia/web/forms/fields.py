@@ -128,6 +128,7 @@ class FormRule:
 
 def rows_of(fields: Fields) -> list[FormRule]:
     """Return the typed rules, `keep` rules first: the order in which the crawler numbers them."""
+    # A form sends three lists of one length; an API client may send others.
     typed = zip(fields.rule_do, fields.rule_kind, fields.rule_value, strict=False)
     rows = [FormRule("skip" if do == "skip" else "keep", kind, value) for do, kind, value in typed if value.strip()]
     for line in fields.rule_lines.splitlines():
@@ -136,6 +137,7 @@ def rows_of(fields: Fields) -> list[FormRule]:
             rows.append(
                 _row(do if do in {"keep", "skip"} else "keep", rule if do in {"keep", "skip"} else line.strip())
             )
+    # The sort is stable: rules of one kind stay in their order.
     return sorted(rows, key=lambda row: row.do != "keep")
 
 
@@ -218,14 +220,17 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
         values[key] = from_text(Config, key, text.replace(",", "")) if text and _is_number(key) else text
         if not text:
             values[key] = value_of(default, key)
+    # A `datetime-local` input sends `2026-11-21T02:00`.
     if values["schedule.start"]:
         values["schedule.start"] = values["schedule.start"].replace("T", " ")
     values |= {key: bool(getattr(fields, name)) for name, key in CHECKS.items()}
+    # The name of an existing collection cannot be changed.
     if base is None:
         values[NAME] = fields.name.strip()
     values[SEEDS] = [line.strip() for line in fields.seeds.splitlines() if line.strip()]
     values["scope.types"] = [word for word in fields.types.replace(",", " ").split() if word]
     values["limits.body_bytes"] = _mebibytes(fields.body_mib, default.limits.body_bytes)
+    # A preset, or the number typed for `other`.
     values["courtesy.delay_s"] = PRESETS.get(fields.delay, fields.delay_s.strip())
     if isinstance(values["courtesy.delay_s"], str):
         values["courtesy.delay_s"] = from_text(Config, "courtesy.delay_s", values["courtesy.delay_s"].replace(",", "."))

@@ -67,6 +67,7 @@ async def visitor_of(request: Request, site: Annotated[Installation, Depends(sit
     """Return the sender of a request, as a route dependency; refuse an invalid token instead of ignoring it."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme:
+        # The look-up blocks on SQLite, so it must not run on the event loop.
         known = await run_in_threadpool(_of_token, site.accounts, scheme, key.strip())
         if known is None:
             raise Refused(401, "this token is not known here", "make one under Settings > Tokens")
@@ -107,6 +108,7 @@ def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitabl
 
 def _check_origin(request: Request) -> None:
     """Refuse a request that, by the browser's headers, another site's page sent."""
+    # `none`: the user has typed the address or used a bookmark.
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise Refused(403, "this was sent by a page of another site")
     # Old browsers send no Sec-Fetch-Site; programs send none of these headers and pass.
@@ -117,11 +119,13 @@ def _check_origin(request: Request) -> None:
 
 
 async def _check_csrf(request: Request, visitor: Visitor) -> None:
+    # Browsers never add a token by themselves, and without a session there are no rights to abuse.
     if not visitor.csrf:
         return
     sent = request.headers.get(CSRF_HEADER, "")
     if not sent and request.headers.get("content-type", "").startswith(FORMS):
         sent = str((await request.form()).get(CSRF_FIELD, ""))
+    # In constant time: the duration must not tell how much of a guess was right.
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
         raise Refused(403, "this form is too old", "load the page again and repeat what you did")
 
@@ -143,6 +147,7 @@ class Buckets:
         """Take a token and return 0; if there is none, return the seconds until there is."""
         now = self.clock.ticks_s()
         with self._lock:
+            # Removed and inserted again, so that the dictionary is in the order of last use.
             left, since = self._left.pop(asker, (self.at_once, now))
             left = min(self.at_once, left + (now - since) * self.per_s)
             taken = left >= 1

@@ -39,6 +39,7 @@ class WaitingConnections:
             return
         self._since[connection] = None
         self._of_peer[connection.peer] += 1
+        # An address above its own limit gives up one of its own connections, not one of others.
         if self._of_peer[connection.peer] > limits.WAITING_PER_ADDRESS:
             next(each for each in self._since if each.peer == connection.peer).give_up()
         elif len(self._since) > limits.WAITING:
@@ -106,6 +107,7 @@ class WatchedConnection(H11Protocol):
             return
         if self.transport.is_closing():
             return
+        # No 408 on an idle connection: the client could take it for the answer to its next request.
         if self._has_begun:
             self.transport.write(_TOO_LATE)
         self.transport.close()
@@ -120,6 +122,7 @@ class WatchedConnection(H11Protocol):
             if self._unread():
                 self._waiting.add(self)
             return
+        # Not restarted by more bytes: a request that trickles in must be complete in time, too.
         if is_timed and self._alarm is None:
             self._alarm = self.loop.call_later(limits.HEADER_S, self.give_up)
         self._waiting.add(self)

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 NOT_READY, AGAIN_S = "not_ready", 2
 """Reload interval of a page whose data is still being computed."""
 
+# The first match counts, so subclasses come before their base classes.
 STATUS: tuple[tuple[type[TeiaError], int], ...] = (
     (UnknownCollection, 404),
     (UnknownRun, 404),
@@ -62,8 +63,10 @@ def install(app: FastAPI, renderer: Renderer) -> None:
             again_s = AGAIN_S if problem.error == NOT_READY else problem.again_s
             again = {"retry-after": str(again_s)} if again_s else None
             return JSONResponse(shown | ({"field": problem.field} if problem.field else {}), problem.status, again)
+        # A browser is sent to the sign-in page and back. A form's POST could not be repeated after that.
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse(link("/login", to=request.url.path), 303)
+        # The page of an error also has the user's language and menu.
         asker = await _asker(request)
         page = await run_in_threadpool(renderer.response, request, asker, "problem.html", problem, problem.status)
         if problem.error == NOT_READY:
@@ -102,6 +105,7 @@ def install(app: FastAPI, renderer: Renderer) -> None:
 
     @app.exception_handler(Exception)
     async def of_ours(request: Request, error: Exception) -> Response:
+        # The response must not reveal internals; its number leads to the traceback in the log.
         event = secrets.token_hex(4)
         logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
         message = f"something went wrong here (event {event}); the crawl is not affected"

@@ -112,6 +112,7 @@ class Hub:
     def enter(self, session: str) -> Stream:
         """Open a stream; if a session, or the server, has too many, make the oldest yield."""
         own = [stream for stream in self.streams if stream.session == session]
+        # One more than the limit requires, to make room for the new stream.
         for stream in own[: max(0, len(own) - limits.STREAMS_PER_SESSION + 1)]:
             self._end(stream)
         while len(self.streams) >= limits.STREAMS:
@@ -169,6 +170,7 @@ def wanted(
     least = max(TOPICS[name].role for name in names)
     if not visitor.may(least):
         raise Refused(403 if visitor.name else 401, f"this needs the role {least.word}", "sign in")
+    # A named collection must be visible to the visitor, even if the topic does not need one.
     if c or not OF_ALL.issuperset(names):
         site.check(c)
     return names
@@ -216,6 +218,7 @@ async def _told(
             try:
                 text = await hub.say(site, name, c, of)
             except TeiaError as error:
+                # The stream stays open: the next state may be readable again.
                 text = json.dumps({"error": str(error)})
             if before is None or text != before.text or now - before.at >= REPEAT_S:
                 said[name] = _Said(now, text)

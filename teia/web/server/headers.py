@@ -25,6 +25,7 @@ from teia.web.language.numbers import preferred
 from teia.web.server.auth import Buckets
 from teia.web.server.templates import phrases_for
 
+# Only our own scripts and styles, none inline; no frames around us; no markup made from text (Trusted Types).
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
@@ -33,6 +34,7 @@ CSP = (
 HEADERS = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
+    # Paths and queries contain feed keys and searches, which must not reach other sites.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -101,6 +103,7 @@ class SecurityMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in policy.items():
                     headers.setdefault(name, value)
+                # Pages depend on the user; a route whose response may be stored sets its own header.
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
@@ -122,6 +125,7 @@ class SecurityMiddleware:
         if authority is None or not self._names & {authority, Authority(authority.name)}:
             return RequestRefusal(421, f"this server does not answer to {hosts[0][:200]!r}")
         target: bytes = scope.get("raw_path") or scope["path"].encode()
+        # `*` is the target of OPTIONS for the whole server (RFC 9112, 3.2.4).
         if target.startswith(b"/") or target == b"*":
             return None
         absolute = _ABSOLUTE.fullmatch(target.decode("latin-1"))
@@ -136,9 +140,11 @@ class SecurityMiddleware:
         most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
             return RequestRefusal(414, "the address is too long")
+        # A chunked body states no length; `_bounded` counts it.
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
             return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are taken")
+        # A busy server must still answer health checks, or its supervisor would restart it.
         if self._under_way[asker] >= limits.UNDER_WAY_PER_ADDRESS and scope["path"] != HEALTH:
             return RequestRefusal(503, "too many requests at the same time", 1)
         wait_s = (self._raw_buckets if scope["path"].startswith(RAW) else self._buckets).wait_s(asker)
@@ -166,6 +172,7 @@ def authority_of(host: str) -> Authority | None:
     match = _HOST.fullmatch(host.lower())
     if match is None:
         return None
+    # `example.org.` is the same name.
     name, port = match["name"].removesuffix("."), match["port"]
     if name.startswith("["):
         try:

@@ -74,6 +74,7 @@ def _made(site: Installation) -> Headline:
 def _count_next(site: Installation, names: Sequence[str]) -> str:
     """Count the hosts of the collection after the last counted one; return its name."""
     before = site.kept.last(COUNTED)
+    # The names are sorted; after the last one it begins again.
     name = next((each for each in names if before is not None and each > before.value), names[0])
     try:
         table_of(site, name, COUNT_S)

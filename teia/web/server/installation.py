@@ -106,6 +106,7 @@ class Installation:
         closed = frozenset(name for name, each in public.items() if not each.copies)
         if not hidden and not closed:
             return self
+        # A shallow copy: caches and open files are shared, only the two sets differ.
         seen = copy(self)
         seen.hidden, seen.closed = hidden, closed
         return seen
@@ -145,6 +146,7 @@ class Installation:
         config = self.config(name)
         with self._meaning_lock:
             known = self._meanings.get(name)
+            # `_config` returns the same object until the file is replaced.
             if known is None or known.config is not config:
                 known = self._meanings[name] = meaning_of(config, self.root.collection(name).lists)
         return known
@@ -225,6 +227,7 @@ class Installation:
                 self._examples.pop(self._searches.pop(names), None)
 
     def close(self) -> None:
+        # Child processes end first; the accounts, which every request needs, are closed last.
         if self.supervisor is not None:
             self.supervisor.stop()
         self.lab.close()
@@ -274,6 +277,7 @@ class RequestSlots:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
+        # `_places` bounds the running and the waiting together, `_turns` the running.
         if not self._places.acquire(blocking=False):
             raise Busy("too many copies are being read")
         try:

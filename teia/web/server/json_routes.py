@@ -107,8 +107,10 @@ class PageRoutes:
         def register(change: Change) -> Change:
             def as_form(**given: Any) -> RedirectResponse:
                 done = change(**given)
+                # 303: the browser continues with GET, and a reload sends the form no second time.
                 return RedirectResponse(done.to, 303)
 
+            # FastAPI reads the parameters from the signature and passes them as keywords.
             as_form.__signature__ = _asking(change, Form())  # type: ignore[attr-defined]
             as_api = _renamed(change, _asking(change, Body()))
             summary = (change.__doc__ or "").partition("\n")[0]
@@ -151,12 +153,14 @@ class PageRoutes:
         """Add one route with its role, for routes that are neither a page nor a change."""
         scope = scope_of(method, path.removeprefix(API) or "/", role)
         self.gates.append(RouteAccess(method, path, role, scope))
+        # The only place where routes are added, so none is without this check.
         gate = Depends(needs(role, scope))
         self.router.add_api_route(path, endpoint, methods=[method], dependencies=[gate], **how)
 
 
 def _asking(change: Callable[..., Any], source: Any) -> inspect.Signature:
     """Return the signature of a change, with `asked` read from form fields or from JSON."""
+    # Annotations are texts (`from __future__`), which only the module of `change` can resolve.
     hints = get_type_hints(change, include_extras=True)
     signature = inspect.signature(change)
     parameters = [

@@ -42,6 +42,7 @@ class Signer:
 
     def address(self, place: SignedRecord) -> str:
         """Return the signed address of a record, valid for `limits.RAW_S`."""
+        # The end of its validity is part of the signed text, so a client cannot extend it.
         until_s = int(self._clock.now_s() + limits.RAW_S)
         plain = _text(json.dumps([until_s, *astuple(place)], separators=(",", ":")).encode())
         return f"/raw/{plain}.{self._signature(plain)}"

@@ -35,6 +35,7 @@ from teia.web.server.auth import Visitor
 from teia.web.server.preferences import choices_of, language_of, zones
 
 HERE = Path(__file__).resolve().parents[1]
+# `&amp;` as a whole: the text is escaped before the breaks are inserted.
 _BREAK_AFTER = re.compile(r"([/.?=]|&amp;)")
 
 
@@ -53,6 +54,7 @@ class Renderer:
             loader=FileSystemLoader(HERE / "templates"),
             extensions=["jinja2.ext.i18n"],
             autoescape=True,
+            # A misspelt name is an error in a test, not an empty place on a page.
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -91,6 +93,7 @@ class Renderer:
             "visitor": visitor,
             "headline": self._headline(request) if visitor.may(Role.OPERATOR, TokenScope.READ) else None,
             "path": request.url.path,
+            # Forms return to this address; that of a long query is cut.
             "here": getattr(view, "short_address", "") or request.url.path + (f"?{query}" if query else ""),
             "collection": request.path_params.get("collection", ""),
             "version": __version__,

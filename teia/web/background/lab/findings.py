@@ -112,6 +112,7 @@ def warned_of_simulation(report: Mapping[str, Any]) -> list[ResultWarning]:
     if rows and bound is not None and rows[0]["staleness"] > (1 + LOOSE) * bound[1]:
         found.append(ResultWarning("loose_bound", 1 - bound[1] / rows[0]["staleness"], bound[0]))
     crawlers = report.get("crawlers") or {}
+    # A budget above the most visits that the crawlers can make is never used up.
     most = crawlers.get("count", 0) * crawlers.get("pages_per_s", 0.0) * horizon_s
     if most and (report.get("budget") or 0) > 1.001 * most:
         found.append(ResultWarning("budget", most))
@@ -233,6 +234,7 @@ def _is_near(ours: float | None, other: float) -> bool:
 
 def thinned(points: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
     """Thin points to what a chart can show; keep the last one."""
+    # Rounded up; at least 1, for an empty line.
     every = -(-len(points) // SHOWN_POINTS) or 1
     kept = list(points[::every])
     return kept if not points or kept[-1] == points[-1] else [*kept, points[-1]]

@@ -122,6 +122,7 @@ LIMITS: dict[str, dict[str, Limits]] = {
 
 
 class _Fields(BaseModel):
+    # The API may send numbers as numbers; a form sends text.
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
@@ -228,6 +229,7 @@ class FormReader:
         if value is None or not limits.low <= value <= limits.high:
             self.wrong(name, limits.words)
             return None
+        # The parsed number goes into the command, never the typed text.
         self.words += [flag, str(value)]
         return value
 
@@ -270,6 +272,7 @@ def simulate_question(fields: SimulateFields) -> tuple[RunRequest | None, list[M
     read.choice("rate_unit", "--rate-unit", RATE_UNITS, "day")
     read.choice("process", "--process", PROCESSES, "poisson")
     unknown = [name for name in fields.policies if name not in POLICIES]
+    # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
         read.wrong("policies", f"{unknown[0][:40]!r} is not a policy; there are {', '.join(POLICIES)}")
@@ -295,6 +298,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
+    # Delays of the servers, and a budget, may allow fewer visits than the crawlers can make.
     if found["politeness_s"]:
         per_s = min(per_s, servers / found["politeness_s"])
     if found["budget"] is not None:
@@ -320,6 +324,7 @@ def whatif_question(
     read.choice("policy", "--policy", POLICIES)
     if read.problems:
         return None, read.problems
+    # The run has a working folder of its own, so the path is absolute.
     words = ("lab", "whatif", "--data", str(data.resolve()), *read.words, "--json")
     return RunRequest("whatif", asked, words, int(found["seed"] or 0), f"whatif {name}", found["days"] or 14.0), []
 

@@ -60,6 +60,7 @@ def example() -> str:
     rows.writerow(("page", "server", "weight", "rate_per_day"))
     for server in range(world.servers):
         for row in range(int(world.starts[server]), int(world.starts[server + 1])):
+            # The weights of a world add up to 1; here their mean is 1, which is easier to read.
             weight, rate = EXAMPLE_PAGES * float(world.weight[row]), DAY_S * float(world.rate[row])
             rows.writerow((int(world.page[row]), f"server-{server + 1}", f"{weight:.4g}", f"{rate:.4g}"))
     return out.getvalue()
@@ -120,6 +121,7 @@ def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> f
     if not rest_s and budget is None:
         read.wrong("budget", "is needed where servers do not rest")
         return 0.0
+    # A server takes one visit per delay; the budget is for all servers together.
     most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
         allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0

@@ -132,6 +132,7 @@ class Workbench:
             try:
                 self.kept.give(run.number, question.files)
             except BaseException:
+                # Without its input files the run cannot start.
                 self.kept.drop(run.number)
                 raise
             self._queue.append(run)
@@ -215,11 +216,13 @@ class Workbench:
             except OSError:
                 return  # the folder is read-only
             try:
+                # The kernel frees the lock when its holder dies.
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(held)
                 return
             self._lock = held
+            # The lock was free, so no server works on these runs any more.
             for run in self.kept.all():
                 if run.state in GOING:
                     self._end(run, "interrupted", "the server ended before it did", files=self._files(run))
@@ -272,6 +275,7 @@ class Workbench:
         if state != "done" or result is None:
             self._end(run, state, message, files=files)
             return
+        # Before the state is saved: a run that is `done` always has its report.
         self.kept.keep_report(run.number, result)
         more: dict[str, Any] = {
             "digest": digest_of(run.kind, result),
@@ -345,6 +349,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 def _last_progress(tail: str) -> tuple[float | None, str] | None:
     """Return the last progress line of a log: the share done, and a description."""
+    # The piece after the last line end may be half a line.
     for line in reversed(tail.split("\n")[:-1]):
         if line.startswith('{"share"'):
             with suppress(ValueError):
@@ -394,6 +399,7 @@ def _memory_bytes(session: int) -> int:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
+                # proc(5): the name in parentheses may hold blanks. After it, [3] is the session, [21] resident pages.
                 stat = (process / "stat").read_bytes().rpartition(b")")[2].split()
                 if int(stat[3]) == session:
                     pages += int(stat[21])

@@ -93,6 +93,7 @@ def _by_form(pages: PageRoutes) -> Callable[..., Response]:
         try:
             view, status = add(site, visitor, collection, asked), 200
         except WrongUrls as wrong:
+            # `add` got the lines that are not empty; the form counts all of them.
             numbers = [number for number, line in enumerate(asked.lines(), 1) if line]
             faults = [
                 LineFault(numbers[place] if place < len(numbers) else 1, message) for place, message in wrong.faults

@@ -120,6 +120,7 @@ def counted(
 def moment(site: Installation, collection: str, query: str) -> dict[str, Any]:
     """Return the live part of the page: the state of the count, its result, or its error."""
     try:
+        # The filter comes from the address of the page, so it is checked like a form.
         wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
         raise UsageError(f"{query!r} is no filter of URLs") from error
@@ -148,6 +149,7 @@ def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm
         is_running = control.run(collection) is not None
     said = {name: str(value) for name, value in as_values(chosen).items() if value not in ("", None)}
     site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
+    # Without a running crawl, this server executes the action.
     site.hands.look()
     who = "by the crawl that runs" if is_running else "now"
     return ActionResult(

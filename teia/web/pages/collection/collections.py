@@ -139,6 +139,7 @@ def start(site: Installation, collection: str) -> str:
         return SAID["start"]
     site.supervisor.wake()
     holder = site.root.holder()
+    # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != site.supervisor.state.pid:
         return f"starts as soon as process {holder}, which crawls this folder, has ended or takes it up"
     return SAID["start"]

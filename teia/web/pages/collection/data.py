@@ -128,6 +128,7 @@ def _is_clustered(folder: CollectionFolder) -> bool:
 
 def all_data(site: OfSite) -> AllDataView:
     """Return the disk use of all collections, and their last audits."""
+    # One patience for all collections together.
     until = site.clock.ticks_s() + LITTLE_PATIENCE_S
     rows = []
     for name in site.names():

@@ -162,6 +162,7 @@ def _free_name(site: Installation, like: str) -> str:
     names, number = set(site.names()), 2
     if not like:
         return "" if names else "main"
+    # A name has at most 63 characters: 58, a dash and four digits.
     while f"{like[:58]}-{number}" in names:
         number += 1
     return f"{like[:58]}-{number}"
@@ -248,6 +249,7 @@ def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: Se
 def _change(
     site: Installation, visitor: Visitor, name: str, before: Config, after: Config, consent: str, effect: ChangeEffect
 ) -> EditEffect:
+    # The form and the API both end here, so neither can go around the check.
     consented = _check_freedoms(visitor, freedoms(after, before), consent)
     changes = changes_between(before, after)
     if not changes:

@@ -133,6 +133,7 @@ def report_of(site: Installation, collection: str) -> Any:
         now_s = site.clock.now_s()
         with looking(site.root, collection) as source:
             found = report(source, HOSTS, site.clock)
+        # On a read-only folder the report is computed anew after a restart.
         with suppress(TeiaError):
             write_atomically(_stored(site, collection), msgspec.json.encode((now_s, found)))
         return found

@@ -128,6 +128,7 @@ def host_page(site: OfSite, collection: str, host: str, delay_s: Delay = None, p
     with site.lookup(collection) as lookup:
         about = host_view(lookup, table, line.host, site.config(collection), site.clock.now_s(), delay_s, pages)
     is_asked = delay_s is not None or pages is not None
+    # A slot is the time of one request: the response and the delay after it.
     asked_slot_s = about.feasibility.delay_s + about.feasibility.response_s
     return HostPage(
         time=iso_utc(site.clock.now_s()),
@@ -149,6 +150,7 @@ def _decided(site: Installation, collection: str, host: str) -> dict[str, Any]:
     own_delay_s, agreed_by = _own_rest(config.courtesy, host)
     return {
         "is_paused": host in paused_hosts(config.courtesy.paused),
+        # Only a rule for exactly this host, which `unblock` can remove.
         "is_blocked": rule_of(host) in {form_of(EXCLUDE, rule) for rule in config.scope.exclude},
         "own_delay_s": own_delay_s,
         "agreed_by": agreed_by,
@@ -350,6 +352,7 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: HostAc
             usual = f"all hosts rest {courtesy.delay_s:g} s"
             raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
         longer_s, agreed = None, AgreedDelay(delay_s, " ".join(who.split()))
+    # Both lists are set: a longer delay ends an agreement, and an agreement ends a longer delay.
     edits = [
         *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
         *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
@@ -364,6 +367,7 @@ def _delay(text: str) -> float | None:
         delay_s = float(text.strip().replace(",", "."))
     except ValueError:
         delay_s = -1.0
+    # Written so that NaN is refused, too.
     if not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S:
         allowed = f"must be a number of seconds from {LEAST_AGREED_S:g} to {MAX_DELAY_S:,.0f}"
         raise WrongTreatment("delay_s", f"{text!r} {allowed}")

@@ -72,6 +72,7 @@ def _at_rest(site: Installation, collection: str) -> dict[str, Any]:
 def _written(site: Installation, collection: str) -> int:
     """Return the last modification time of a collection's files; 0 if there are none."""
     paths = [cell.frontier for cell in site.root.collection(collection).cells()]
+    # A commit goes to the write-ahead log; the database file itself may be older.
     paths += [path.with_name(f"{path.name}-wal") for path in paths]
     paths += [cell.index / META_FILE for cell in site.root.collection(collection).cells()]
     return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
@@ -85,6 +86,7 @@ def table_of(site: Installation, collection: str, patience_s: float | None = Non
 
     key = ("hosts", collection)
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
+        # A finished bulk action changes the table, so its number is the stamp of the cached one.
         stamp = control.last_deed_done(collection)
     if patience_s is None:
         return site.kept.get(key, make, TABLE_S, site.patience_s(collection), stamp).value
@@ -105,6 +107,7 @@ def moment(site: Installation, collection: str) -> dict[str, Any]:
     disk = disk_of(site.root.path, site.config(collection).limits.disk_free_bytes)
     needs, aside = _sorted_out(site, collection, needs_of(account, table, disk))
     return {
+        # Defaults: an account without a running crawl lacks these keys.
         "freshness": None,
         "live": None,
         **account,

@@ -116,6 +116,7 @@ def frontier(
     only = QueueFilter(host.strip().lower(), contains, source, int(depth) if depth else None, why)
     now_s = site.clock.now_s()
     with site.lookup(collection) as lookup:
+        # One row more than shown tells whether there is another page.
         found = coming(lookup, table, config, now_s, MAX_SHOWN if sort else offset + n + 1, only)
         weighed = partial(_weights, site, collection, lookup, table)
         rows = _sorted(found, sort, weighed) if sort else found

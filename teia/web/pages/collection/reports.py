@@ -114,6 +114,7 @@ def sql(request: Request, site: OfSite, collection: str, q: Question = "") -> Sq
         try:
             found = _answer(site, collection, q)
         except QueryError as failure:
+            # The page shows the error beside the query; the API answers with status 400.
             if request.url.path.startswith(API):
                 raise
             error = str(failure)
@@ -132,6 +133,7 @@ def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
 
 
 def _answer(site: Installation, collection: str, query: str) -> Rows:
+    # A query has a process of its own, with up to SQL_MEMORY_BYTES.
     if not site.sql_turns.acquire(timeout=limits.SQL_S):
         raise Refused(503, "others are asking in SQL just now", "try again in a moment")
     try:

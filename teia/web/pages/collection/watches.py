@@ -93,6 +93,7 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionFo
         raise UsageError(f"{collection} is crawled by a cluster, where nothing can be watched yet")
     given = {"url": asked.url.strip(), "query": asked.query.strip(), "webhook": asked.webhook.strip()}
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
+    # The audit log names the host alone: the path of a webhook may contain a key.
     to = host_of(made.subscription.webhook) if made.subscription.webhook else ""
     site.accounts.note(visitor.name, "watch", collection=collection, watched=made.subscription.what, webhook=to)
     view = watches(site, collection)

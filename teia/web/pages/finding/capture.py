@@ -185,11 +185,13 @@ def _with_text(site: Installation, view: CaptureView, found: StoredCapture, part
     read = site.copies.text(found.url, found.head, found.body)
     whole = read.text if view.tab == "text" else read.source
     parts = max(1, -(-len(whole) // PART_CHARS))
+    # An old link may name a part that a shorter text does not have.
     part = min(part, parts)
     begin = (part - 1) * PART_CHARS
     shown = whole[begin : begin + PART_CHARS]
     if view.tab == "text":
         return replace(view, text=shown, part=part, parts=parts)
+    # Lines are numbered from the beginning of the whole source.
     first, lines = whole.count("\n", 0, begin) + 1, tuple(_line(each) for each in shown.splitlines())
     return replace(view, source=lines, first_line=first, part=part, parts=parts)
 

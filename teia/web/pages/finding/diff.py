@@ -51,6 +51,7 @@ def diff(
     canonical = from_user(url)
     if canonical is None:
         raise UsageError(f"{url[:200]!r} is not an http or https URL")
+    # ISO times in UTC sort like texts.
     chosen = sorted(v or ())
     if chosen and len(chosen) != 2:
         raise UsageError("choose two versions to compare")

@@ -70,6 +70,7 @@ def _text(text: str) -> str:
 
 
 def _may_stand(char: str) -> bool:
+    # XML 1.0, section 2.2: surrogates and these two are not characters.
     return not ("\ud800" <= char <= "\udfff" or char in "\ufffe\uffff")
 
 

@@ -103,6 +103,7 @@ def _found(site: Installation, url: str, collection: str) -> tuple[str, PageDeta
         try:
             return name, _detail(site, name, url)
         except StoreError:
+            # No collection knows it: the error of the last one is reported.
             if name == names[-1]:
                 raise
     raise StoreError("there is no collection yet")

@@ -39,6 +39,7 @@ MAX_RESOLVED = 600
 """Most images and style sheets of one page that are looked up in the archive."""
 
 SMALL_BYTES = 64 << 10
+# Never a type that the browser would show: a body may contain scripts.
 _ATTACHED = "application/octet-stream"
 
 
@@ -70,6 +71,7 @@ def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRec
     if place.kind == "picture":
         payload = payload_of(found)
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
+        # A page may name any file as its image; only images are sent as such.
         if not media_type.startswith("image/"):
             return PlainTextResponse("this is not a picture\n", 404)
         return SpooledResponse(site, payload, media_type)
@@ -90,6 +92,7 @@ def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequenc
     for url, use in references:
         if use == "link":
             to = link(f"/c/{lookup.name}/copy", url=url, time=iso_utc(time_s))
+            # The address replaces a reference inside an attribute of the page.
             filled_in.append(escape(to))
         elif looked_for < MAX_RESOLVED:
             looked_for += 1
@@ -102,6 +105,7 @@ def addresses(signer: Signer, lookup: Lookup, time_s: float, references: Sequenc
 def _address(signer: Signer, lookup: Lookup, time_s: float, url: str, use: str) -> str:
     entry = lookup.find(url)
     visit = nearest(lookup.visits(entry), time_s) if entry is not None else None
+    # The capture of an error page is no image or style sheet.
     if entry is None or visit is None or not visit.outcome.startswith("2"):
         return ""
     return signer.address(SignedRecord(use, lookup.name, entry.cell, visit.file, visit.offset))

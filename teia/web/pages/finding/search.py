@@ -242,6 +242,7 @@ def search(
     found = site.search(c or None).search(chosen.added_to(q), n, offset, options)
     names = site.searchable()
     hits = _with_next_visits(site, [c] if c else names, [_hit(hit) for hit in found.hits])
+    # The whole query was searched for; only the links of the page repeat a part of it.
     shown = _shown(q)
     return replace(_answer(found, hits, c, n, names), query=shown, chosen=chosen, is_cut=shown != q)
 

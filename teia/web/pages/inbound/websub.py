@@ -55,6 +55,7 @@ def verify(
     with opened(folder) as hubs:
         if mode == DENIED:
             return PlainTextResponse(TAKEN) if hubs.deny(known, topic, reason, now_s) else UNKNOWN
+        # The echo confirms the subscription (WebSub, 5.3), so it is sent only for one that was requested.
         if challenge and hubs.confirm(known, mode, topic, lease_s, now_s):
             return PlainTextResponse(challenge)
     return UNKNOWN
@@ -107,6 +108,7 @@ def _pages(site: Installation, collection: str, feed: str, body: bytes, media_ty
     """
     if not body.strip():
         return []
+    # It becomes a header line of a made-up response, so it must not contain a line end.
     said = "".join(char for char in media_type if " " <= char <= "~") or "application/xml"
     try:
         text = site.copies.text(feed, f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\n\r\n".encode(), body)

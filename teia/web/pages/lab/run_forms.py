@@ -264,6 +264,7 @@ def _by_form(pages: PageRoutes, kind: str) -> Callable[..., Response]:
             return pages.rendered(request, visitor, "lab_form.html", view, 400)
         return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
 
+    # The type of `fields` depends on `kind`; FastAPI reads the annotations when the route is added.
     by_form.__annotations__ |= {
         "request": Request,
         "site": OfSite,
@@ -280,6 +281,7 @@ async def uploaded(request: Request) -> str | None:
     if not isinstance(sent, UploadFile):
         return ""
     try:
+        # Spreadsheets write a byte order mark at the beginning.
         return (await sent.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
@@ -295,6 +297,7 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
         fields: Annotated[PlanFields, Form()],
         file: Annotated[str | None, Depends(uploaded)],
     ) -> Response:
+        # An uploaded file takes precedence over the text and the choice.
         if file:
             fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
         question, problems = _asked(site, fields)

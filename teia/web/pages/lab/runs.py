@@ -217,6 +217,7 @@ def moment(site: Installation, number: str) -> dict[str, Any]:
     if not number:
         now = lab(site)
         return {"share": now.share, "left_s": now.left_s, "waiting": now.waiting, "is_over": now.running is None}
+    # The number comes from the address of an event stream, where it is free text.
     if not re.fullmatch(r"[1-9]\d{0,5}", number, re.ASCII):
         raise UnknownRun(f"there is no run {number[:20]!r} of the lab")
     return asdict(site.lab.moment(int(number)))
@@ -247,6 +248,7 @@ def _report(site: Installation, number: int) -> dict[str, Any]:
 
 def _standalone(page: str, number: int) -> Response:
     """Return the wide drawing of a rendered chart as an SVG file, with its style."""
+    # Markup of our own templates, so a pattern is enough to cut it out.
     drawn = re.search(r'<svg class="wide"(.*?)>(.*?)</svg>', page, re.DOTALL)
     if drawn is None:
         raise UnknownRun(f"run {number} has no chart")

@@ -104,6 +104,7 @@ def _curl(
     address += f"?{urlencode(query)}" if query else ""
     words = ["curl"]
     if needs_token:
+        # In double quotes, so that the shell inserts $TOKEN.
         words += ["-H", '"Authorization: Bearer $TOKEN"']
     body = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if body is not None:
@@ -137,4 +138,5 @@ def _field(name: str, schema: Mapping[str, Any], known: Mapping[str, Any], examp
     found = _example(schema, known, examples)
     if found != "TEXT":
         return found
+    # `name` and `q` are examples of a report and of SQL, and mean other things in a body.
     return examples[name] if name in examples and name not in {"name", "q"} else name.upper()

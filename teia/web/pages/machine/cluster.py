@@ -248,6 +248,7 @@ def _neighbours(circle: Circle, lines: Sequence[NodeLine], node: str) -> tuple[s
         )
         for line in table
     ]
+    # From behind its own point on.
     successors = [each for each in circle.order(own + 1) if each != node][:8]
     before = next((each.node for each in _backwards(circle, own) if each.node != node), None)
     return before, successors, fingers

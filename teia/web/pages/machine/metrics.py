@@ -27,6 +27,7 @@ GAUGES = {
     "urls_queued": "URLs waiting",
     "hosts": "hosts known to the crawler",
 }
+# The media type of Prometheus' text format.
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

@@ -166,12 +166,14 @@ def invite(site: OfSite, visitor: OfVisitor, asked: InvitationForm) -> UsersView
     _check_has_all(visitor)
     code = site.accounts.invite(_role(asked.role))
     site.accounts.note(visitor.name, "invite", role=asked.role)
+    # Behind `#`: browsers do not send that part, so the code is in no log and no Referer.
     return UsersView(users(site).users, f"/login#{code}")
 
 
 def change_role(site: OfSite, visitor: OfVisitor, asked: RoleForm) -> ActionResult:
     """Change the role of a user."""
     before = {each.name: _role(each.role) for each in site.accounts.users()}.get(asked.name, Role.PUBLIC)
+    # Lowering a role gives no rights, so a limited token may do it.
     if _role(asked.role) > before:
         _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
@@ -242,6 +244,7 @@ def _keys(site: Installation) -> list[TokenEntry]:
 
 def audit(site: OfSite, before: Annotated[int | None, Query(ge=0, le=1 << 62)] = None) -> AuditView:
     """List the changes that users made, newest first."""
+    # One entry more tells whether there are older ones.
     found = site.accounts.noted(LINES + 1, before)
     shown = found[:LINES]
     return AuditView([_change(line) for _, line in shown], shown[-1][0] if len(found) > LINES else None)
@@ -280,6 +283,7 @@ def change_password(site: OfSite, visitor: OfVisitor, asked: PasswordForm) -> Ac
 
 
 def _check_person(visitor: Visitor) -> None:
+    # Only a session has a CSRF token.
     if not visitor.csrf:
         raise UsageError("a token has no password; sign in to change one")
 

@@ -107,6 +107,7 @@ def choose(
     answer = RedirectResponse(_ours(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
     choices = {name: value for name, value in given.items() if value}
+    # Only a session has a CSRF token; all others keep their preferences in cookies.
     if visitor.csrf:
         site.accounts.choose(visitor.name, choices)
         return answer
