@@ -78,7 +78,7 @@ class CourierSupervisor:
                 self._began = self._clock.ticks_s()
                 self._process = subprocess.Popen(  # noqa: S603  # our own command
                     [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path)],
-                    # Closing this pipe requests the courier to end; after a crash of this process the kernel kills it.
+                    # Closing this pipe requests the courier to end. If this process crashes, the kernel kills it.
                     stdin=subprocess.PIPE,
                     # Ctrl-C in the terminal must not reach the courier: it still has notices to send.
                     process_group=0,

@@ -146,7 +146,7 @@ def _stamp(*paths: Path) -> tuple[object, ...]:
     for path in paths:
         with contextlib.suppress(OSError):
             status = path.stat()
-            # Databases count by inode alone, because they change all the time; settings also by the time of their change.
+            # Databases change all the time and count by inode alone; settings also by their time of change.
             found.append((path, status.st_ino, status.st_mtime_ns if path.suffix == ".toml" else 0))
     return tuple(found)
 

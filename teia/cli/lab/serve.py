@@ -71,7 +71,6 @@ def serve(
 
     clock = WallClock()
     loaded = WorldSpec.load(spec, seed=seed, hosts=hosts, pages=pages, time_factor=time_factor)
-    # The URLs of the world contain the port, so it must be known before the world is made.
     with reserved_port() if port == 0 else nullcontext(port) as known_port:
         world = World(loaded, epoch_s=_epoch_s(epoch, clock), port=known_port, address=loopback(address))
         if truth is not None:

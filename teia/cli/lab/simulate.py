@@ -62,7 +62,6 @@ def simulate(
     from teia.lab.simulate.command import SimulationRequest, compare, crawlers_of
 
     asked = SimulationRequest(policy, days, sampled, process, seed, visits)
-    # An unknown policy is refused before a large world is drawn.
     asked.chosen()
     if rate_unit not in UNIT_S:
         raise UsageError(f"--rate-unit: {rate_unit!r} must be day or hour")
@@ -74,7 +73,6 @@ def simulate(
     }
     made_up = {"theta": theta, "rates": rates, "weights": weights, "rate_unit_s": UNIT_S[rate_unit]}
     world, names_of = _world(scenario, pages, servers, seed, shape, made_up)
-    # Only the file of visits names pages.
     names = names_of(world) if visits is not None else []
     progress = Progress(supervised)
     result = compare(world, names, asked, WallClock(), progress.say, progress.reached)
