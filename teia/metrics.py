@@ -39,6 +39,7 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # only needed on a scrape
 
         for each in fields(self):
+            # The only field with labels; its family is made below.
             if each.name == "outcomes":
                 continue
             family = GaugeMetricFamily if each.metadata.get("gauge") else CounterMetricFamily

@@ -399,6 +399,7 @@ class Phrases:
         self._fixed = frozenset(text for text in known if "{" not in text)
         moving = sorted((text for text in known if "{" in text), key=_told_apart, reverse=True)
         self._moving = [(_pattern(text), text) for text in moving]
+        # One cache per object: a decorator on the method would keep every translator alive.
         self.said = lru_cache(2_000)(self._said)
 
     def _said(self, text: str) -> str | None:
