@@ -100,7 +100,7 @@ def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> Fas
     for module in MODULES:
         module.add_to(pages)
     pages.gates.append(RouteAccess("GET", HEALTH, Role.PUBLIC, None))
-    # Not by `Pages.add`: its dependencies run in worker threads, which may all be busy.
+    # Not by `PageRoutes.add`: its dependencies run in worker threads, which may all be busy.
     app.add_api_route(HEALTH, health, methods=["GET"], include_in_schema=False)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=HERE / "static"), "static")
