@@ -68,7 +68,7 @@ def crawl(
     seconds with the account so far; an exception from it ends the crawl cleanly and is raised here.
     """
     if _has_loop():
-        raise UsageError("an event loop runs in this thread; await teia.crawl_async(…) instead")
+        raise UsageError("an event loop is running in this thread; use `await teia.crawl_async(…)` instead")
     return uvloop.run(crawl_async(seeds, data=data, name=name, config=config, on_progress=on_progress, **settings))
 
 
@@ -117,7 +117,7 @@ def flags_of(seeds: Sequence[str] | str, settings: Mapping[str, object]) -> dict
             flags[FLAGS[key]] = _listed(value)
         else:
             raise UsageError(
-                f"crawl() has no setting {key!r}; it has {', '.join(FLAGS)}, and sections like limits={{…}}"
+                f"crawl() has no setting {key!r}; available: {', '.join(FLAGS)}, and sections such as limits={{…}}"
             )
     return flags
 

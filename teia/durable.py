@@ -26,10 +26,13 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 def store_error(path: Path, deed: str, error: OSError) -> StoreError:
     """Return an error that names the failed operation, the file, and a remedy."""
     if error.errno in _FULL:
-        return DiskFull(f"{path}: cannot be {deed}: no room on the disk ({error.strerror}); free some space and go on")
+        return DiskFull(
+            f"{path}: cannot be {deed}: no space left on the disk ({error.strerror}); free some space"
+            " and run the command again"
+        )
     if error.errno in _FORBIDDEN:
         return StoreError(
-            f"{path}: cannot be {deed}: {error.strerror}; give its owner the right to write, or choose another --data"
+            f"{path}: cannot be {deed}: {error.strerror}; grant write permission, or choose another folder with --data"
         )
     return StoreError(f"{path}: cannot be {deed}: {error.strerror or error}")
 

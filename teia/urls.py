@@ -136,22 +136,26 @@ class CanonicalRule:
 RULES: dict[str, CanonicalRule] = {
     rule.name: rule
     for rule in (
-        CanonicalRule("escapes", "one spelling of percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
+        CanonicalRule("escapes", "normalize percent escapes (RFC 3986, 6.2.2)", _escapes, _escapes),
         CanonicalRule(
             "sessions",
-            "session identifiers in the path or the query are removed",
+            "remove session identifiers from path and query",
             lambda path: _SESSION_IN_PATH.sub("", path),
             lambda query: _drop_parameters(query, _is_session),
         ),
         CanonicalRule(
             "tracking",
-            "parameters that name a campaign or a click are removed",
+            "remove campaign and click parameters",
             query=lambda query: _drop_parameters(query, _is_tracking),
         ),
-        CanonicalRule("slashes", "runs of slashes in the path are one", lambda path: re.sub(r"/{2,}", "/", path)),
-        CanonicalRule("index-file", "index.html and its like are the folder", lambda path: _INDEX_FILE.sub("/", path)),
-        CanonicalRule("empty-parameters", "parameters without a value lose their `=`", query=_without_empty_parameters),
-        CanonicalRule("sorted-query", "parameters are sorted", query=_sorted_query),
+        CanonicalRule("slashes", "collapse repeated slashes in the path", lambda path: re.sub(r"/{2,}", "/", path)),
+        CanonicalRule(
+            "index-file", "replace index.html and the like by the folder", lambda path: _INDEX_FILE.sub("/", path)
+        ),
+        CanonicalRule(
+            "empty-parameters", "remove the `=` of parameters without a value", query=_without_empty_parameters
+        ),
+        CanonicalRule("sorted-query", "sort parameters", query=_sorted_query),
     )
 }
 DEFAULT_RULES: tuple[str, ...] = ("escapes", "sessions", "tracking")

@@ -65,7 +65,7 @@ def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple
     """Judge URLs without adding them, each once; WrongUrls if one is invalid. `lookup` finds known URLs."""
     faults = [(fault.place or 0, fault.message) for fault in seed_faults(typed)] if typed else [(0, NOTHING)]
     if len(typed) > MOST:
-        faults = [(MOST, f"{len(typed):,} URLs are more than {MOST} at a time")]
+        faults = [(MOST, f"{len(typed):,} URLs exceed the maximum of {MOST} at a time")]
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
@@ -73,7 +73,7 @@ def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple
     return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
 
 
-NOTHING = "write at least one URL, like https://example.org/page"
+NOTHING = "enter at least one URL, such as https://example.org/page"
 
 
 def _judged(trial: UrlTester, url: str, *, is_seed: bool) -> AddUrlResult:
@@ -100,7 +100,7 @@ def add_urls(
         return AddedUrls(found)
     seeds = len(config.collection.seeds) + len(new)
     if seeds > MAX_SEEDS:
-        raise WrongUrls([(0, f"{seeds:,} seeds are more than {MAX_SEEDS:,}")])
+        raise WrongUrls([(0, f"{seeds:,} seeds exceed the maximum of {MAX_SEEDS:,}")])
     changed = change(root, name, _edits(new), clock)
     return AddedUrls(found, _widened(config, new), changed.running)
 

@@ -71,10 +71,11 @@ def ask(control: ControlFile, collection: str, chosen: BulkSelection, who: str, 
     """Record an action in `control.sqlite`; it runs as soon as a process can, and survives the death of any process."""
     if is_clustered(CollectionFolder(collection, control.path.parent / collection)):
         raise ClusterError(
-            f"{collection!r} is crawled by a cluster, where URLs cannot be chosen by hand; `teia block` leaves some out"
+            f"{collection!r} is crawled by a cluster, where single URLs cannot be selected; exclude them with `teia"
+            " block`"
         )
     if len(control.deeds(collection)) >= MAX_WAITING:
-        raise UsageError(f"{MAX_WAITING} deeds on {collection} wait already; let them be done first")
+        raise UsageError(f"{MAX_WAITING} actions on {collection} are already pending; wait until they are done")
     text = json.dumps({"deed": chosen.deed, **as_values(chosen)})
     return control.ask_deed(collection, secrets.token_hex(8), text, who, now_s)
 

@@ -149,13 +149,13 @@ def schedule_of(settings: ScheduleSettings) -> Schedule | None:
     first = _moment("start", settings.start, time())
     if until is not None and until < first:
         raise ConfigError(
-            f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so nothing would run"
+            f"schedule.until = {settings.until!r}: is before schedule.start = {settings.start!r}, so no run would start"
         )
     stop_s = inf if stop_after_s is None else stop_after_s[0] * SECONDS[stop_after_s[1]]
     if period is not None and stop_s < inf and stop_s > period.shortest_s:
         raise ConfigError(
-            f"schedule.stop_after = {settings.stop_after!r}: is longer than schedule.every = {settings.every!r};"
-            " a run has to end before the next begins"
+            f"schedule.stop_after = {settings.stop_after!r}: is longer than schedule.every = {settings.every!r}; a"
+            " run must end before the next one starts"
         )
     until_s = inf if until is None else until.replace(tzinfo=zone, fold=1).timestamp()
     return Schedule(first, zone, period, stop_s, until_s, settings.keep_fresh)
@@ -168,7 +168,7 @@ def _zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         alike = get_close_matches(name, available_timezones(), n=1)
         hint = f"did you mean {alike[0]!r}?" if alike else "write it like America/Sao_Paulo, or UTC"
-        raise ConfigError(f"schedule.zone = {name!r}: there is no such time zone; {hint}") from None
+        raise ConfigError(f"schedule.zone = {name!r}: unknown time zone; {hint}") from None
 
 
 def _period(text: str) -> Period | None:
@@ -187,7 +187,7 @@ def _amount(key: str, text: str, units: tuple[str, ...]) -> tuple[int, str]:
     if unit not in units:
         shown = ", ".join(f"{each}s" for each in units)
         once = "once, or " if key == "every" else ""
-        raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, like 7 days")
+        raise ConfigError(f"schedule.{key} = {text!r}: must be {once}a number of {shown}, such as 7 days")
     if not 1 <= number <= MOST:
         raise ConfigError(f"schedule.{key} = {text!r}: must be between 1 and {MOST:,} {unit}s")
     return number, unit
@@ -199,9 +199,9 @@ def _moment(key: str, text: str, of_day: time) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ConfigError(f"schedule.{key} = {text!r}: must be a date and time, like {example} ({error})") from None
+        raise ConfigError(f"schedule.{key} = {text!r}: must be a date and time, such as {example} ({error})") from None
     if moment.tzinfo is not None:
-        raise ConfigError(f"schedule.{key} = {text!r}: write it like {example}; the zone goes to schedule.zone")
+        raise ConfigError(f"schedule.{key} = {text!r}: write it like {example}; set the time zone in schedule.zone")
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ConfigError(f"schedule.{key} = {text!r}: must be between {FIRST_YEAR} and {LAST_YEAR}")
     return datetime.combine(moment.date(), of_day) if len(text.strip()) <= len("2026-11-21") else moment

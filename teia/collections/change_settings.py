@@ -56,7 +56,7 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Settin
     finally:
         control.close()
     if "error" in answer:
-        raise StoreError(f"the running crawl of {name!r} does not take it: {answer['error']}")
+        raise StoreError(f"the running crawl of {name!r} rejected it: {answer['error']}")
     keys = list(dict.fromkeys(edit.key for edit in edits))
     settings = {key: (value_of(before, key), value_of(after, key)) for key in keys}
     now = tuple(key for key in keys if key in answer.get("now", ()))
@@ -86,7 +86,8 @@ def _answer(control: ControlFile, name: str, number: int, clock: Clock) -> dict[
             return dict(json.loads(answer))
         if clock.ticks_s() > until:
             raise StoreError(
-                f"the settings of {name!r} are changed, but its crawl did not answer in time; is its process stopped?"
+                f"the settings of {name!r} were saved, but its crawl did not respond in time; check whether its"
+                " process is stopped"
             )
         time.sleep(LOOK_S)
     return {}

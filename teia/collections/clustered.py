@@ -36,6 +36,6 @@ def nobody_hears(folder: CollectionFolder) -> ClusterError:
     """Return the error for a request on a cluster's collection while none of its nodes runs here."""
     root: Path = folder.path.parent
     return ClusterError(
-        f"{folder.name!r} is crawled by a cluster, and no node runs on {root}; start it (`teia node`),"
-        " or say --data of one that runs"
+        f"{folder.name!r} is crawled by a cluster, but no node is running on {root}; start it with `teia node`, or"
+        " use --data of a running node"
     )

@@ -139,9 +139,9 @@ def seeds_of(config: Config) -> list[str]:
     for text in config.collection.seeds:
         url = from_user(text)
         if url is None:
-            raise ConfigError(f"seed {text!r}: must be an http or https URL, like https://example.org/")
+            raise ConfigError(f"seed {text!r}: must be an http or https URL, such as https://example.org/")
         if is_a_word(text):
-            raise ConfigError(f"seed {text!r}: a word is no URL; if it is a host, say https://{host_of(url)}/")
+            raise ConfigError(f"seed {text!r} is not a URL; did you mean https://{host_of(url)}/?")
         seeds.append(url)
     return seeds
 
@@ -203,7 +203,9 @@ def check(config: Config) -> None:
 
         check_focus(config)
     if not config.courtesy.contact.strip():
-        raise ConfigError("courtesy.contact is empty; say where owners of servers can reach you: a page or an address")
+        raise ConfigError(
+            "courtesy.contact is empty; set it to a web page or an e-mail address where server owners can reach you"
+        )
     AddressGuard(config.fetch.allow_nets)
     proxy_of(config.signals.proxy)
     base_of(config.signals.websub)

@@ -134,7 +134,7 @@ class Coordinator:
                 schedule = schedule_in(config)
             except TeiaError as error:  # the settings that made sense hold on
                 self.unread[name] = str(error)
-                what = "its settings are not taken up" if name in self.charges else "it is left alone"
+                what = "its new settings are ignored" if name in self.charges else "skipped"
                 self._say(f"{name}: {what}: {error}")
                 continue
             if name in self.charges:
@@ -163,7 +163,7 @@ class Coordinator:
             charge.parked = str(error)
             charge.parked_until_s = self._clock.now_s() + PARKED_FOR_ROOM_S if isinstance(error, DiskFull) else inf
             self._decide_at_s = self._account_at = -inf
-            self._say(f"{name}: it is left alone: {error}")
+            self._say(f"{name}: skipped: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
         for crawl in crawler.crawls:
@@ -247,7 +247,7 @@ class Coordinator:
         self._book.note(charge.run, None, _finite(deadline_of(charge.schedule, due_s)), now_s)
         late_s = now_s - due_s
         was_due = f", due {late_s:,.0f} s ago" if late_s >= 60 else ""
-        self._say(f"{charge.name}: run {charge.run.number} begins{was_due}")
+        self._say(f"{charge.name}: run {charge.run.number} starts{was_due}")
 
     def _end_run(self, charge: CollectionController, why: EndReason, ended_s: float) -> None:
         assert charge.run is not None
@@ -446,7 +446,7 @@ class Coordinator:
             return
         charge.said = says
         if duty.task is CrawlTask.NOTHING:
-            self._say(f"{charge.name}: its schedule is over")
+            self._say(f"{charge.name}: its schedule has ended")
         elif duty.until_s < inf and charge.schedule is not None:
             what = "is kept fresh until" if duty.task is CrawlTask.KEEP_FRESH and is_going else "waits until"
             self._say(f"{charge.name}: {what} {charge.schedule.shown(duty.until_s)}")

@@ -105,7 +105,7 @@ def _without_key(message: str, key: str) -> str:
 
 def _local_faults(values: Mapping[str, Any], before: Config) -> list[SettingFault]:
     return [
-        SettingFault(key, "names files or code of this machine and is set there, with `teia set`")
+        SettingFault(key, "refers to files or code on the server; set it there with `teia set`")
         for key in values
         if key in LOCAL and _listed(values[key]) != _listed(value_of(before, key))
     ]
@@ -120,17 +120,17 @@ def _name_faults(name: str) -> list[SettingFault]:
         checked_name(name)
     except StoreError as error:
         return [SettingFault(NAME, str(error))]
-    return [SettingFault(NAME, f"{name!r} cannot name a collection; choose another")] if name in TAKEN else []
+    return [SettingFault(NAME, f"{name!r} cannot be the name of a collection; choose another")] if name in TAKEN else []
 
 
 def seed_faults(seeds: Sequence[str]) -> list[SettingFault]:
     """Return the errors in seeds that a user typed."""
     if not seeds:
-        return [SettingFault(SEEDS, "at least one seed is needed, like https://example.org/")]
+        return [SettingFault(SEEDS, "at least one seed is required, such as https://example.org/")]
     if len(seeds) > MAX_SEEDS:
-        return [SettingFault(SEEDS, f"{len(seeds):,} seeds are more than {MAX_SEEDS:,}")]
+        return [SettingFault(SEEDS, f"{len(seeds):,} seeds exceed the maximum of {MAX_SEEDS:,}")]
     wrong = [(place, seed) for place, seed in enumerate(seeds) if from_user(seed) is None or is_a_word(seed)]
-    return [SettingFault(SEEDS, f"{seed[:200]!r} is not http or https", place) for place, seed in wrong[:20]]
+    return [SettingFault(SEEDS, f"{seed[:200]!r} is not an http or https URL", place) for place, seed in wrong[:20]]
 
 
 def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
@@ -139,7 +139,10 @@ def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
         rules, known = value_of(config, key), value_of(before, key)
         if len(rules) > MAX_RULES:
             faults.append(
-                SettingFault(key, f"{len(rules):,} rules are more than {MAX_RULES:,}; block them on the machine: @FILE")
+                SettingFault(
+                    key,
+                    f"{len(rules):,} rules exceed the maximum of {MAX_RULES:,}; use a rule file on the server: @FILE",
+                )
             )
             continue
         for place, rule in enumerate(rules):
@@ -148,7 +151,9 @@ def _rule_faults(config: Config, before: Config) -> list[SettingFault]:
                 faults.append(SettingFault(key, message, place))
     rules = (*config.scope.include, *config.scope.exclude)
     if not faults and rules != (*before.scope.include, *before.scope.exclude) and regex_size(rules) > MAX_REGEX_SIZE:
-        faults.append(SettingFault(INCLUDE, "the expressions are too large together; write fewer or smaller repeats"))
+        faults.append(
+            SettingFault(INCLUDE, "the regular expressions are too large together; use fewer or smaller repetitions")
+        )
     return faults
 
 
@@ -162,7 +167,7 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
         if not _LOCAL_RULE.match(rule):
             compile_scope((rule,) if is_kept else (), () if is_kept else (rule,))
         elif not is_known:
-            return f"scope rule {rule!r}: names a file or code of this machine and is set there, with `teia set`"
+            return f"scope rule {rule!r}: refers to a file or code on the server; set it there with `teia set`"
         else:
             regex_size((rule,))
     except ConfigError as error:
@@ -187,20 +192,24 @@ def freedoms(config: Config, before: Config | None = None) -> list[RestrictedSet
     courtesy, was = config.courtesy, base.courtesy
     found = []
     if courtesy.delay_s < LEAST_DELAY_S and courtesy.delay_s < was.delay_s:
-        found.append(RestrictedSetting("courtesy.delay_s", f"servers rest less than {LEAST_DELAY_S:g} s", True))
+        found.append(
+            RestrictedSetting("courtesy.delay_s", f"the delay between requests is below {LEAST_DELAY_S:g} s", True)
+        )
     agreed_before = agreements(was.agreed_delays)
     for host, agreed in agreements(courtesy.agreed_delays).items():
         if agreed.delay_s < LEAST_DELAY_S and agreed != agreed_before.get(host):
             found.append(
-                RestrictedSetting("courtesy.agreed_delays", f"servers rest less than {LEAST_DELAY_S:g} s", True)
+                RestrictedSetting(
+                    "courtesy.agreed_delays", f"the delay between requests is below {LEAST_DELAY_S:g} s", True
+                )
             )
             break
     if not courtesy.robots and was.robots:
-        found.append(RestrictedSetting("courtesy.robots", "robots.txt is not obeyed", True))
+        found.append(RestrictedSetting("courtesy.robots", "robots.txt is ignored", True))
     if courtesy.per_host > max(1, was.per_host):
-        found.append(RestrictedSetting("courtesy.per_host", "a host is asked for several pages at once", True))
+        found.append(RestrictedSetting("courtesy.per_host", "parallel requests are sent to one host", True))
     changed = sorted(ADMINS.intersection(changed_keys(base, config)))
-    return found + [RestrictedSetting(key, "it leads elsewhere than to the public web", False) for key in changed]
+    return found + [RestrictedSetting(key, "addresses outside the public web are allowed", False) for key in changed]
 
 
 # ---- done -----------------------------------------------------------------------------------------------------------
@@ -210,7 +219,7 @@ def make_collection(root: Root, config: Config, clock: Clock) -> None:
     """Create a collection; a crawler that serves the root notices it."""
     name = config.collection.name
     if name in root.collections():
-        raise UsageError(f"there is a collection {name!r} already")
+        raise UsageError(f"a collection named {name!r} already exists")
     check(config)
     root.create_collection(name, to_toml(config), config.collection.cells)
     control = ControlFile(root.path / "control.sqlite")

@@ -180,7 +180,7 @@ class ControlFile:
     def wish(self, collection: str, url: str, now_s: float) -> None:
         """Request a visit of a known page, after the politeness delay; the request waits for a crawl if none runs."""
         if len(self.wishes(collection)) >= MAX_WISHES:
-            raise UsageError(f"{MAX_WISHES:,} pages of {collection} wait to be checked already")
+            raise UsageError(f"{MAX_WISHES:,} pages of {collection} are already waiting to be checked")
         sql = "INSERT OR IGNORE INTO wishes (collection, url, asked_s) VALUES (?, ?, ?)"
         self._write(sql, (collection, url, now_s))
 

@@ -149,7 +149,11 @@ def _notes(
     notes = []
     duty = duty_of(schedule, runs[0] if runs else None, now_s)
     if not running and duty.task is not CrawlTask.NOTHING:
-        what = "a run is due, and nobody crawls" if duty.task is CrawlTask.RUN else "nobody waits for the next start"
+        what = (
+            "a run is due, but no crawler is running"
+            if duty.task is CrawlTask.RUN
+            else "no crawler is waiting for the next run"
+        )
         notes.append(f"{what}: start `teia crawl --scheduled --data {root.path}`")
     slow = _too_long(root, config, schedule)
     return (*notes, slow) if slow else tuple(notes)
@@ -168,8 +172,8 @@ def too_long(host: str, pages: int, delay_s: float, schedule: Schedule) -> str:
     if needed_s <= longest_s:
         return ""
     return (
-        f"{pages:,} known pages of {host}, one every {delay_s:g} s, need {_hours(needed_s)}: runs will"
-        " stop before the end"
+        f"{pages:,} known pages of {host} at one every {delay_s:g} s take {_hours(needed_s)}: runs will stop before"
+        " they are complete"
     )
 
 

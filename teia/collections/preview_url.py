@@ -70,14 +70,14 @@ class UrlTester:
         return [self._not_tried(each) if is_late() else self.one(each) for each in typed[:MOST]]
 
     def _not_tried(self, typed: str) -> UrlTestResult:
-        why = "not tried: the rules take too long on the URLs before it"
+        why = "not tested: the rules took too long for the URLs before it"
         return UrlTestResult(typed, from_user(typed), False, why, (UrlTestStep("parsed", "unknown", why),))
 
     def one(self, typed: str) -> UrlTestResult:
         """Explain the steps of one URL, as a user typed it."""
         url = from_user(typed)
         if url is None:
-            why = "it is no http or https URL"
+            why = "it is not an http or https URL"
             return UrlTestResult(typed, None, False, why, (UrlTestStep("parsed", "no", why),))
         steps = [UrlTestStep("parsed", "ok"), UrlTestStep("canonical", "ok", url)]
         ruling = self._book.ruling(url)
@@ -109,7 +109,7 @@ class UrlTester:
     def _port_step(self, url: str) -> UrlTestStep:
         port = split(url).port
         return (
-            UrlTestStep("port", "no", f"port {port} is never asked")
+            UrlTestStep("port", "no", f"port {port} is not allowed")
             if port in FORBIDDEN_PORTS
             else UrlTestStep("port", "ok")
         )
@@ -117,16 +117,16 @@ class UrlTester:
     def _scope_step(self, url: str, kept_by: int | None, skipped: int | None) -> list[UrlTestStep]:
         """Judge a URL by the rules and by its shape; a seed needs no rule that keeps it."""
         if skipped is not None:
-            return [UrlTestStep("rules", "no", f"rule {skipped + 1} skips it: {self.rules[skipped]}")]
+            return [UrlTestStep("rules", "no", f"excluded by rule {skipped + 1}: {self.rules[skipped]}")]
         if url in self._seeds:
             return [UrlTestStep("rules", "ok", "it is a seed")]
         place = place_of_link(url, self._book.scope, self._config.limits)
         if place is LinkRefusal.UNINDEXABLE:
-            return [UrlTestStep("type", "no", "its ending is that of a type that is not kept")]
+            return [UrlTestStep("type", "no", "its file extension is of a type that is not stored")]
         if place is LinkRefusal.OUT_OF_SCOPE:
             if not self._book.scope.queries and "?" in url:
-                return [UrlTestStep("query", "no", "it has a query, and those are not followed")]
-            return [UrlTestStep("rules", "no", "no rule keeps it")]
+                return [UrlTestStep("query", "no", "it has a query string, and those are not followed")]
+            return [UrlTestStep("rules", "no", "no rule includes it")]
         kept = [UrlTestStep("rules", "ok", self._kept(kept_by))]
         return (
             kept
@@ -136,24 +136,24 @@ class UrlTester:
 
     def _kept(self, kept_by: int | None) -> str:
         if kept_by is None:
-            return "everything is kept"
+            return "everything is included"
         rule = self.rules[kept_by]
-        return f"it is of a seed's host: {rule}" if self._is_implied else f"rule {kept_by + 1} keeps it: {rule}"
+        return f"it is on the host of a seed: {rule}" if self._is_implied else f"included by rule {kept_by + 1}: {rule}"
 
     def _robots(self, url: str) -> tuple[str, UrlTestStep]:
         """Judge a URL by robots.txt as last fetched; no request is made."""
         if not self._config.courtesy.robots:
-            return "not obeyed", UrlTestStep("robots", "ok", "robots.txt is not obeyed")
+            return "not obeyed", UrlTestStep("robots", "ok", "robots.txt is ignored")
         body = self._kept_robots(url)
         if body is None:
-            return "not asked", UrlTestStep("robots", "unknown", "robots.txt was not asked for yet")
+            return "not asked", UrlTestStep("robots", "unknown", "robots.txt was not fetched yet")
         fetched_s, outcome, status, text = body
         limit = self._config.limits.robots_bytes
         rules = rules_from_answer(outcome, status, text, self._config.courtesy.user_agent, None, fetched_s, limit)
         if rules.access is Access.UNREACHABLE:
-            return "unreachable", UrlTestStep("robots", "no", "robots.txt could not be read, so nothing is allowed")
+            return "unreachable", UrlTestStep("robots", "no", "robots.txt could not be fetched, so nothing is allowed")
         if not rules.allows(url):
-            return "forbidden", UrlTestStep("robots", "no", "robots.txt forbids it")
+            return "forbidden", UrlTestStep("robots", "no", "robots.txt disallows it")
         return "allowed", UrlTestStep("robots", "ok", "robots.txt allows it")
 
     def _kept_robots(self, url: str) -> tuple[float, str, int, bytes] | None:
@@ -172,13 +172,11 @@ class UrlTester:
             return "", []
         main = main_url(self._lookup, url)
         if main is not None:
-            return "alias", [UrlTestStep("alias", "no", f"its host is another name of {split(main).host}")]
+            return "alias", [UrlTestStep("alias", "no", f"its host is an alias of {split(main).host}")]
         entry = self._lookup.find(url)
         if entry is None:
             return "", []
         depth = self._config.scope.max_depth
         if entry.depth > depth and url not in self._seeds:
-            return entry.state, [
-                UrlTestStep("depth", "no", f"it is {entry.depth} hops from a seed, and {depth} is the most")
-            ]
+            return entry.state, [UrlTestStep("depth", "no", f"its depth is {entry.depth}, and the maximum is {depth}")]
         return entry.state, []

@@ -31,10 +31,10 @@ def choose(root: Root, name: str | None) -> str:
     names = root.collections()
     if name is not None:
         if name not in names:
-            raise UsageError(f"there is no collection {name!r} in {root.path}; there is {', '.join(names) or 'none'}")
+            raise UsageError(f"there is no collection {name!r} in {root.path}; available: {', '.join(names) or 'none'}")
         return name
     if len(names) != 1:
-        what = f"holds {', '.join(names)}; choose one with --collection" if names else "holds no collection yet"
+        what = f"contains {', '.join(names)}; choose one with --collection" if names else "contains no collection yet"
         raise UsageError(f"{root.path} {what}")
     return names[0]
 
@@ -50,15 +50,15 @@ def configure(
     if wanted in names:
         if file is not None:
             raise UsageError(
-                f"{wanted!r} exists and has its own settings in {root.collection(wanted).config};"
-                " edit that file, or give a new --name"
+                f"{wanted!r} already exists with its own settings in {root.collection(wanted).config}; edit that"
+                " file, or choose a new --name"
             )
         with root.collection(wanted).editing():
             amend(root, wanted, [Edit(SEEDS, Operator.ADD, seed) for seed in flags.get(SEEDS) or ()])
         return load(root.collection(wanted).config, environ, {**flags, SEEDS: None})
     effective = load(file, environ, {**flags, "collection.name": wanted})
     if not effective.config.collection.seeds:
-        raise UsageError("a new collection needs at least one SEED, like https://example.org/")
+        raise UsageError("a new collection needs at least one SEED, such as https://example.org/")
     config = _with_whole_paths(effective.config, Path.cwd() if file is None else file.absolute().parent)
     check(config)
     if config.collection.order == focused.name:
@@ -113,7 +113,7 @@ def saved(root: Root, name: str) -> EffectiveConfig:
     """Return the stored settings of a collection."""
     path = root.collection(name).config
     if not path.exists():
-        raise ConfigError(f"{path}: there is no such file; was {root.path} copied whole?")
+        raise ConfigError(f"{path}: file not found; check that {root.path} was copied completely")
     return load(path)
 
 

@@ -63,9 +63,13 @@ class Budgets:
     def failed(self, queue: HostQueue, limits: LimitSettings) -> str:
         """Return the reason why a host is given up for this run; empty if it is not."""
         if queue.failures >= limits.failures_per_host:
-            return f"{queue.failures} failures of its host in a row"
+            return f"{queue.failures} consecutive failures of its host"
         failures = self._sites[site_of(queue.host)].failures
-        return f"{failures} failures of its registered domain in a row" if failures >= limits.failures_per_site else ""
+        return (
+            (f"{failures} consecutive failures of its registered domain")
+            if failures >= limits.failures_per_site
+            else ""
+        )
 
     def count(self, visit: ActiveVisit, now: float, retry_wait_s: float) -> None:
         """Count a request and its bytes; lengthen the delay of a host that repeatedly does not answer."""

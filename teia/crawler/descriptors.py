@@ -51,7 +51,7 @@ def share_out(limit: int, used: int, at_once: int, keep_alive: int) -> Sockets:
     room = limit - used - SPARE
     if room < LEAST:
         raise StoreError(
-            f"this process may have {limit} files open and needs {used + SPARE + LEAST}; allow more with `ulimit -n`"
+            f"the limit of {limit} open files is too low, {used + SPARE + LEAST} are needed; raise it with `ulimit -n`"
         )
     requests = min(at_once, room // 2)
     return Sockets(requests, min(keep_alive, (room - requests) * 2 // 3))

@@ -25,7 +25,7 @@ class DiskSpace:
         free, low = self._free_and_low()
         if free >= low:
             return ""
-        return f"only {free >> 20} MiB are free at {self._folder}; fetching goes on when {int(low * 1.6) >> 20} MiB are"
+        return f"only {free >> 20} MiB are free at {self._folder}; fetching resumes at {int(low * 1.6) >> 20} MiB"
 
     def has_enough(self) -> bool:
         free, low = self._free_and_low()

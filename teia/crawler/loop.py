@@ -63,8 +63,8 @@ FORGET_EVERY_S = 60.0
 """Interval at which hosts whose delay has ended are dropped from memory; there may be 100,000 of them."""
 
 CHILDREN_ADVICE = (
-    "look at the memory of the machine, at its log for processes that were killed, at the limit of open files and at"
-    " parse.processors; the crawl goes on by itself when they work again, and no page is lost"
+    "check the free memory of the machine, its log for killed processes, the limit of open files and the setting"
+    " parse.processors; the crawl resumes when parsing works again, and no page is lost"
 )
 
 _log = logging.getLogger(__name__)
@@ -180,15 +180,15 @@ class Crawler:
         trouble = self._pool.trouble
         for crawl in self.crawls:
             if trouble:
-                crawl.pause(f"pages cannot be read: {trouble}; {CHILDREN_ADVICE}", AwaitedResource.CHILDREN)
+                crawl.pause(f"pages cannot be parsed: {trouble}; {CHILDREN_ADVICE}", AwaitedResource.CHILDREN)
             elif crawl.waits_for is AwaitedResource.CHILDREN:
                 crawl.resume(self._schedule)
         if bool(trouble) != self._has_trouble:
             self._has_trouble = bool(trouble)
             if trouble:
-                _log.warning("paused: pages cannot be read: %s; %s", trouble, CHILDREN_ADVICE)
+                _log.warning("paused: pages cannot be parsed: %s; %s", trouble, CHILDREN_ADVICE)
             else:
-                _log.warning("pages are read again; the crawl goes on")
+                _log.warning("pages can be parsed again; the crawl resumes")
 
     def obey(self, commands: Iterable[Command], crawl: Crawl) -> None:
         """Apply the commands that the user gave for one crawl."""
@@ -427,10 +427,13 @@ class Crawler:
         assert visit.result is not None
         to = visit.result.redirect_to
         if to and crawl.meaning.blocks(to):
-            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it is at {to}, which is excluded"
+            visit.outcome, visit.detail = Outcome.OUT_OF_SCOPE, f"it redirects to {to}, which is excluded"
             self._learn_robots(crawl, visit, 0, b"")
         elif to and not crawl.reaches(to):
-            visit.outcome, visit.detail = Outcome.ROBOTS_UNREACHABLE, f"it is at {to}, which another node may ask"
+            visit.outcome, visit.detail = (
+                Outcome.ROBOTS_UNREACHABLE,
+                f"it redirects to {to}, which belongs to another node",
+            )
             self._learn_robots(crawl, visit, 0, b"")
         elif to and visit.item.hops < crawl.config.limits.redirects:
             self._ask_for_robots(crawl, self._robots.next_hop(visit.item, to))
@@ -553,8 +556,8 @@ class Crawler:
         await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
         if self._pool.waiting and self._read_s:
             _log.warning(
-                "stopped without waiting for %d pages that no parse child has read within %g s; they are asked for"
-                " again next time",
+                "stopped without waiting for %d pages that were not parsed within %g s; they will be fetched again"
+                " next time",
                 self._pool.waiting,
                 self._read_s,
             )
@@ -594,15 +597,15 @@ class Crawler:
         self._is_stuck = any(crawl.committing for crawl in self.crawls)
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(
-                f"a commit has not ended within {COMMIT_S:g} s of a stop; look at the disk of the data folder, then run"
-                " the same command again: what was committed before is safe, the rest is asked for again"
+                f"a commit did not complete within {COMMIT_S:g} s of a stop; check the disk of the data folder,"
+                " then run the same command again: what was committed before is safe, the rest is fetched again"
             )
         elif self._failure is None:
             for crawl in self.crawls:
                 if crawl.has_uncommitted:
                     _log.warning(
-                        "%s: stopped with %d pages uncommitted: %s; they are asked for again next time",
+                        "%s: stopped with %d pages uncommitted: %s; they will be fetched again next time",
                         crawl.name,
                         crawl.uncommitted_visits,
-                        self._commit_complaint or "commits do not succeed",
+                        self._commit_complaint or "commits fail",
                     )

@@ -85,7 +85,9 @@ class Cell:
         try:
             ArchiveReader(self.folder.archive).read(file, offset)
         except StoreError as error:
-            logger.warning("the copy of %s cannot be read (%s); the next answer is stored whole", item.url, error)
+            logger.warning(
+                "the capture of %s cannot be read (%s); the next response is stored in full", item.url, error
+            )
             return replace(item, etag="", last_modified="", digest="", copied_s=0.0)
         return item
 

@@ -261,7 +261,7 @@ class ProxyCollector:
         if not self._has_warned:
             self._has_warned = True
             proxy = self._crawl.config.signals.proxy
-            logger.warning("signals.proxy: %s does not heed only-if-cached; it is asked every ten minutes alone", proxy)
+            logger.warning("signals.proxy: %s ignores only-if-cached; it is tested again every ten minutes", proxy)
 
     def _time(self, fetched: Fetched) -> None:
         """Count pages that the cache served, and those served within a second, which is the paper's measure."""
@@ -310,7 +310,7 @@ async def collecting(
             except ConfigError as error:
                 is_heard = all(crawl.committer.wishes.announced.elsewhere is not None for crawl in wanting)
                 if isinstance(error, PathTaken) and is_heard:
-                    logger.warning("%s; what others hear is passed on to us all the same", error)
+                    logger.warning("%s; signals received by other nodes are still forwarded to this one", error)
                     continue
                 if park is None:
                     raise

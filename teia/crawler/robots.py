@@ -50,7 +50,7 @@ class OriginRobots:
     @property
     def why(self) -> str:
         """Reason for the page's record."""
-        return f"robots.txt could not be read: {self.detail or self.outcome}"
+        return f"robots.txt could not be fetched: {self.detail or self.outcome}"
 
     @property
     def refusal(self) -> Outcome:

@@ -273,12 +273,12 @@ class Crawl:
         if item.purpose == "robots":
             return None
         if item.purpose == PROBE and not self.holds(item.url):
-            return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+            return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         if self.names.is_elsewhere(queue, item):
-            return Outcome.ALIAS, f"{queue.host} is another name of {queue.alias_of}"
+            return Outcome.ALIAS, f"{queue.host} is an alias of {queue.alias_of}"
         try:
             if item.purpose == "page" and not self.meaning.admits(item.url, item.depth, item.found_by):
-                return Outcome.OUT_OF_SCOPE, "the collection's settings leave it out"
+                return Outcome.OUT_OF_SCOPE, "excluded by the settings of the collection"
         except Exception as error:  # noqa: BLE001  # a rule that is a function written by the user
             return Outcome.SYSTEM, f"a scope rule failed: {type(error).__name__}: {error}"
         spent = self.spent(queue)

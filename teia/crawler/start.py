@@ -320,7 +320,7 @@ def _open_sound(
             sound.append(config)
     with open_crawls(root, sound, ledger, clock, since_s, park) as crawls:
         if not crawls:
-            raise StoreError(f"{root.path}: none of its collections can be crawled as it is")
+            raise StoreError(f"{root.path}: none of its collections can be crawled")
         yield crawls
 
 

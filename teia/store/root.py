@@ -134,7 +134,7 @@ class CollectionFolder:
                 except BlockingIOError:
                     time.sleep(EDIT_PAUSE_S)
             else:
-                raise StoreError(f"{self.config}: somebody else has been changing it for long; try again")
+                raise StoreError(f"{self.config}: locked by another process for too long; try again")
             yield
         finally:
             os.close(descriptor)
@@ -177,7 +177,7 @@ class CollectionFolder:
         except FileNotFoundError:
             return ()
         except (ValueError, TypeError, OSError) as error:
-            raise CorruptFile(path, f"it does not say where cells begin ({error})") from error
+            raise CorruptFile(path, f"the first slots of the cells cannot be read ({error})") from error
 
     def write_starts(self, starts: Sequence[int]) -> None:
         """Store the first slots of the cells, once their folders exist; a cell that is not named does not exist yet."""
@@ -204,7 +204,7 @@ class Root:
         """Return the folder of a collection, which need not exist yet; names that lead elsewhere are refused."""
         path = self.path / checked_name(name)
         if path.is_symlink():
-            raise StoreError(f"{path} is a link to another place; a collection must be a folder in {self.path}")
+            raise StoreError(f"{path} is a symbolic link; a collection must be a folder in {self.path}")
         return CollectionFolder(name, path)
 
     def create_collection(self, name: str, config_text: str, cells: int) -> CollectionFolder:
@@ -256,12 +256,14 @@ class Root:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
-                raise StoreError(f"{path}: cannot be locked: {error.strerror}; is it on a network drive?") from error
+                raise StoreError(
+                    f"{path}: cannot be locked: {error.strerror}; check whether it is on a network drive"
+                ) from error
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             since = iso_utc(os.fstat(descriptor).st_mtime)[:16].replace("T", " ")
             raise StoreError(
-                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data {self.path}) "
-                "or choose another --data"
+                f"{self.path} is in use by process {holder} since {since} UTC; stop it (teia stop --data "
+                f"{self.path}), or choose another folder with --data"
             ) from None
         with disk_errors(path, "written"):
             # Only the holder writes its process id, for `holder` and for the message above.
@@ -273,9 +275,14 @@ def checked_name(name: str) -> str:
     """Return a collection's name if it may be one; it becomes a folder name, so it may contain no way out."""
     if not _NAME.fullmatch(name):
         shown = name if len(name) <= 40 else name[:40] + "…"
-        raise StoreError(f"{shown!r} cannot name a collection: use up to 63 of a-z, 0-9, _ and -, the first no sign")
+        raise StoreError(
+            f"{shown!r} cannot be the name of a collection: use only a-z, 0-9, _ and -; start with a"
+            " letter or digit; 63 characters at most"
+        )
     if name in RESERVED_NAMES:
-        raise StoreError(f"{name!r} cannot name a collection: the data folder has a file of that name; choose another")
+        raise StoreError(
+            f"{name!r} cannot be the name of a collection: the data folder contains a file of that name; choose another"
+        )
     return name
 
 
@@ -286,17 +293,17 @@ def open_root(path: Path, *, create: bool = False) -> Root:
             path.mkdir(parents=True)
             sync_folder(path.parent)
         if not path.is_dir():
-            raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'there is no such folder'}; see --data")
+            raise StoreError(f"{path}: {'is not a folder' if path.exists() else 'folder not found'}; see --data")
         if not (path / "format").exists():
             _make_ours(path, create)
         text = (path / "format").read_text("utf-8", "replace")[:64]
     match = _FORMAT_LINE.fullmatch(text)
     if match is None:
-        raise StoreError(f"{path / 'format'}: not a version teia knows ({text.strip()!r}); restore it from a copy")
+        raise StoreError(f"{path / 'format'}: unknown version ({text.strip()!r}); restore it from a backup")
     if int(match[1]) != FORMAT:
         raise StoreError(
-            f"{path} has format {match[1]} and this teia reads format {FORMAT}; with the teia that wrote it run "
-            "`teia export warc` and `teia export urls`, then here `teia import` into a new folder"
+            f"{path} has format {match[1]}, but this version reads format {FORMAT}; run `teia export warc` and"
+            " `teia export urls` with the version that wrote it, then `teia import` into a new folder here"
         )
     return Root(path)
 
@@ -305,7 +312,7 @@ def _make_ours(path: Path, create: bool) -> None:
     # Hidden files are allowed: a crash during the write below leaves one, and mount points may have their own.
     others = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
     if others:
-        raise StoreError(f"{path} is not a data folder of teia: it holds {min(others)!r}; choose an empty folder")
+        raise StoreError(f"{path} is not a data folder of teia: it contains {min(others)!r}; choose an empty folder")
     if not create:
-        raise StoreError(f"{path} is empty; `teia crawl SEED --data {path}` would begin a crawl there")
+        raise StoreError(f"{path} is empty; start a crawl with `teia crawl SEED --data {path}`")
     write_atomically(path / "format", f"teia {FORMAT}\n".encode())

@@ -69,18 +69,22 @@ def _of_account(account: Mapping[str, Any]) -> list[Alert]:
     found = []
     early = (account.get("live") or {}).get("early", 0)
     if early:
-        found.append(Alert("early", f"{early:,} requests came before their server had rested", 100.0, value=early))
+        found.append(
+            Alert(
+                "early", f"{early:,} requests were sent before the delay of their server had passed", 100.0, value=early
+            )
+        )
     if account["state"] == "paused" and account["paused_why"] != "asked to":
         why = account["paused_why"]
-        found.append(Alert("paused", f"it has paused by itself: {why}", 90.0, detail=why))
+        found.append(Alert("paused", f"the crawl paused automatically: {why}", 90.0, detail=why))
     seeds = account.get("failed_seeds") or ()
     if seeds:
-        message = f"{len(seeds)} of its seeds could not be visited: {seeds[0]}"
+        message = f"{len(seeds)} seeds could not be fetched: {seeds[0]}"
         found.append(Alert("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
     if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
-        message = f"{fresh['fresh']:.1%} of its copies are fresh, and {fresh['best']:.1%} could be"
+        message = f"{fresh['fresh']:.1%} of the captures are fresh; {fresh['best']:.1%} would be possible"
         found.append(Alert("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
     return found
 
@@ -93,11 +97,11 @@ def _of_index(account: Mapping[str, Any]) -> list[Alert]:
     is_written = account.get("index_writing", False)
     least = SOME_BEHIND if account.get("live") else 0  # a crawl that begins waits a moment for its indexer
     if behind > (max(FAR_BEHIND, FAR_BEHIND_SHARE * (indexed + behind)) if is_written else least):
-        who = "it is being caught up" if is_written else "nobody is indexing"
-        message = f"{behind:,} pages that were crawled are not in the index yet; {who}"
+        who = "indexing continues" if is_written else "no indexer is running"
+        message = f"{behind:,} crawled pages are not indexed yet; {who}"
         found.append(Alert("index", message, 70.0, value=behind, limit=indexed + behind, detail=who))
     if unreadable:
-        message = f"{unreadable:,} pages are not in the index because their archived copies cannot be read"
+        message = f"{unreadable:,} pages are not indexed because their captures cannot be read"
         found.append(Alert("unreadable", message, 65.0, value=unreadable))
     return found
 
@@ -105,7 +109,7 @@ def _of_index(account: Mapping[str, Any]) -> list[Alert]:
 def _of_disk(disk: Disk) -> list[Alert]:
     if disk.free > NEAR_LOW * disk.low:
         return []
-    message = f"{disk.free:.1%} of the disk are free; fetching pauses at {disk.low:.1%}"
+    message = f"{disk.free:.1%} of the disk is free; fetching pauses at {disk.low:.1%}"
     return [Alert("disk", message, 80.0, value=disk.free, limit=disk.low)]
 
 
@@ -116,7 +120,7 @@ def _of_hosts(table: HostTable) -> list[Alert]:
     found = [
         Alert(
             "slow_host",
-            f"{line.host} needs {days(line.pass_s)} for one pass",
+            f"a full pass over {line.host} takes {days(line.pass_s)}",
             min(40.0 + line.pass_s / WEEK_S / 10, 59.0),
             line.host,
             line.pass_s,
@@ -126,8 +130,10 @@ def _of_hosts(table: HostTable) -> list[Alert]:
     ]
     if len(slow) > SLOW_HOSTS:
         more = len(slow) - SLOW_HOSTS
-        found.append(Alert("slow_hosts", f"{more:,} more hosts need longer than a week for one pass", 39.0, value=more))
+        found.append(
+            Alert("slow_hosts", f"{more:,} more hosts need more than a week for a full pass", 39.0, value=more)
+        )
     for line in parked[:PARKED_HOSTS]:
-        message = f"{line.host} is left alone: {line.parked}; {line.waiting:,} URLs wait"
+        message = f"{line.host} is parked: {line.parked}; {line.waiting:,} URLs are queued"
         found.append(Alert("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
     return found

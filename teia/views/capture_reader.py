@@ -89,16 +89,16 @@ class CaptureReader:
         try:
             answer = answered.result(WAIT_S)
         except TimeoutError:
-            raise ParseError(f"the copy of {wanted.url} could not be read in time") from None
+            raise ParseError(f"the capture of {wanted.url} could not be read in time") from None
         if isinstance(answer, LostAnswer):
-            raise ParseError(f"the copy of {wanted.url} cannot be read ({answer.reason})")
+            raise ParseError(f"the capture of {wanted.url} cannot be read ({answer.reason})")
         return answer
 
     @staticmethod
     def _submit(pool: ChildPool, payload: bytes, answered: Future[bytes | LostAnswer]) -> None:
         done: Callable[[bytes | LostAnswer], None] = answered.set_result
         if pool.waiting >= MAX_WAITING:
-            done(LostAnswer("too many copies are being read"))
+            done(LostAnswer("too many captures are being read"))
         else:
             pool.submit(payload, done=done)
 

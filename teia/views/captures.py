@@ -63,7 +63,7 @@ def copy_at(lookup: Lookup, cell: int, file: str, offset: int) -> StoredCapture:
     """Read the capture at a place of the archive."""
     record = lookup.record(cell, file, offset)
     if record.kind not in {"response", "revisit"}:
-        raise StoreError(f"{file}: the record at offset {offset} is a {record.kind}, not an answer")
+        raise StoreError(f"{file}: the record at offset {offset} is of type {record.kind}, not a response")
     bodied = _with_body(lookup, record, cell)
     head, body = split_head(bodied.block)
     own_head = split_head(record.block)[0]
@@ -103,7 +103,7 @@ def _with_body(lookup: Lookup, record: ArchiveRecord, cell: int) -> ArchiveRecor
         ):
             break
         cell, record = entry.cell, lookup.record(entry.cell, visit.file, visit.offset)
-    raise StoreError(f"the copy of {record.url} repeats an earlier one that is not in {lookup.name}")
+    raise StoreError(f"the capture of {record.url} refers to an earlier one that is not in {lookup.name}")
 
 
 def _is_whole(record: ArchiveRecord) -> bool:

@@ -144,7 +144,7 @@ def line_of(table: HostTable, host: str) -> HostLine:
     """Find the line of a named host; StoreError if the host is not known."""
     line = table.hosts.get(host.lower())
     if line is None:
-        raise StoreError(f"no host {host[:200]!r} is known; names are written as in URLs, without port")
+        raise StoreError(f"unknown host {host[:200]!r}; write the name as in URLs, without the port")
     return line
 
 

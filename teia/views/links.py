@@ -67,13 +67,13 @@ def indexed_links_in(lookup: Lookup, url: str, at_most: int = SHOWN_LINKS_IN) ->
     pages, total = [page for part in known for page in part.pages], sum(part.total for part in known)
     notes = []
     if total > len(pages):
-        notes.append(f"of {total:,} pages that link here {len(pages):,} are listed")
+        notes.append(f"showing {len(pages):,} of {total:,} pages that link here")
     behind = sum(
         frontier.last_change() - (read_position(folder.index) or 0)
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True)
     )
     if behind > 0:
-        notes.append(f"pages that are not in the index yet may link here too: {behind:,}")
+        notes.append(f"pages that are not indexed yet may link here too: {behind:,}")
     return LinksIn(_most_important_first(lookup, pages), "; ".join(notes))
 
 
@@ -95,4 +95,4 @@ def archived_links_in(lookup: Lookup, url: str, at_most: int = SCANNED_FOR_LINKS
     ]
     if next(pages, None) is None:
         return LinksIn(tuple(found))
-    return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were looked through for links")
+    return LinksIn(tuple(found), f"only the first {at_most:,} pages of the archive were searched for links")

@@ -255,18 +255,18 @@ class Lookup:
             if answer.refers_to is None:
                 return answer
             wanted = answer.refers_to
-        raise StoreError(f"the copies of {url} in {self.name} refer to each other and none has the body")
+        raise StoreError(f"the captures of {url} in {self.name} refer to each other, and none contains the body")
 
     def _answer(self, url: str, time_s: float | None) -> StoredAnswer:
         entry = self.find(url)
         if entry is None or entry.page is None:
-            raise StoreError(f"there is no copy of {url} in {self.name}")
+            raise StoreError(f"there is no capture of {url} in {self.name}")
         file, offset = entry.page.file, entry.page.offset
         if time_s is not None:
             at_that_time = [visit for visit in self.visits(entry) if abs(visit.time_s - time_s) < SAME_TIME_S]
             file, offset = (at_that_time[0].file, at_that_time[0].offset) if at_that_time else ("", 0)
         if not file:
-            raise StoreError(f"there is no copy of {url} of that time in {self.name}")
+            raise StoreError(f"there is no capture of {url} at that time in {self.name}")
         return self._readers[entry.cell].answer(file, offset)
 
 

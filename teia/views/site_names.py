@@ -25,4 +25,4 @@ def main_url(lookup: Lookup, url: str) -> str | None:
 def why_alias(lookup: Lookup, url: str) -> str | None:
     """Explain that the host of a URL is another name of a site; None if it is not."""
     there = main_url(lookup, url)
-    return None if there is None else f"its host is another name of {split(there).host}: see {there}"
+    return None if there is None else f"its host is an alias of {split(there).host}: see {there}"

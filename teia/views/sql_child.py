@@ -164,7 +164,7 @@ def _answer(path: Path, collection: str, sql: str, bounds: QueryLimits) -> bytes
     def go_on() -> None:
         if clock.ticks_s() > until:
             raise QueryError(
-                f"stopped after {bounds.seconds:g} s: there are too many URLs; ask `fetches`, or use teia sql"
+                f"stopped after {bounds.seconds:g} s: there are too many URLs; query `fetches`, or use teia sql"
             )
 
     memory_mb = math.floor(bounds.memory_bytes * OF_DUCKDB / 1e6)
@@ -182,7 +182,7 @@ def _lines(table: Any, bounds: QueryLimits) -> list[bytes]:
     from teia.store.sql import too_long
 
     if any(_depth(kind) > NESTED_DEPTH for kind in table.schema.types):
-        raise QueryError(f"the answer has lists or structs more than {NESTED_DEPTH} deep; unnest them")
+        raise QueryError(f"the result has lists or structs nested more than {NESTED_DEPTH} levels deep; unnest them")
     is_nested = [kind.num_fields > 0 for kind in table.schema.types]
     lines, size = [], 0
     for start in range(0, table.num_rows, SLICE_ROWS):
@@ -201,7 +201,7 @@ def _values(column: Any) -> list[Any]:
         return [plain(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         said = str(error).partition("\n")[0]
-        raise QueryError(f"a value cannot be shown; write it as text, with CAST(… AS VARCHAR): {said}") from error
+        raise QueryError(f"a value cannot be displayed; convert it to text with CAST(… AS VARCHAR): {said}") from error
 
 
 def _depth(kind: Any) -> int:

@@ -55,8 +55,8 @@ def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[TraceStep]:
         if fetch["status"] is not None:
             steps += _extracted(fetch, entry.page if fetch is fetches[-1] else None)
     if not fetches:
-        why = why_waiting(lookup, entry, clock.now_s()) or "asked for by another crawler; the copy was imported"
-        steps.append(TraceStep(AgentRole.DOWNLOADER, None, f"never asked for: {why}"))
+        why = why_waiting(lookup, entry, clock.now_s()) or "fetched by another crawler; the capture was imported"
+        steps.append(TraceStep(AgentRole.DOWNLOADER, None, f"not fetched: {why}"))
     last = iso_utc(fetches[-1]["ended"].timestamp()) if fetches else None
     steps.append(_scheduled(lookup, entry, last, clock))
     if entry.page is not None:
@@ -81,13 +81,13 @@ def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[TraceStep]:
     yield TraceStep(
         AgentRole.FRONTIER,
         found,
-        f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} links to it",
+        f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} incoming links",
         {"found_by": by, "depth": entry.depth, "in_links": entry.in_links, "pages": list(pages.urls[:10])},
     )
     senders = sorted({lookup.cell_number(split(url).host) for url in pages.urls} - {entry.cell})
-    sent = f"; links to it came from cell {', '.join(map(str, senders))}" if senders else ""
+    sent = f"; linked from cell {', '.join(map(str, senders))}" if senders else ""
     yield TraceStep(
-        AgentRole.TAKE, found, f"taken into cell {entry.cell}{sent}", {"cell": entry.cell, "from_cells": senders}
+        AgentRole.TAKE, found, f"added to cell {entry.cell}{sent}", {"cell": entry.cell, "from_cells": senders}
     )
 
 
@@ -95,13 +95,13 @@ def _downloaded(fetch: dict[str, Any]) -> TraceStep:
     seconds = (fetch["ended"] - fetch["started"]).total_seconds()
     rest = "first request to its host"
     if fetch["rest_s"] is not None:
-        rest = f"rest {fetch['rest_s']:.2f} s, had {fetch['rested_s']:.2f} s"
+        rest = f"required delay {fetch['rest_s']:.2f} s, actual {fetch['rested_s']:.2f} s"
     detail = f" ({fetch['detail']})" if fetch["detail"] else ""
     return TraceStep(
         AgentRole.DOWNLOADER,
         iso_utc(fetch["started"].timestamp()),
-        f"attempt {fetch['attempt']}: {fetch['outcome']}{detail} from {fetch['address'] or 'nowhere'},"
-        f" {fetch['bytes']:,} bytes in {seconds:.3f} s; {rest}",
+        f"attempt {fetch['attempt']}: {fetch['outcome']}{detail} from {fetch['address'] or 'no address'}, "
+        f"{fetch['bytes']:,} bytes in {seconds:.3f} s; {rest}",
         {name: fetch[name] for name in ("attempt", "outcome", "status", "address", "bytes", "rest_s", "rested_s")}
         | {"seconds": seconds},
     )
@@ -111,7 +111,7 @@ def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceS
     """Yield the three extractors' steps of one answer; title and canonical are stored for the last one alone."""
     time = iso_utc(fetch["ended"].timestamp())
     links = {name: fetch[name] or 0 for name in ("links", "links_in_scope", "links_unindexable")}
-    leads = f"leads to {fetch['redirect_to']}" if fetch["redirect_to"] else f"{links['links']:,} links"
+    leads = f"redirects to {fetch['redirect_to']}" if fetch["redirect_to"] else f"{links['links']:,} links"
     yield TraceStep(AgentRole.LINK_EXTRACTOR, time, f"{leads}, {links['links_in_scope']:,} in scope", links)
     content = {name: fetch[name] for name in ("media_type", "language", "text_digest", "decoded_bytes")}
     text = f", text {content['text_digest'][:12]}…" if content["text_digest"] else ""
@@ -123,7 +123,7 @@ def _extracted(fetch: dict[str, Any], page: PageEntry | None) -> Iterator[TraceS
         content,
     )
     if page is not None:
-        named = f"; names {page.canonical} as canonical" if page.canonical else ""
+        named = f"; canonical URL {page.canonical}" if page.canonical else ""
         title = f"title {page.title!r}" if page.title else "no title"
         yield TraceStep(
             AgentRole.METADATA_EXTRACTOR,
@@ -154,6 +154,6 @@ def _sent_away(lookup: Lookup, entry: UrlEntry, page: PageEntry) -> TraceStep:
     return TraceStep(
         AgentRole.BULK,
         iso_utc(page.last_visit_s),
-        f"{len(away):,} of {len(cells):,} linked pages are other cells'{others}",
+        f"{len(away):,} of {len(cells):,} linked pages belong to other cells{others}",
         {"links": len(cells), "other_cells": len(away), "cells": sorted(set(away))},
     )

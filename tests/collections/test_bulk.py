@@ -102,6 +102,6 @@ def test_only_so_many_wait(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
     for _ in range(bulk.MAX_WAITING):
         bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
-    with pytest.raises(UsageError, match="wait already"):
+    with pytest.raises(UsageError, match="already pending"):
         bulk.ask(control, "main", BulkSelection(BulkAction.FIRST), "ana", 0.0)
     control.close()

@@ -277,7 +277,7 @@ def test_a_crawl_that_cannot_take_a_change_says_so(tmp_path: Path) -> None:
     def meanwhile(root: Root) -> None:
         gate.wait()
         root.collection("main").lists.write_text("a file in the way")
-        with pytest.raises(StoreError, match=r"does not take it: .*lists: cannot be created"):
+        with pytest.raises(StoreError, match=r"rejected it: .*lists: cannot be created"):
             tell(root, f"exclude+=list:{blocked}")
 
     crawl_web(web, tmp_path, "a.test/", courtesy__delay_s=0.5, meanwhile=meanwhile)

@@ -345,12 +345,12 @@ def test_other_words_are_learnt_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({}, "nothing to learn from: give words in focus.words"),
-        ({"focus__examples": ["x.html"]}, "pages of other topics beside them"),
-        ({"focus__words": ["a b", "telescope"]}, "'a b': must have a word of three letters"),
-        ({"focus__words": WORDS, "parse__text": False}, "parse.text must be true"),
-        ({"focus__examples": ["no.html"], "focus__others": ["no"]}, "'no.html': there is no such file"),
-        ({"focus__words": WORDS, "focus__others": ["topic=x"]}, "'topic' is the name of what is looked for"),
+        ({}, "has no topic: set keywords in focus.words"),
+        ({"focus__examples": ["x.html"]}, "requires example pages of other topics"),
+        ({"focus__words": ["a b", "telescope"]}, "'a b': must contain a word of three letters"),
+        ({"focus__words": WORDS, "parse__text": False}, "set parse.text to true"),
+        ({"focus__examples": ["no.html"], "focus__others": ["no"]}, "'no.html': is neither a file nor a URL"),
+        ({"focus__words": WORDS, "focus__others": ["topic=x"]}, "the name 'topic' is reserved"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused_before_anything_is_made(
@@ -369,7 +369,7 @@ def test_examples_that_hold_nothing_are_named(tmp_path: Path) -> None:
     empty.write_text("<html></html>")
     other.write_text(OFF)
     settings = {"focus__examples": [str(empty)], "focus__others": [str(other)]}
-    with pytest.raises(ConfigError, match=r"empty\.html has no text to learn from"):
+    with pytest.raises(ConfigError, match=r"empty\.html contains no text"):
         taken({}, tmp_path, collection__order="focused", **settings)
     settings["focus__examples"] = ["http://a.test/unknown"]
     with pytest.raises(ConfigError, match=r"http://a\.test/unknown is not in main"):
@@ -446,7 +446,7 @@ def test_a_url_knows_how_many_are_before_it(tmp_path: Path, order: str) -> None:
     rest = [url for url in taken(web, tmp_path, **settings) if url in waiting]
     assert len(rest) > 10
     # What a page adds may overtake; what is next is next.
-    assert said[rest[0]].startswith("next in line")
-    places = {url: int(said[url].split()[1]) if said[url].startswith("behind") else 0 for url in waiting}
+    assert said[rest[0]].startswith("next in the queue")
+    places = {url: int(said[url].split()[2]) if said[url].startswith("queued behind") else 0 for url in waiting}
     assert sorted(places.values()) == list(range(len(waiting)))
     assert len(before) == 12

@@ -104,7 +104,7 @@ def test_a_seed_is_checked_also_where_the_scope_does_not_come_from_it() -> None:
 
 @pytest.mark.parametrize("seed", ["exemplo", "exemplo/caminho", "exemplo?q=1"])
 def test_a_bare_word_is_no_seed(seed: str) -> None:
-    with pytest.raises(ConfigError, match=r"a word is no URL; if it is a host, say https://exemplo/"):
+    with pytest.raises(ConfigError, match=r"is not a URL; did you mean https://exemplo/"):
         seeds_of(Config(CollectionSettings(seeds=(seed,))))
 
 

@@ -82,9 +82,9 @@ def test_a_run_is_written_down_once_whoever_reads_it(tmp_path: Path) -> None:
 def test_it_says_when_nobody_would_do_it(tmp_path: Path) -> None:
     root = made(tmp_path)
     (note,) = agenda_of(root, "main", VirtualClock(NOW_S)).notes
-    assert note.startswith("nobody waits for the next start: start `teia crawl --scheduled")
+    assert note.startswith("no crawler is waiting for the next run: start `teia crawl --scheduled")
     due = agenda_of(root, "main", VirtualClock(datetime(2026, 10, 24, 2, tzinfo=UTC).timestamp())).notes
-    assert due[0].startswith("a run is due, and nobody crawls")
+    assert due[0].startswith("a run is due, but no crawler is running")
     control = ControlFile(root.path / "control.sqlite")
     control.begin("main", NOW_S)  # by this process, which is alive
     control.close()
@@ -100,7 +100,10 @@ def test_it_says_when_a_run_cannot_reach_all_pages(tmp_path: Path) -> None:
         settle(cell, item, STATE_DONE, learnt=PageRow(200, digest=b"d"))
     cell.close()
     notes = agenda_of(root, "main", VirtualClock(NOW_S)).notes
-    assert notes[-1] == f"5 known pages of {HOST}, one every 3600 s, need 5 h 0 min: runs will stop before the end"
+    assert (
+        notes[-1]
+        == f"5 known pages of {HOST} at one every 3600 s take 5 h 0 min: runs will stop before they are complete"
+    )
 
 
 def test_without_a_schedule_there_is_nothing_to_show_and_nothing_to_serve(tmp_path: Path) -> None:
@@ -108,5 +111,5 @@ def test_without_a_schedule_there_is_nothing_to_show_and_nothing_to_serve(tmp_pa
     agenda = agenda_of(root, "main", VirtualClock(NOW_S))
     assert (agenda.words, agenda.starts, agenda.notes, agenda.next_run) == ("", (), (), None)
     assert in_summary(root, "main", VirtualClock(NOW_S)) == {}
-    with pytest.raises(UsageError, match=r"has a schedule; `teia set schedule\.start="):
+    with pytest.raises(UsageError, match=r"has a schedule; set one with `teia set schedule\.start="):
         _check_scheduled(root, None)

@@ -97,12 +97,12 @@ CONFIG = Config(
     [
         ("a.test/x", "http://a.test/x", True, ""),
         ("HTTP://A.test/./x?utm_source=1", "http://a.test/x", True, ""),
-        ("ftp://a.test/", None, False, "it is no http or https URL"),
-        ("", None, False, "it is no http or https URL"),
-        ("http://a.test/x?y=1", "http://a.test/x?y=1", False, "rule 2 skips it: query:yes"),
-        ("http://b.test/", "http://b.test/", False, "no rule keeps it"),
-        ("http://a.test:22/", "http://a.test:22/", False, "port 22 is never asked"),
-        ("javascript:alert(1)", None, False, "it is no http or https URL"),
+        ("ftp://a.test/", None, False, "it is not an http or https URL"),
+        ("", None, False, "it is not an http or https URL"),
+        ("http://a.test/x?y=1", "http://a.test/x?y=1", False, "excluded by rule 2: query:yes"),
+        ("http://b.test/", "http://b.test/", False, "no rule includes it"),
+        ("http://a.test:22/", "http://a.test:22/", False, "port 22 is not allowed"),
+        ("javascript:alert(1)", None, False, "it is not an http or https URL"),
     ],
 )
 def test_the_whole_way_is_told(typed: str, url: str | None, is_crawled: bool, why: str) -> None:
@@ -113,5 +113,5 @@ def test_the_whole_way_is_told(typed: str, url: str | None, is_crawled: bool, wh
 
 def test_a_host_of_the_seeds_is_kept_without_a_rule_and_that_is_said() -> None:
     kept = UrlTester(CONFIG).one("http://a.test/x")
-    assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is of a seed's host: host:a.test"]
+    assert [step.detail for step in kept.steps if step.name == "rules"] == ["it is on the host of a seed: host:a.test"]
     assert kept.robots == "not asked"

@@ -79,6 +79,6 @@ def test_only_so_many_wishes_wait(tmp_path: Path) -> None:
     control = ControlFile(tmp_path / "control.sqlite")
     for number in range(MAX_WISHES):
         control.wish("main", f"http://w.test/{number}", 0.0)
-    with pytest.raises(UsageError, match="wait to be checked"):
+    with pytest.raises(UsageError, match="waiting to be checked"):
         control.wish("main", "http://w.test/one-more", 0.0)
     control.close()

@@ -21,5 +21,7 @@ def test_no_more_sockets_are_wanted_than_there_are(limit: int) -> None:
 
 
 def test_where_there_is_hardly_any_room_a_crawl_does_not_begin() -> None:
-    with pytest.raises(StoreError, match=r"may have 50 files open and needs 63; allow more with `ulimit -n`"):
+    with pytest.raises(
+        StoreError, match=r"the limit of 50 open files is too low, 63 are needed; raise it with `ulimit -n`"
+    ):
         share_out(50, 63 - SPARE - LEAST, 2_000, 1_000)

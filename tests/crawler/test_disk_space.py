@@ -22,5 +22,5 @@ def test_complaint_says_where_and_when_it_goes_on(tmp_path: Path, monkeypatch: o
 
     monkeypatch.setattr(os, "statvfs", lambda _path: Full)  # type: ignore[attr-defined]
     space = DiskSpace(tmp_path, 100 << 20)
-    assert space.complaint() == f"only 10 MiB are free at {tmp_path}; fetching goes on when 160 MiB are"
+    assert space.complaint() == f"only 10 MiB are free at {tmp_path}; fetching resumes at 160 MiB"
     assert not space.has_enough()

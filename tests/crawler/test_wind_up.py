@@ -166,7 +166,7 @@ def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch
     pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
     web = ScriptedWeb(dict.fromkeys(("a.test", "b.test", "c.test"), pages))
     try:
-        with pytest.raises(StoreError, match=r"a commit has not ended within .* look at the disk"):
+        with pytest.raises(StoreError, match=r"a commit did not complete within .* check the disk"):
             crawl_and(web, tmp_path, when(lambda _: is_stuck.is_set(), Crawler.stop))
         may_go.set()
         wait_for(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))

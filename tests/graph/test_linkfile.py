@@ -194,7 +194,7 @@ def test_a_full_disk_leaves_what_was_there_and_lets_one_try_again(
 
     links.append(2, [3])
     monkeypatch.setattr(linkfile.os, "fsync", full)
-    with pytest.raises(DiskFull, match="no room on the disk"):
+    with pytest.raises(DiskFull, match="no space left on the disk"):
         links.flush()
     assert links_in(path) == {1: [2]}
     monkeypatch.setattr(linkfile.os, "fsync", sync)

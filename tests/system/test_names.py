@@ -37,7 +37,9 @@ def test_a_seed_that_does_not_exist_ends_the_crawl_with_what_to_do(tmp_path: Pat
             status, account, complaints = crawl_names(tmp_path / "data", lab.dns, "http://exmaple.test/")
             assert status == 1
             assert account["seconds"] < WITHIN_S
-            assert account["failed_seeds"] == ["http://exmaple.test/: dns (robots.txt could not be read: no such name)"]
+            assert account["failed_seeds"] == [
+                "http://exmaple.test/: dns (robots.txt could not be fetched: no such name)"
+            ]
             assert "the name exmaple.test has no address; look at its spelling" in next_step(complaints)
             assert "Traceback" not in complaints
 

@@ -159,7 +159,7 @@ def test_a_host_is_described_by_its_last_requests(cut: Crawled) -> None:
     table = host_table(root, "main", 2e9)
     with Lookup(root, "main") as lookup:
         about = host_view(lookup, table, "A.TEST", Config(), 2e9)
-        with pytest.raises(StoreError, match="no host"):
+        with pytest.raises(StoreError, match="unknown host"):
             host_view(lookup, table, "nobody.test", Config(), 2e9)
     asked = [entry for entry in cut.entries if entry.host == "a.test"]
     assert about.requests_seen == len(asked)

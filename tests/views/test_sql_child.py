@@ -93,8 +93,8 @@ def test_values_are_what_they_are_as_json(root: Root) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("SELECT DATE '290000-01-01'", "a value cannot be shown"),
-        (f"SELECT {'[' * 40}1{']' * 40}", "more than 32 deep"),
+        ("SELECT DATE '290000-01-01'", "a value cannot be displayed"),
+        (f"SELECT {'[' * 40}1{']' * 40}", "more than 32 levels deep"),
     ],
 )
 def test_values_that_are_no_json_are_refused_in_words(root: Root, sql: str, why: str) -> None:

@@ -47,8 +47,7 @@ def serve(
         str, typer.Option("--control-address", metavar="ADDRESS", help="Address of the ground-truth API (JSON).")
     ] = "127.77.255.80",
     truth: Annotated[
-        Path | None,
-        typer.Option("--truth", metavar="FILE", help="Write the true versions and links of all pages to this file."),
+        Path | None, typer.Option("--truth", metavar="FILE", help="Write the true versions and links of all pages.")
     ] = None,
     truth_days: Annotated[
         float, typer.Option("--truth-days", min=0, help="Period covered by --truth, in days of the generated web.")

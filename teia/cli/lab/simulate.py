@@ -47,9 +47,7 @@ def simulate(
         typer.Option(metavar="R", min=0, help="Visits per horizon; by default as many as the crawlers can make."),
     ] = None,
     process: Annotated[str, typer.Option(metavar="poisson|mix", help="Change process of generated pages.")] = "poisson",
-    visits: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page and time of every visit to this file.")
-    ] = None,
+    visits: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all visits to a file.")] = None,
     sampled: Annotated[bool, typer.Option("--sampled", help="Simulate drawn changes too.")] = False,
     as_json: AsJson = False,
     supervised: Supervised = False,

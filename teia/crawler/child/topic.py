@@ -79,19 +79,19 @@ def check_focus(config: Config) -> None:
     focus = config.focus
     if not focus.words and not focus.examples:
         raise ConfigError(
-            "order = 'focused' has nothing to learn from: "
-            "give words in focus.words, or pages in focus.examples and focus.others"
+            "order = 'focused' has no topic: set keywords in focus.words, or example pages in focus.examples and"
+            " focus.others"
         )
     if focus.examples and not focus.others:
         raise ConfigError(
-            "focus.examples need pages of other topics beside them (focus.others): "
-            "alone they cannot tell the topic from the language it is written in"
+            "focus.examples requires example pages of other topics (focus.others): examples alone cannot separate"
+            " the topic from its language"
         )
     for word in focus.words:
         if not stems(normalised(word)):
-            raise ConfigError(f"focus.words = {word!r}: must have a word of three letters or more")
+            raise ConfigError(f"focus.words = {word!r}: must contain a word of three letters or more")
     if not config.parse.text:
-        raise ConfigError("order = 'focused' judges pages by their text: parse.text must be true")
+        raise ConfigError("order = 'focused' needs the text of pages: set parse.text to true")
 
 
 def check_examples(config: Config) -> None:
@@ -106,12 +106,12 @@ def examples_of(settings: FocusSettings) -> list[TopicExample]:
         match = None if _is_url(entry) else _NAMED.fullmatch(entry)
         kind, what = (match[1], match[2]) if match else (OTHERS, entry)
         if kind == "topic":
-            raise ConfigError(f"focus.others = {entry!r}: 'topic' is the name of what is looked for; choose another")
+            raise ConfigError(f"focus.others = {entry!r}: the name 'topic' is reserved; choose another")
         found += _examples(kind, what, "others")
     if len({each.kind for each in found}) > MAX_KINDS:
-        raise ConfigError(f"focus.others: has more than {MAX_KINDS} kinds of pages")
+        raise ConfigError(f"focus.others: more than {MAX_KINDS} classes of pages")
     if len(found) > MAX_EXAMPLES:
-        raise ConfigError(f"focus.examples and focus.others: name more than {MAX_EXAMPLES:,} pages")
+        raise ConfigError(f"focus.examples and focus.others: more than {MAX_EXAMPLES:,} pages")
     return found
 
 
@@ -129,7 +129,7 @@ def _examples(kind: str, entry: str, key: str) -> list[TopicExample]:
         paths = [path] if path.is_file() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
     files = [each for each in paths if each.is_file()]
     if not files:
-        raise ConfigError(f"focus.{key} = {entry!r}: there is no such file, and it is no URL")
+        raise ConfigError(f"focus.{key} = {entry!r}: is neither a file nor a URL")
     return [TopicExample(kind, each) for each in files]
 
 
@@ -161,7 +161,7 @@ def _kept(path: Path) -> LearntTopic | None:
     try:
         return msgspec.json.decode(data, type=LearntTopic)
     except msgspec.MsgspecError as error:
-        raise CorruptFile(path, f"{error}; delete it, and it is learnt again") from error
+        raise CorruptFile(path, f"{error}; delete it to train the topic again") from error
 
 
 def _learn(root: Root, config: Config, clock: Clock) -> LearntTopic:
@@ -187,7 +187,7 @@ def _texts(root: Root, config: Config, examples: Sequence[TopicExample], clock: 
         texts = thread.submit(asyncio.run, _read_all(pool, answers)).result()
     for example, text in zip(examples, texts, strict=True):
         if isinstance(text, LostAnswer) or not stems(text):
-            why = f"cannot be read ({text.reason})" if isinstance(text, LostAnswer) else "has no text to learn from"
+            why = f"cannot be read ({text.reason})" if isinstance(text, LostAnswer) else "contains no text"
             raise ConfigError(f"focus: the example {example.name} {why}")
     return [text for text in texts if not isinstance(text, LostAnswer)]
 

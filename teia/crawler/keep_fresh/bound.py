@@ -249,10 +249,14 @@ def feasibility(host: str, standing: FreshnessBound, response_s: float) -> str:
     if standing.late_share <= 0:
         return ""
     wanted_s = standing.week_slot_s - response_s
-    remedy = f"{wanted_s:.2g} s would do" if wanted_s > 0 else "no delay would do, it answers too slowly"
+    remedy = (
+        (f"a delay of {wanted_s:.2g} s would be short enough")
+        if wanted_s > 0
+        else ("no delay would be short enough, its responses are too slow")
+    )
     return (
-        f"{host}: at this delay a full pass needs {days(standing.full_pass_s)}; {standing.late_share:.0%} of the pages"
-        f" cannot be kept within a week; {remedy}"
+        f"{host}: at this delay a full pass takes {days(standing.full_pass_s)}; {standing.late_share:.0%} of the"
+        f" pages cannot be revisited within a week; {remedy}"
     )
 
 

@@ -71,7 +71,7 @@ def readable(frontier: FrontierCell) -> Iterator[None]:
     try:
         yield
     except (ValueError, struct.error) as error:
-        raise CorruptFile(frontier.path, f"what is kept of a page's visits cannot be read: {error}") from error
+        raise CorruptFile(frontier.path, f"the visit history of a page cannot be read: {error}") from error
 
 
 class _Manners:

@@ -110,5 +110,5 @@ def _read_line(line: str, path: Path, number: int) -> tuple[int, float]:
     except ValueError:
         weight = -1.0
     if url is None or not (isfinite(weight) and weight >= 0):
-        raise ConfigError(f"{path}, line {number}: {line.strip()!r} is not a URL and a weight, a number >= 0")
+        raise ConfigError(f"{path}, line {number}: {line.strip()!r} must be a URL and a weight, a number >= 0")
     return key_of(url), weight

@@ -158,7 +158,7 @@ class Announcements:
                 inbox.close()
             self._inbox = None
             if self.passed:
-                _log.warning("%s is busy: %d messages of other nodes are lost", self._path, len(self.passed))
+                _log.warning("%s is busy: %d messages of other nodes were dropped", self._path, len(self.passed))
 
     def _opened(self) -> AnnouncementInbox | None:
         """Return the inbox; if it is not open, open it when another node has forwarded something."""

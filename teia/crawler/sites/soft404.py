@@ -128,7 +128,7 @@ def soft_404_note(frontier: FrontierCell, entry: UrlEntry) -> str:
         return ""
     found = kept(frontier, entry.host_id, entry.host)
     like = f" ({found.url})" if found is not None else ""
-    return f"a soft 404: it looks like what its host shows for a page that cannot exist{like}, so it is not indexed"
+    return f"a soft 404: it resembles the response of its host for a nonexistent page{like}, so it is not indexed"
 
 
 def remembered(frontier: FrontierCell, queue: HostQueue) -> ProbeResult | None:

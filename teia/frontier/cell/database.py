@@ -124,7 +124,7 @@ def _image(ddl: str, version: int) -> bytes:
 def open_to_read(path: Path, version: int) -> sqlite3.Connection:
     """Open a file that another process may be writing, read-only."""
     if not path.exists():
-        raise StoreError(f"{path}: there is no such file; the collection was never crawled")
+        raise StoreError(f"{path}: file not found; the collection was never crawled")
     with sqlite_errors(path):
         name = f"file:{quote(str(path))}?mode=ro"
         db = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
@@ -185,11 +185,11 @@ def store_error(path: Path, error: sqlite3.Error) -> StoreError:
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     primary = code & 0xFF
     if code in _FULL:
-        return DiskFull(f"{path}: no room on the disk ({error}); free some space and go on")
+        return DiskFull(f"{path}: no space left on the disk ({error}); free some space and run the command again")
     if primary in _CORRUPT:
-        return CorruptFile(path, f"{error}; it is broken, or no file of teia's")
+        return CorruptFile(path, f"{error}; it is damaged, or not a file of teia")
     if primary in _FORBIDDEN:
-        return StoreError(f"{path}: {error}; give its owner the right to write, or choose another --data")
+        return StoreError(f"{path}: {error}; grant write permission, or choose another folder with --data")
     return StoreError(f"{path}: {error}")
 
 
@@ -212,13 +212,13 @@ def _version(db: sqlite3.Connection) -> int:
 def _check_version(path: Path, db: sqlite3.Connection, version: int) -> None:
     found = _version(db)
     if found == 0:
-        raise StoreError(f"{path}: there is nothing in it yet; the collection was never crawled")
+        raise StoreError(f"{path}: is empty; the collection was never crawled")
     if found != version:
         raise _other_format(path, found, version)
 
 
 def _other_format(path: Path, found: int, version: int) -> StoreError:
     return StoreError(
-        f"{path}: format {found}, this teia reads {version};"
-        " export the collection with the teia that wrote it and import it here"
+        f"{path}: format {found}, but this version reads {version}; export the collection with the version that"
+        " wrote it, and import it here"
     )

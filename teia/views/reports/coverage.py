@@ -44,18 +44,18 @@ class Coverage:
     held_on_other_hosts: int
     total: HostCoverage
     by_host: tuple[HostCoverage, ...]
-    method: str = "Lincoln-Petersen, Chapman's form, host by host and added up; 95% interval: log-normal"
+    method: str = "Lincoln-Petersen estimate in Chapman's form, computed per host and summed; 95% log-normal interval"
     notes: tuple[str, ...] = (
-        "Counted are HTML, text and PDF pages that may be fetched: those we have, and those known that still wait.",
-        "The estimate is wrong where its assumptions are: (1) being linked and being in the sitemap must not depend on"
-        " each other; sites put into sitemaps what they also link, so the overlap is too large and the estimate too"
-        " low. (2) Within a host every page must be as likely to be found as any other; deep and new pages are not,"
-        " which again makes it too low. (3) The site must not change meanwhile, and one page must be one URL: second"
-        " names of a page and waiting URLs that turn out to be errors make it too high. (4) Links of pages that only a"
-        " sitemap names count as links. (5) A sitemap that lists everything gives an estimate of what it lists, and a"
-        " page in neither list of a host without a sitemap is beyond any estimate.",
-        "The interval speaks of chance alone, not of these. For hosts of a few dozen pages of which both lists have"
-        " less than a third, even so it holds the truth less than 95 times in 100.",
+        "Counted are HTML, text and PDF pages that may be fetched: those stored, and those known and still queued.",
+        "The estimate depends on these assumptions: (1) Being linked and being in the sitemap are independent;"
+        " sites list in sitemaps what they also link, so the overlap is too large and the estimate too low. (2)"
+        " All pages of a host are equally likely to be found; deep and new pages are not, which also makes it too"
+        " low. (3) The site does not change meanwhile, and each page has one URL: duplicate URLs of a page and"
+        " queued URLs that turn out to be errors make it too high. (4) Links of pages that only a sitemap lists"
+        " count as links. (5) A sitemap that lists everything gives an estimate of what it lists; a page that is"
+        " in neither list, on a host without a sitemap, cannot be estimated.",
+        "The interval covers random error only, not violated assumptions. For hosts with a few dozen pages of"
+        " which both lists contain less than a third, it contains the true value in less than 95 of 100 cases.",
     )
 
 

@@ -61,8 +61,9 @@ class Errors:
     rows: tuple[ErrorRow, ...]
     by_host: tuple[HostErrors, ...]
     notes: tuple[str, ...] = (
-        "kind: client and server are HTTP's own classes; network never became an answer; refused is what we would not"
-        " fetch or keep; ours is our own trouble. A URL counts by its last outcome.",
+        "Kind: client and server are the HTTP error classes; network means that no response was received; refused"
+        " means that the crawler did not fetch or store it; ours is an error of the crawler itself. Each URL is"
+        " counted by its last outcome.",
     )
 
 

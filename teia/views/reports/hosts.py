@@ -45,8 +45,8 @@ class Hosts:
     aliases: int
     rows: tuple[HostReportRow, ...]
     notes: tuple[str, ...] = (
-        "parked: why the server is left alone; its URLs stay queued.",
-        "alias of: the main name of the same site, under which its pages are crawled.",
+        "Parked: the reason why no requests are sent to the host; its URLs stay queued.",
+        "Alias of: the main name of the same site, under which its pages are crawled.",
     )
 
 

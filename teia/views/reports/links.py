@@ -77,10 +77,11 @@ class Links:
     per_url: tuple[InlinkRange, ...]
     top: tuple[LinkedUrl, ...]
     notes: tuple[str, ...] = (
-        "references: of HTML pages, the same one said twice counted twice; nofollow ones are found but not followed."
-        " unindexable: their ending says a type the collection does not keep, so they are not asked for; images and"
-        " styles of a page are not counted unless requisites are fetched. named_by_lists: entries of sitemaps and"
-        " feeds. per_url counts the pages that link to each known URL now, each once, as far as they are followed.",
+        "References are counted in HTML pages, repeated ones each time; nofollow references are counted but not"
+        " followed. References to types that are not stored are recognized by file extension and not fetched;"
+        " images and style sheets are counted only if page requisites are fetched. Named by lists: entries of"
+        " sitemaps and feeds. References to a URL: the number of pages that currently link to each known URL, each"
+        " page counted once, as far as links are followed.",
     )
 
 

@@ -57,7 +57,10 @@ class Servers:
     concentration: tuple[TopShare, ...]
     bucket_s: int
     over_time: tuple[Bucket, ...]
-    notes: tuple[str, ...] = ("A server counts if there is a document from it; T8 found 80% of the documents on 8%.",)
+    notes: tuple[str, ...] = (
+        "Counted are servers with at least one document. For comparison: Tarântula found"
+        " 80% of the documents on 8% of the servers.",
+    )
 
 
 def servers(source: Source, top: int = 25) -> Servers:

@@ -45,8 +45,8 @@ class SpaceReport:
     total: tuple[BytesRow, ...]
     cells: tuple[CellSpace, ...]
     notes: tuple[str, ...] = (
-        "wire: received, heads included. decoded: bodies after decompression. The rest is on disk now; rows of the"
-        " fetch log that are not rolled out yet lie in the frontier.",
+        "Wire: bytes received, including headers. Decoded: bodies after decompression. All other sizes are on disk"
+        " now; recent rows of the fetch log are still part of the frontier.",
     )
 
 

@@ -10,7 +10,7 @@ from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.suspicion import SHAPE, Pattern, PatternState
 from teia.views.reports.source import OpenCell, Source
 
-STANDINGS = {PatternState.OPEN: "open", PatternState.WAITING: "comes last", PatternState.PARKED: "parked"}
+STANDINGS = {PatternState.OPEN: "open", PatternState.WAITING: "queued last", PatternState.PARKED: "parked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Traps:
     hosts: int
     rows: tuple[TrapRow, ...]
     notes: tuple[str, ...] = (
-        "given_up: URLs with the outcome `trap`. waiting: they come last, and some are read to find out. refused: links"
-        " that were not even kept. A pattern stands for URLs that differ in numbers (0), words (w) or tokens (*) only.",
+        "Given up: URLs with the outcome `trap`. Waiting: URLs queued last, some of which are fetched as a test."
+        " Refused: links that were discarded. A pattern stands for URLs that differ only in numbers (0), words (w)"
+        " or tokens (*).",
     )
 
 

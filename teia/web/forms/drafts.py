@@ -190,7 +190,7 @@ def _consent_problems(
     elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
         problems.append(FieldProblem("consent", "say who consented; it is written down"))
     if not collection and fields.name.strip() in site.names():
-        problems.append(FieldProblem("name", f"there is a collection {fields.name.strip()} already"))
+        problems.append(FieldProblem("name", f"a collection named {fields.name.strip()} already exists"))
     return problems
 
 

@@ -34,9 +34,9 @@ def at_rest(tmp_path: Path) -> Path:
         (["set", "dely=1"], "unknown setting 'dely'; did you mean 'delay'?"),
         (
             ["set", "collection.cells=2"],
-            "collection.cells cannot be changed: it was fixed when the collection was made",
+            "collection.cells cannot be changed: it was fixed when the collection was created",
         ),
-        (["add", "ftp://a.test/"], "seed 'ftp://a.test/': must be an http or https URL, like https://example.org/"),
+        (["add", "ftp://a.test/"], "seed 'ftp://a.test/': must be an http or https URL, such as https://example.org/"),
         (["add"], "nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE"),
         (["block", "two words"], "scope rule 'domain:two words': must be a host name, like example.org"),
         (["block", "@nowhere.txt"], "nowhere.txt': cannot be read: No such file or directory"),

@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_while_a_copy_is_brought_up_is_told_and_waited_for(
         kept.write(log, "old", 1_000)
         with monkeypatch.context() as patch:
             patch.setattr(open_cells, "FrontierCell", Full)
-            with pytest.raises(DiskFull, match="no room on the disk"):
+            with pytest.raises(DiskFull, match="no space left on the disk"):
                 kept.take("a")
         _, behind = kept.take("a")
         assert behind == 10

@@ -84,7 +84,9 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
         parse__processors=["text/html=tests.crawler.poison:sicken"],
     )
     (why,) = paused
-    assert why.startswith("pages cannot be read: parse children die (signal 11); look at the memory of the machine")
+    assert why.startswith(
+        "pages cannot be parsed: parse children die (signal 11); check the free memory of the machine"
+    )
     assert [need.kind for need in needs] == ["paused"]
     before, after = asked
     assert before == after <= 4, "no server is asked while nothing can be read"
@@ -92,8 +94,8 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     assert set(crawled.outcomes().values()) == {"200"}
     assert len(crawled.asked()) == len(set(crawled.asked())) == 20, "no page is asked for again"
     said = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("paused: pages cannot be read") for line in said)
-    assert "pages are read again; the crawl goes on" in said
+    assert any(line.startswith("paused: pages cannot be parsed") for line in said)
+    assert "pages can be parsed again; the crawl resumes" in said
 
 
 def requests_settled(folder: Path) -> int:

@@ -90,11 +90,11 @@ def test_what_a_delay_does_not_allow_is_said_in_a_sentence() -> None:
     host = FreshnessBound(178_560, 1.0, 0.5, 0.0, 0.6, 15.0)
     assert host.full_pass_s == pytest.approx(31 * DAY_S)
     assert feasibility("news.test", host, 0.1) == (
-        "news.test: at this delay a full pass needs 31 days; 77% of the pages cannot be kept within a week;"
-        " 3.3 s would do"
+        "news.test: at this delay a full pass takes 31 days; 77% of the pages cannot be revisited within a week;"
+        " a delay of 3.3 s would be short enough"
     )
     assert feasibility("small.test", FreshnessBound(100, 1.0, 0.5, 0.0, 0.6, 15.0), 0.1) == ""
-    assert "answers too slowly" in feasibility("slow.test", host, 8.0)
+    assert "its responses are too slow" in feasibility("slow.test", host, 8.0)
 
 
 def test_what_is_lost_adds_up_to_what_is_not_fresh() -> None:

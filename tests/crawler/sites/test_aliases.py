@@ -100,18 +100,18 @@ def test_every_url_of_an_alias_says_where_it_went(www: Crawled) -> None:
             found = next(each for each in lookup.urls_of_host("www.x.test", 99) if each.endswith(url.partition("/")[2]))
             view = page_view(lookup, found, Config(), WallClock())
             there = found.replace("//www.", "//")
-            assert (view.state, view.why_waiting) == ("excluded", f"its host is another name of x.test: see {there}")
+            assert (view.state, view.why_waiting) == ("excluded", f"its host is an alias of x.test: see {there}")
 
 
 def test_trace_and_an_unknown_url_tell_of_the_main_name(www: Crawled) -> None:
     with Lookup(open_root(www.data), "main") as lookup:
         alias = next(url for url in lookup.urls_of_host("www.x.test", 99) if url.endswith("/29"))
         steps = trace(lookup, entry_of(lookup, alias, Config()), WallClock())
-        assert any("another name of x.test" in step.what for step in steps)
+        assert any("an alias of x.test" in step.what for step in steps)
         unknown = alias.replace("//www.x", "//www.x").replace("/29", "/1?q")
         with pytest.raises(StoreError, match="is not known") as refused:
             entry_of(lookup, unknown, Config())
-        assert "another name" not in str(refused.value), "the main name has no such page either"
+        assert "alias of" not in str(refused.value), "the main name has no such page either"
 
 
 def test_reports_and_sql_name_the_aliases(www: Crawled) -> None:

@@ -117,7 +117,7 @@ def test_a_soft_404_says_what_it_is(softly: Crawled) -> None:
         url = next(each for each in lookup.urls_of_host("a.test", 99) if each.endswith("/dead/7"))
         view = page_view(lookup, url, Config(), WallClock())
         assert (view.state, view.outcome, view.why_waiting) == ("done", "soft_404", None)
-        assert "a page that cannot exist" in view.note
+        assert "a nonexistent page" in view.note
         assert probe_path("a.test") in view.note
         assert any("a soft 404" in step.what for step in trace(lookup, entry_of(lookup, url, Config()), WallClock()))
 

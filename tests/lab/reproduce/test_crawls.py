@@ -30,7 +30,7 @@ def test_outcomes_of_one_code_are_added_and_those_without_stand_alone() -> None:
         OutcomeRow("200", 200, "", 6, 0.6, 6),
         OutcomeRow("connect", -11, "", 2, 0.2, 6),
         OutcomeRow("dns", -11, "", 1, 0.1, 0),
-        OutcomeRow("redirect_loop", None, "redirects that do not end", 1, 0.1, 1),
+        OutcomeRow("redirect_loop", None, "redirect loop", 1, 0.1, 1),
     )
     table = status_table(Outcomes(10, 13, rows), 4, 2)
     by_code = {row.labels[0]: row for row in table.rows}

@@ -70,7 +70,7 @@ def test_every_outcome_has_a_meaning_in_words(outcome: str) -> None:
     assert code_of(outcome) == Outcome(outcome).tarantula_code
 
 
-@pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: not a registered status")])
+@pytest.mark.parametrize(("outcome", "meaning"), [("302", "HTTP: Found"), ("999", "HTTP: unregistered status")])
 def test_http_statuses_are_their_own_code(outcome: str, meaning: str) -> None:
     assert (code_of(outcome), meaning_of(outcome)) == (int(outcome), meaning)
 

@@ -20,7 +20,7 @@ def test_a_collection_is_made_and_changed_without_scripts(live: Live, browser: B
     page.fill("#name", "Nova!")
     page.fill("#seeds", "https://nova.test/")
     page.click("button:text-is('Create')")
-    expect(page.locator("#name-fault")).to_contain_text("cannot name a collection")
+    expect(page.locator("#name-fault")).to_contain_text("cannot be the name of a collection")
     assert page.input_value("#seeds") == "https://nova.test/", "nothing typed is lost"
     page.fill("#name", "nova")
     page.click("button:text-is('Create')")

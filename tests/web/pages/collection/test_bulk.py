@@ -51,7 +51,7 @@ def test_the_number_announced_is_the_number_that_leaves_the_queue(cut: Web) -> N
     assert "4 URLs" in client.get("/c/main/frontier").text
     assert client.get("/api/v1/c/main/frontier").json()["whys"]["total"] == before - 4, "it is counted anew"
     url = twin["examples"][0]
-    assert "somebody took it out of the queue" in client.get("/api/v1/c/main/page", params={"url": url}).text
+    assert "removed from the queue by a user" in client.get("/api/v1/c/main/page", params={"url": url}).text
     audit = cut.client(Role.ADMIN).get("/api/v1/settings/audit").json()["changes"]
     assert {"collection": "main", "contains": "o"} in [
         each["detail"] for each in audit if each["what"] == "many URLs: drop"

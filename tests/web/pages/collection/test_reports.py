@@ -134,7 +134,7 @@ def test_what_reports_say_can_be_said_in_other_languages() -> None:
 
 def test_a_report_comes_in_portuguese(web: Web) -> None:
     page = web.client(Role.VIEWER).get("/c/main/reports/coverage", headers={"accept-language": "pt"}).text
-    assert "A estimativa erra" in page
+    assert "A estimativa depende" in page
     assert "The estimate" not in page
 
 
