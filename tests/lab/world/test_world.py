@@ -184,12 +184,12 @@ import re, time
 from pathlib import Path
 from teia.lab.world.spec import WorldSpec
 from teia.lab.world.world import World
-from teia.lab.world.exchange import Request
+from teia.lab.world.exchange import WorldRequest
 started = time.monotonic()
 world = World(WorldSpec.load(None, pages=1_000_000, hosts=2_000), epoch_s=0.0)
 seconds = time.monotonic() - started
 for host in world.hosts:
-    world.answer(Request(host.name, "/"), 86_400.0)
+    world.answer(WorldRequest(host.name, "/"), 86_400.0)
 # Not ru_maxrss: it begins with what the process that started this one had.
 peak_kb = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1))
 print(seconds, peak_kb / 1024, sum(host.size for host in world.hosts))
