@@ -55,8 +55,8 @@ def test_what_a_crash_left_is_overwritten(tmp_path: Path) -> None:
     [
         (errno.ENOSPC, DiskFull, "free some space"),
         (errno.EDQUOT, DiskFull, "free some space"),
-        (errno.EROFS, StoreError, "choose another --data"),
-        (errno.EACCES, StoreError, "choose another --data"),
+        (errno.EROFS, StoreError, "choose another folder with --data"),
+        (errno.EACCES, StoreError, "choose another folder with --data"),
         (errno.EIO, StoreError, "Input/output error"),
     ],
 )

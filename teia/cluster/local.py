@@ -46,7 +46,7 @@ def read_local(folder: Path) -> LocalCluster:
     """Return the cluster that runs in a folder; ClusterError if none does."""
     path = folder / "up.json"
     if holder(folder) is None or not path.exists():
-        raise ClusterError(f"no cluster runs in {folder}; `teia cluster up --data {folder}` starts one")
+        raise ClusterError(f"no cluster is running in {folder}; start one with `teia cluster up --data {folder}`")
     with disk_errors(path, "read"):
         return LocalCluster(**json.loads(path.read_text("utf-8")))
 
@@ -76,7 +76,7 @@ def _held(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError(f"a cluster runs in {folder} already; see `teia cluster status`") from None
+            raise ClusterError(f"a cluster is already running in {folder}; see `teia cluster status`") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

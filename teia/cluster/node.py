@@ -451,7 +451,7 @@ class Node:
                     await self._purge(crawl, keeper)
             # after any error of NATS: a shift that is not watched never ends
             except Exception as error:  # noqa: BLE001
-                _log.warning("shift not looked after: %r", error)
+                _log.warning("shift not checked: %r", error)
             await self._clock.sleep(LOOK_S)
         keeper.is_leaving = keeper.is_leaving or self._stopping  # cells that other nodes leave are not for us
         if session.is_lost:

@@ -53,7 +53,7 @@ class Failure(StrEnum):
     NO_SUCH_NAME = "no such name"
     NO_ADDRESS = "name without an address"
     BAD_NAME = "not a host name"
-    TIMEOUT = "name server did not answer"
+    TIMEOUT = "name server did not respond"
     SERVER = "name server failed"
 
     @property

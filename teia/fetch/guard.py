@@ -35,9 +35,9 @@ OWN_PORTS = (8700,)
 FORBIDDEN_NETS: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
-    ("100.64.0.0/10", "shared by a carrier"),
+    ("100.64.0.0/10", "carrier-grade NAT"),
     ("127.0.0.0/8", "loopback"),
-    ("168.63.129.16/32", "a cloud's host agent"),
+    ("168.63.129.16/32", "cloud host agent"),
     ("169.254.0.0/16", "link-local"),
     ("172.16.0.0/12", "private"),
     ("192.0.0.0/24", "protocol assignments"),
@@ -94,7 +94,7 @@ def _ports(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-CACHES_MAY_BE = frozenset({"loopback", "private", "shared by a carrier", "unique local"})
+CACHES_MAY_BE = frozenset({"loopback", "private", "carrier-grade NAT", "unique local"})
 CACHE_PORTS = frozenset({1080, 3128})
 """Ports of those below where a cache may listen."""
 
@@ -167,7 +167,7 @@ class AddressGuard:
         try:
             self._allowed_4, self._allowed_6 = _split_families((net.strip(), net) for net in allow_nets)
         except ValueError as error:
-            raise ConfigError(f"fetch.allow_nets: {error}; write networks like 127.0.0.0/8 or fd00::/8") from error
+            raise ConfigError(f"fetch.allow_nets: {error}; write networks such as 127.0.0.0/8 or fd00::/8") from error
         self._own_ports = frozenset(own_ports)
         self._caches = frozenset((ip_address(address), port) for address, port in caches)
         # Safe to cache: the tables never change after construction. Every request calls `check` at least twice.
@@ -186,7 +186,7 @@ class AddressGuard:
         except ValueError:
             return f"{address[:64]!r} is not an address"
         if isinstance(parsed, IPv6Address) and parsed.scope_id is not None:
-            return f"{parsed} names an interface"
+            return f"{parsed} has an interface name"
         # The cache's own place is reserved: an `allow_nets` that covers it must not let pages lead there.
         if is_cache or (parsed, port) in self._caches:
             return self._check_cache(parsed, port, is_cache)
@@ -195,11 +195,11 @@ class AddressGuard:
 
     def _check_cache(self, address: Address, port: int, is_cache: bool) -> str | None:
         if not is_cache:
-            return f"{address} port {port} is the cache proxy's"
+            return f"{address} port {port} is reserved for the cache proxy"
         if (address, port) not in self._caches:
             return f"{address} port {port} is not the cache proxy of signals.proxy"
         if port in self._own_ports:
-            return f"port {port} is teia's own"
+            return f"port {port} is a port of teia itself"
         if port in FORBIDDEN_PORTS - CACHE_PORTS or not 1 <= port <= 65_535:
             return f"port {port} belongs to another service"
         kind = (_FORBIDDEN_4 if address.version == 4 else _FORBIDDEN_6).find(int(address))
@@ -221,12 +221,12 @@ class AddressGuard:
             for inner in embedded(address):
                 reason = self._check_address(inner, self._is_allowed(inner))
                 if reason:
-                    return f"{address} carries an address: {reason}"
+                    return f"{address} contains an address: {reason}"
         return None
 
     def _check_port(self, port: int, allowed: bool) -> str | None:
         if port in self._own_ports:
-            return f"port {port} is teia's own"
+            return f"port {port} is a port of teia itself"
         # Before `allowed`: no exception of the operator opens these ports.
         if port in FORBIDDEN_PORTS:
             return f"port {port} belongs to another service"
@@ -234,4 +234,4 @@ class AddressGuard:
             return None
         if port in (80, 443) or 1024 <= port <= 65_535:
             return None
-        return f"port {port} is not for the web"
+        return f"port {port} is not a web port"

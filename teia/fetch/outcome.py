@@ -25,18 +25,18 @@ E_TOO_LARGE = 100
 class StopReason(Enum):
     """Reason why we ended a transfer ourselves; the value is shown to users."""
 
-    ADDRESS = "address refused by the guard"
-    NO_SOCKET = "no more sockets to be had on this machine"
+    ADDRESS = "address blocked by the address guard"
+    NO_SOCKET = "no more sockets available on this machine"
     UNPINNED = "no address was pinned for the name"
-    STALE_PEER = "kept connection leads to another address"
-    HUNG_UP = "kept connection was closed before the request"
-    REPEAT = "kept connection was closed before the answer"
+    STALE_PEER = "idle connection leads to another address"
+    HUNG_UP = "idle connection was closed before the request"
+    REPEAT = "idle connection was closed before the response"
     HEADER_LINE = "header line too long"
     HEADER_COUNT = "too many header lines"
-    HEADER_BYTES = "head too large"
-    INTERIM = "too many interim answers"
-    UPGRADE = "101 to a request that asked for no upgrade"
-    STATUS_LINE = "status line cannot be read"
+    HEADER_BYTES = "headers too large"
+    INTERIM = "too many interim responses"
+    UPGRADE = "101 without a request for an upgrade"
+    STATUS_LINE = "invalid status line"
     FRAMING = "ambiguous framing"
     TYPE = "media type not wanted"
     BODY = "body too large"
@@ -132,11 +132,11 @@ def judge(end: TransferEnd) -> FetchVerdict:
 def _whole_answer(end: TransferEnd) -> FetchVerdict:
     # teia sends no Range header, so a 206 is an incomplete page and must not replace a whole one.
     if end.status == 206:
-        return FetchVerdict(Outcome.BAD_ANSWER, "unspecified", "a part of the page, without having asked for one")
+        return FetchVerdict(Outcome.BAD_ANSWER, "unspecified", "partial content, without a range request")
     if end.status == 304 and not end.conditional:
-        return FetchVerdict(Outcome.BAD_ANSWER, detail="not modified, without having asked")
+        return FetchVerdict(Outcome.BAD_ANSWER, detail="not modified, without a conditional request")
     if end.status == 0:
-        return FetchVerdict(Outcome.BAD_ANSWER, detail="no final answer")
+        return FetchVerdict(Outcome.BAD_ANSWER, detail="no final response")
     return FetchVerdict(str(end.status))
 
 

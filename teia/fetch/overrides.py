@@ -62,7 +62,7 @@ def split_address(text: str, key: str) -> tuple[str, int | None]:
     try:
         address = str(ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host))
     except ValueError as error:
-        raise ConfigError(f"{key}: {host!r} is not an address; write ADDRESS[:PORT], e.g. 127.0.0.1:8800") from error
+        raise ConfigError(f"{key}: {host!r} is not an address; write ADDRESS[:PORT], such as 127.0.0.1:8800") from error
     if port is not None and not 1 <= port <= 65_535:
         raise ConfigError(f"{key}: {port} is not a port; it must be between 1 and 65535")
     return address, port
@@ -74,5 +74,5 @@ def proxy_of(text: str) -> tuple[str, int] | None:
         return None
     address, port = split_address(text, "signals.proxy")
     if port is None:
-        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, e.g. 127.0.0.1:3128")
+        raise ConfigError(f"signals.proxy: {text!r} has no port; write ADDRESS:PORT, such as 127.0.0.1:3128")
     return address, port

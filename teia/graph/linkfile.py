@@ -44,7 +44,7 @@ BLOCK_PAGES = 1 << 16
 WORTH_COMPACTING_BYTES = 1 << 20
 
 _MAGIC = b"LINK"
-_REMEDY = "`teia rebuild index` makes it again"
+_REMEDY = "rebuild it with `teia rebuild index`"
 _HEAD = struct.Struct("<4sIQQ")
 _SIZES = struct.Struct("<IQ")
 _BLOCK_AT_MOST = _HEAD.size + 12 * BLOCK_PAGES + 8 * (BLOCK_LINKS + MAX_LINKS)
@@ -86,7 +86,7 @@ def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Ch
     end = len(START)
     # A file shorter than its first line was never begun; `_recover` begins it.
     if file.read(end) != START and size >= end:
-        raise CorruptFile(path, f"is no file of links of this teia; {_REMEDY}")
+        raise CorruptFile(path, f"is not a link file of this version; {_REMEDY}")
     while len(head := file.read(_HEAD.size)) == _HEAD.size and size - end >= _HEAD.size:
         magic, pages, links, checksum = _HEAD.unpack(head)
         body_bytes = 12 * pages + 8 * links
@@ -97,7 +97,7 @@ def _whole_blocks(file: BinaryIO | FileIO, path: Path) -> Iterator[tuple[int, Ch
         if not body or _checksum(pages, links, body) != checksum:
             # A torn end is at most one block. More bytes behind it mean damage in the middle.
             if rest_bytes > (body_bytes if is_head else _BLOCK_AT_MOST):
-                raise CorruptFile(path, f"is damaged at octet {end}; {_REMEDY}")
+                raise CorruptFile(path, f"is damaged at byte {end}; {_REMEDY}")
             return
         end += _HEAD.size + body_bytes
         yield end, _as_chunk(pages, links, body)

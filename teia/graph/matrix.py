@@ -68,7 +68,7 @@ def graph_of(files: Sequence[Iterable[Chunk]]) -> Graph:
     sources = _distinct([piece.sources for piece in pieces])
     keys = _distinct([sources, *(piece.known for piece in pieces)])
     if len(keys) > MAX_NODES:
-        raise ValueError(f"{len(keys):,} nodes are more than can be numbered")
+        raise ValueError(f"{len(keys):,} nodes exceed the maximum")
     # Codes are target row above source row: sorted, they are the matrix in CSR order.
     rows = _numbered(keys, sources)
     codes = _coded(pieces, keys, rows)

@@ -132,7 +132,7 @@ def _in_rows(graph: Graph, weights: Vector | None) -> Vector:
     if weights is None:
         return np.full(len(graph.keys), 1 / len(graph.keys))
     if len(weights) != len(graph.keys) or not (weights >= 0).all() or not weights.sum() > 0:
-        raise ValueError("weights must be one for each node, none negative and not all 0")
+        raise ValueError("weights: one per node is required, none negative and not all 0")
     by_row = np.empty(len(weights))
     by_row[graph.rows] = weights / weights.sum()
     return by_row

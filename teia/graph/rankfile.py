@@ -36,7 +36,7 @@ NO_STAMP = 0
 _MAGIC = b"teiarank"
 _HEAD = struct.Struct("<8sI4xQQddd8x")
 _ROW_BYTES = 8 + 4 + 4 + 4
-_REMEDY = "delete it, it is made again"
+_REMEDY = "delete it, it will be rebuilt"
 
 Floats: TypeAlias = NDArray[np.float32]
 Identity: TypeAlias = tuple[int, int, int] | None
@@ -98,10 +98,10 @@ def _mapped(path: Path) -> _Table:
         with path.open("rb") as file:
             size, head = os.fstat(file.fileno()).st_size, file.read(_HEAD.size)
             if len(head) < _HEAD.size or not head.startswith(_MAGIC):
-                raise CorruptFile(path, f"is no rank file; {_REMEDY}")
+                raise CorruptFile(path, f"is not a rank file; {_REMEDY}")
             _, version, nodes, *facts = _HEAD.unpack(head)
             if version != VERSION or size != _HEAD.size + nodes * _ROW_BYTES:
-                raise CorruptFile(path, f"is of another version or not whole; {_REMEDY}")
+                raise CorruptFile(path, f"is of another version or incomplete; {_REMEDY}")
             content = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             content.madvise(mmap.MADV_WILLNEED)  # two hundred pages are looked up at once, and lie anywhere
     columns = [

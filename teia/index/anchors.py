@@ -52,7 +52,7 @@ class AnchorTexts:
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
 
     def add(self, host: str, named: Iterable[Named]) -> None:
         """Add the links that pages of one host have to pages of this cell."""

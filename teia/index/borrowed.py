@@ -86,7 +86,7 @@ class LackingPages:
                 self._db.execute("CREATE TABLE IF NOT EXISTS lacking (key INTEGER PRIMARY KEY, url TEXT NOT NULL)")
             except sqlite3.Error as error:
                 raise StoreError(
-                    f"{self._path}: cannot be opened ({error}); `teia rebuild index` makes it again"
+                    f"{self._path}: cannot be opened ({error}); rebuild it with `teia rebuild index`"
                 ) from error
         return self._db
 

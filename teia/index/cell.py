@@ -50,7 +50,9 @@ class CellIndex:
         try:
             index = tantivy.Index(self.schema, path=str(self.folder))
         except (ValueError, OSError) as error:
-            raise StoreError(f"{self.folder}: the index cannot be opened ({error}); `teia rebuild index`") from error
+            raise StoreError(
+                f"{self.folder}: the index cannot be opened ({error}); rebuild it with `teia rebuild index`"
+            ) from error
         for name, each in analysers().items():
             index.register_tokenizer(name, each)
         return index

@@ -154,5 +154,5 @@ def _places(postings: bytes) -> list[int]:
     """Return the offsets in a file of postings that hold each field's number of words."""
     marks = [mark.to_bytes(8, "little") for mark in _MARKS]
     if any(postings.count(mark) != 1 for mark in marks):
-        raise IndexFailure("the words of other machines cannot be reckoned with: tantivy has another format")
+        raise IndexFailure("word statistics of other machines cannot be used: tantivy has another format")
     return [postings.index(mark) for mark in marks]

@@ -57,7 +57,7 @@ class OutgoingAnchors:
                 drawn = "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
                 self._db.execute(drawn, (secrets.token_hex(8),))
         except sqlite3.Error as error:
-            raise StoreError(f"{path}: cannot be opened ({error}); `teia rebuild index` makes it again") from error
+            raise StoreError(f"{path}: cannot be opened ({error}); rebuild it with `teia rebuild index`") from error
 
     @property
     def identity(self) -> str:

@@ -131,12 +131,16 @@ class CellReader(IndexReader):
 
     def _renewed(self, index: tantivy.Index | None) -> tantivy.Index:
         if not has_index(self.folder):
-            raise IndexFailure(f"{self.folder}: there is no index of this version yet; `teia rebuild index` makes one")
+            raise IndexFailure(
+                f"{self.folder}: there is no index of this version yet; build one with `teia rebuild index`"
+            )
         try:
             index = index or opened(self.folder)
             index.reload()
         except (ValueError, OSError) as error:
-            raise IndexFailure(f"{self.folder}: the index cannot be read ({error}); `teia rebuild index`") from error
+            raise IndexFailure(
+                f"{self.folder}: the index cannot be read ({error}); rebuild it with `teia rebuild index`"
+            ) from error
         return index
 
 

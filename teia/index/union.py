@@ -107,7 +107,7 @@ class UnionReader(IndexReader):
         # Each round leaves at least one more cell out, so the recursion ends.
         if self._finds_broken():
             return self._renewed(index)
-        raise IndexFailure(f"the index cannot be read ({problem}); `teia rebuild index` makes it again") from problem
+        raise IndexFailure(f"the index cannot be read ({problem}); rebuild it with `teia rebuild index`") from problem
 
     def _finds_broken(self) -> bool:
         """Check the cells one by one for unreadable files; the others are searched without such a cell."""
@@ -118,7 +118,7 @@ class UnionReader(IndexReader):
                 try:
                     opened(folder).reload()
                 except (ValueError, OSError) as error:
-                    found[name] = (commit, f"its index cannot be read ({error}); `teia rebuild index` makes it again")
+                    found[name] = (commit, f"its index cannot be read ({error}); rebuild it with `teia rebuild index`")
         self._broken |= found
         return bool(found)
 
@@ -127,7 +127,7 @@ class UnionReader(IndexReader):
         metas = {folder: meta for name, folder in self._folders.items() if (meta := self._meta(name, folder))}
         if not metas:
             why = next(iter(self.left_out.values()), "there are no cells")
-            raise IndexFailure(f"there is nothing to search: {why}")
+            raise IndexFailure(f"nothing to search: {why}")
         # All cells have the same schema and settings, so those of the first stand for all.
         joined = next(iter(metas.values())) | {
             "segments": [segment for meta in metas.values() for segment in meta["segments"]],

@@ -112,16 +112,16 @@ class IndexerProcess:
                     self.error = ""
                     return
                 self.deaths += 1
-                why = why or f"the indexer ended with {_ending(status)}"
+                why = why or f"the indexer exited with {_ending(status)}"
             has_lived = loop.time() - began >= LONGEST_WAIT_S
             if has_lived or (self._is_finishing and not tries):  # the crawl waits for the end now
                 wait_s = FIRST_WAIT_S
             tries += self._is_finishing
             if tries >= FINISH_TRIES:
-                self.error = f"{why}; `teia audit index` says what is missing, the next crawl goes on with it"
+                self.error = f"{why}; `teia audit index` lists the missing pages, and the next crawl will index them"
                 return
             self.error = why
-            logger.warning("%s; it is started again in %.1f s", why, wait_s)
+            logger.warning("%s; restarting it in %.1f s", why, wait_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     # A request to finish ends the wait early; after it, each further wait takes its full time.
@@ -140,7 +140,7 @@ class IndexerProcess:
                 self.indexed.update(said.get("indexed", {}))
                 why = said.get("error", "")
                 if "indexed" in said and why not in {"", self.error}:  # it continues with the other collections
-                    logger.warning("not everything is indexed: %s", why)
+                    logger.warning("not all pages could be indexed: %s", why)
                 self.behind, self.error = said.get("behind", self.behind), why
         return why
 

@@ -89,7 +89,7 @@ def _opened(place: Path, broken: Path) -> CellIndex:
         # Only damage is set aside: a full descriptor table must not throw a sound index away.
         if not isinstance(error.__cause__, ValueError) or not is_damage(str(error.__cause__)):
             raise
-        logger.warning("%s; it is set aside and made anew", error)
+        logger.warning("%s; the index is set aside and rebuilt", error)
         with disk_errors(place, "set aside"):
             shutil.rmtree(broken, ignore_errors=True)
             place.rename(broken)
@@ -131,7 +131,7 @@ class CellIndexer:
     def check_place(self) -> None:
         """Raise StoreError if the open index was deleted on disk; the next indexer builds it again."""
         if read_position(self.index.folder) is None:
-            raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is made anew")
+            raise StoreError(f"{self.index.folder} was deleted; the index of cell {self.number} is rebuilt")
 
     def take_spooled(self) -> None:
         """Read the anchor texts for this cell's pages that came from other nodes."""
@@ -342,7 +342,7 @@ class CollectionIndexer:
             cell.links.append(key, ())
             cell.uncommitted += 1
         if cell.gaps or held - known:
-            text = "%s cell %d: the index lacks %d pages and has %d too many; it is mended from the archive"
+            text = "%s cell %d: %d pages are missing in the index and %d are obsolete; repairing it from the archive"
             logger.warning(text, self.name, cell.number, len(cell.gaps), len(held - known))
 
     def _bring_anchors(self, begun: Sequence[CellIndexer]) -> None:

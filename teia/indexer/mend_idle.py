@@ -82,7 +82,7 @@ class IndexSupervisor:
         except TeiaError:  # it waits for its first run, or a user must fix it
             return False
         except (sqlite3.Error, OSError) as error:
-            logger.warning("%s: its index cannot be compared with its frontier: %s", name, error)
+            logger.warning("%s: the index cannot be compared with the frontier: %s", name, error)
             self._put_off(name)
             return False
         # `is_written`: another process is adding the pages already.
@@ -95,7 +95,7 @@ class IndexSupervisor:
         self._not_before[name] = self._clock.ticks_s() + wait_s, wait_s
 
     def _bring_up(self, name: str) -> None:
-        logger.warning("%s: its index lacks pages that were crawled; they are added", name)
+        logger.warning("%s: crawled pages are missing in the index; adding them", name)
         command = [sys.executable, "-m", MODULE, str(os.getpid()), str(self._root.path), name]
         try:
             with subprocess.Popen(  # noqa: S603  # our own command

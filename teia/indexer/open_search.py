@@ -49,7 +49,7 @@ class CollectionSearch:
 
     def __init__(self, root: Root, names: Sequence[str], clock: Clock) -> None:
         if not names:
-            raise UsageError(f"{root.path} holds no collection yet")
+            raise UsageError(f"{root.path} contains no collection yet")
         folders = [root.collection(name) for name in names]
         for folder in folders:
             _check_index(root, folder)
@@ -144,7 +144,7 @@ def _check_index(root: Root, folder: CollectionFolder) -> None:
     """Raise IndexFailure, with the remedy, if a collection has never been indexed."""
     if any(has_index(cell.index) for cell in folder.cells()):
         return
-    remedy = f"`teia rebuild index --data {root.path}` makes one from the archive"
+    remedy = f"build one from the archive with `teia rebuild index --data {root.path}`"
     if not saved(root, folder.name).config.index.enabled:
         raise IndexFailure(f"{folder.name} was crawled without an index; {remedy}")
     raise IndexFailure(f"{folder.name} has no index yet; crawl some pages first, or {remedy}")

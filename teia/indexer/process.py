@@ -78,7 +78,7 @@ def indexing_lock(root: Root, name: str) -> Iterator[None]:
             except BlockingIOError:
                 time.sleep(LOCK_PAUSE_S)
         else:
-            raise StoreError(f"the index of {name} is being written by another process; wait for it to end")
+            raise StoreError(f"another process is writing the index of {name}; wait until it has finished")
         for cell in root.collection(name).cells():
             # A rebuild killed in the middle of an exchange may have left a folder under its third name (durable.py).
             mend_exchange(cell.index)

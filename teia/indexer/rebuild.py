@@ -83,7 +83,7 @@ def audit_index(root: Root, name: str) -> Audit:
         for folder, frontier in zip(lookup.folders, lookup.cells, strict=True):
             position, found = _held(folder.index)
             if position is None and frontier.last_change():
-                complaints.append(f"cell {folder.number} has no index that can be read; `teia rebuild index` makes it")
+                complaints.append(f"cell {folder.number} has no readable index; rebuild it with `teia rebuild index`")
             is_clustered = of_cluster(frontier)  # another node may own the cell, and index it
             checked += len(found)
             for url, key, digest, belongs, change in _known(frontier):
@@ -94,14 +94,16 @@ def audit_index(root: Root, name: str) -> Audit:
                 elif belongs and has is None:
                     complaints.append(f"{url} is not in the index")
                 elif not belongs and has is not None:
-                    complaints.append(f"{url} is in the index and should not be")
+                    complaints.append(f"{url} is in the index but should not be")
                 elif has is not None and has != digest[:DIGEST_BYTES]:
-                    complaints.append(f"{url} is in the index as it was before")
-            complaints += [f"the index has a page with key {key} that nobody knows" for key in found]
+                    complaints.append(f"{url} is in the index in an older version")
+            complaints += [f"the index contains an unknown page with key {key}" for key in found]
     violations = len(complaints) + (0 if is_followed else missing)
     if missing:
-        who = "a process is indexing them" if is_followed else "nobody is indexing them; `teia rebuild index` does"
-        complaints.insert(0, f"{missing:,} pages that were crawled are not in the index yet, and {who}")
+        who = (
+            "an indexer is running" if is_followed else ("no indexer is running; index them with `teia rebuild index`")
+        )
+        complaints.insert(0, f"{missing:,} crawled pages are not indexed yet; {who}")
     return Audit(checked, violations, tuple(complaints[:MAX_DETAILS]))
 
 

@@ -32,10 +32,10 @@ _REWRITTEN = re.compile(
     re.DOTALL,
 )
 _MEANT = (
-    (r"\(\?<?[=!]", "looks ahead or behind; say it with two rules, like and(regex:A, not(regex:B))"),
-    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "refers back to a group; write out what it may be"),
-    (r"\(\?>|[*+?}]\+", "has an atomic group or a possessive repeat; write (?:…) and a plain repeat"),
-    (r"\(\?[a-zA-Z-]*[aLux]", "has a flag that is not known; i, m and s are"),
+    (r"\(\?<?[=!]", "uses look-ahead or look-behind; use two rules instead, such as and(regex:A, not(regex:B))"),
+    (r"\\[1-9]|\(\?P=|\(\?P$|\(\?\(", "uses a back-reference; write out the alternatives"),
+    (r"\(\?>|[*+?}]\+", "uses an atomic group or a possessive quantifier; use (?:…) and a plain quantifier"),
+    (r"\(\?[a-zA-Z-]*[aLux]", "uses an unknown flag; i, m and s are supported"),
 )
 """Constructs that RE2 cannot match, and the advice for each."""
 
@@ -108,7 +108,7 @@ def _compile(expression: str, typed: str) -> re2._Regexp:
     return made
 
 
-_TOO_LARGE = "is too large; write fewer or smaller repeats, or several rules"
+_TOO_LARGE = "is too large; use fewer or smaller repetitions, or several rules"
 
 
 def _said(error: re2.error, typed: str) -> str:
@@ -117,7 +117,7 @@ def _said(error: re2.error, typed: str) -> str:
     if meant:
         return f"{meant} ({message.rpartition(': ')[2]})"
     if "invalid repetition size" in message:
-        return f"repeats more than 1,000 times, or repeats inside repeats do ({message.rpartition(': ')[2]})"
+        return f"repeats more than 1,000 times, possibly by nested repetitions ({message.rpartition(': ')[2]})"
     return _TOO_LARGE if "too large" in message else f"{message}, in {typed[:200]!r}"
 
 

@@ -269,7 +269,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         asyncio.run(_main(open_root(Path(data))))
     except TeiaError as error:
-        print(f"teia courier: {error}", file=sys.stderr, flush=True)
+        print(f"teia notify: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
 

@@ -81,7 +81,7 @@ def subscribe(
     from teia.views.page import entry_of  # imports the rate estimators
 
     if bool(url) == bool(query):
-        raise UsageError("watch either a page, by its URL, or a search, by its query")
+        raise UsageError("choose either the URL of a page or the query of a search")
     config = saved(root, name).config
     to = checked_webhook(webhook, config) if webhook else ""
     now_s = clock.now_s()
@@ -118,7 +118,7 @@ def try_webhook(root: Root, name: str, clock: Clock, identity: str) -> ListedSub
     with opened(root.collection(name)) as store:
         found = _wanted(store, name, identity)
         if not found.webhook:
-            raise UsageError(f"the subscription {found.id} has no webhook; its feed is all there is")
+            raise UsageError(f"the subscription {found.id} has no webhook, only a feed")
         body = message(TEST, iso_utc(now_s), told_by(name, found))
         with transaction(store.db):
             store.tell(found, token_hex(16), now_s, body)
@@ -151,7 +151,7 @@ def notices_for_feed(folder: CollectionFolder, key: str) -> tuple[Subscription, 
 def _wanted(store: Subscriptions, name: str, identity: str) -> Subscription:
     found = store.get(identity)
     if found is None:
-        raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` shows them")
+        raise UsageError(f"there is no subscription {identity[:40]!r} in {name}; `teia watch list` lists them")
     return found
 
 
@@ -184,11 +184,11 @@ def checked_query(query: str, config: Config) -> str:
     from teia.search.query.parser import parse
 
     if not config.index.enabled:
-        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so no search can be watched")
+        raise UsageError(f"{config.collection.name} has no search index (index.enabled), so searches cannot be watched")
     if len(query) > MAX_QUERY_CHARS:
-        raise UsageError(f"a search that is watched has at most {MAX_QUERY_CHARS:,} characters")
+        raise UsageError(f"the query of a subscription may have at most {MAX_QUERY_CHARS:,} characters")
     if not parse(query).is_answerable:
-        raise UsageError(f"{query[:100]!r} asks for nothing; name a word or a filter, like site:example.org")
+        raise UsageError(f"{query[:100]!r} is an empty query; add a word or a filter, such as site:example.org")
     return query.strip()
 
 
@@ -196,10 +196,10 @@ def checked_webhook(text: str, config: Config) -> str:
     """Return a webhook URL that messages may be posted to, as far as can be checked without a request."""
     url = canonicalize(text.strip(), ()) if len(text) <= MAX_WEBHOOK_CHARS else None
     if url is None:
-        raise UsageError("webhook: must be an http or https URL, like https://example.org/hook")
+        raise UsageError("webhook: must be an http or https URL, such as https://example.org/hook")
     # `canonicalize` drops a name and a password silently; the receiver would then refuse every message.
     if "@" in text.partition("://")[2].partition("/")[0]:
-        raise UsageError("webhook: must not hold a name and a password; messages are signed instead")
+        raise UsageError("webhook: must not contain a user name and a password; messages are signed instead")
     parts = split(url)
     override = AddressOverrides.parse(config.fetch.resolve).find(parts.host)
     # No DNS request here: a name is resolved, and its address guarded, at every post (signals_in/post.py).
@@ -207,10 +207,10 @@ def checked_webhook(text: str, config: Config) -> str:
     addresses = (override.address,) if override is not None else here.addresses if here is not None else ()
     port = override.port or parts.port if override is not None else parts.port
     if here is not None and here.failure is not None and override is None:
-        raise UsageError(f"webhook: {parts.host} is no host")
+        raise UsageError(f"webhook: {parts.host} is not a host")
     refusal = AddressGuard(config.fetch.allow_nets).check_all(addresses, port)
     if refusal is not None:
-        hint = "" if refusal.startswith("port") else "; fetch.allow_nets says which such networks are allowed"
+        hint = "" if refusal.startswith("port") else "; allow such networks with fetch.allow_nets"
         raise UsageError(f"webhook: {refusal}{hint}")
     return url
 

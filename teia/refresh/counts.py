@@ -84,7 +84,7 @@ def counts_at(world: RefreshWorld, price: float) -> Floats:
 def _check_room(world: RefreshWorld, room: Numbers, low: Numbers) -> None:
     if world.budget is None and room.max() == np.iinfo(np.int64).max:
         raise UsageError(
-            "a plan that politeness does not limit (P = 0, m-wolf) needs a budget: visits without end gain without end"
+            "a plan without delays (P = 0, m-wolf) needs a budget; otherwise the number of visits is unlimited"
         )
     if not low.any():
         return
@@ -92,10 +92,10 @@ def _check_room(world: RefreshWorld, room: Numbers, low: Numbers) -> None:
     if (wanted > room).any():
         server = int(np.flatnonzero(wanted > room)[0])
         raise UsageError(
-            f"server {server} has room for {room[server]} visits, but its pages are to have at least {wanted[server]:g}"
+            f"server {server} allows {room[server]} visits, but its pages require at least {wanted[server]:g}"
         )
     if world.budget is not None and low.sum() > world.budget:
-        raise UsageError(f"a budget of {world.budget} visits is less than the {low.sum()} that pages are to have")
+        raise UsageError(f"a budget of {world.budget} visits is less than the required {low.sum()}")
 
 
 @dataclass(slots=True)

@@ -178,10 +178,10 @@ class History:
     def decode(cls, record: bytes) -> History:
         """Read the output of `encode`; raise ValueError for anything else."""
         if len(record) < _HEAD.size or record[0] != _FORMAT:
-            raise ValueError("no history of a format this teia knows")
+            raise ValueError("not a visit history in a known format")
         _, flags, count, visited_s, changed_s, *sums = _HEAD.unpack_from(record)
         if len(record) != _HEAD.size + count * _GAP.size:
-            raise ValueError("a history that was cut")
+            raise ValueError("truncated visit history")
         gaps = [(gap_s, weight) for gap_s, weight in _GAP.iter_unpack(record[_HEAD.size :])]
         visits, changes, quiet_s, dated, dated_s = sums
         is_gone = bool(flags & _GONE_BIT)
@@ -257,14 +257,14 @@ def in_columns(records: Sequence[bytes]) -> Histories:
     """Convert encoded histories to columns, without a loop over them; ValueError if a record is not a history."""
     lengths = np.fromiter(map(len, records), dtype=np.int64, count=len(records))
     if lengths.size and lengths.min() < _HEAD.size:
-        raise ValueError("a history that was cut")
+        raise ValueError("truncated visit history")
     # One gather reads all heads at once; the octets that belong to no head are the gaps, in the order of pages.
     octets = np.frombuffer(b"".join(records), dtype=np.uint8)
     starts = np.concatenate(([0], np.cumsum(lengths)))
     heads = octets[starts[:-1, None] + np.arange(_HEAD.size)].reshape(-1).view(_HEAD_TYPE)
     counts = heads["gaps"].astype(np.int64)
     if np.any(heads["format"] != _FORMAT) or np.any(lengths != _HEAD.size + counts * _GAP.size):
-        raise ValueError("a history that was cut, or of a format this teia does not know")
+        raise ValueError("truncated visit history, or in an unknown format")
     is_gap = np.ones(octets.size, dtype=np.bool_)
     is_gap[(starts[:-1, None] + np.arange(_HEAD.size)).reshape(-1)] = False
     gaps = octets[is_gap].view("<f4").reshape(-1, 2).astype(np.float64)

@@ -40,7 +40,7 @@ class Crawlers:
 
     def __post_init__(self) -> None:
         if self.count < 1 or not self.pages_per_s > 0:
-            raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s visit nothing; both must be > 0")
+            raise UsageError(f"crawlers: {self.count} at {self.pages_per_s:g} pages/s: both must be > 0")
 
     @property
     def visits_per_s(self) -> float:
@@ -105,15 +105,15 @@ class RefreshWorld:
             "rate": _column("rates", rate, pages, may_be_infinite=True)[order],
             "size_bytes": _column("sizes", size_bytes, pages)[order],
             "age_s": np.minimum(_column("ages", age_s, pages, may_be_infinite=True), OLDEST_S)[order],
-            "politeness_s": _column("politeness intervals", politeness_s, count),
+            "politeness_s": _column("delays", politeness_s, count),
             "bytes_per_s": _column("server speeds", bytes_per_s, count, may_be_infinite=True),
         }
         total = columns["weight"].sum()
         if not total > 0:
-            raise UsageError("the weights of all pages are 0: there is nothing to keep fresh")
+            raise UsageError("the weights of all pages are 0")
         columns["weight"] = columns["weight"] / total
         if not 0 < horizon_s < math.inf:
-            raise UsageError(f"the horizon must be a time > 0, not {horizon_s:g} s")
+            raise UsageError(f"the horizon must be > 0, not {horizon_s:g} s")
         if budget is not None and budget < 0:
             raise UsageError(f"the budget must be a number of visits, not {budget}")
         return cls(
@@ -179,12 +179,12 @@ class RefreshWorld:
 def _column(name: str, values: ArrayLike, length: int, *, may_be_infinite: bool = False) -> Floats:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim and len(column) != length:
-        raise UsageError(f"{name}: {len(column)} values for {length} places")
+        raise UsageError(f"{name}: {len(column)} values instead of {length}")
     column = np.broadcast_to(column, length).astype(np.float64)
     wrong = ~(column >= 0)
     if not may_be_infinite:
         wrong |= np.isinf(column)
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
-        raise UsageError(f"{name}: the value at place {place} is {column[place]:g}; it must be a number >= 0")
+        raise UsageError(f"{name}: the value at position {place} is {column[place]:g}; it must be a number >= 0")
     return column

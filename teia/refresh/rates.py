@@ -114,7 +114,7 @@ def estimate(histories: Histories, prior: Gamma, trusted: Flags | None = None) -
     passed without one. ValueError for a prior that is not positive.
     """
     if not (np.all(prior.changes > 0) and np.all(prior.time_s > 0)):
-        raise ValueError("a prior needs more than no changes in more than no time")
+        raise ValueError("a prior needs a positive number of changes in a positive time")
     quiet_s = histories.quiet_s + prior.time_s
     # Without open gaps the posterior is a Gamma distribution. Only the other pages need Newton's method.
     exact = histories.changes <= 0.0

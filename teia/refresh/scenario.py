@@ -90,9 +90,9 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
     missing = [name for name in NEEDED if name not in header]
     unknown = [name for name in header if name not in NEEDED + OPTIONAL]
     if missing or unknown or len(set(header)) < len(header):
-        wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a column twice'}"
+        wrong = f"is missing {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a duplicate column'}"
         raise UsageError(
-            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and, if wanted, {','.join(OPTIONAL)}"
+            f"{path} line 1: the header {wrong}; columns are {','.join(NEEDED)} and optionally {','.join(OPTIONAL)}"
         )
     scenario = Scenario(numbers={name: [] for name in header if name not in ("page", "server")})
     reader = _Rows(scenario, header)
@@ -102,10 +102,10 @@ def _read(path: str, rows: Iterator[list[str]]) -> Scenario:
         if reason is not None:
             broken.append(f"line {line}: {reason}")
     if broken:
-        more = f" (and {len(broken) - 1} more broken rows)" if len(broken) > 1 else ""
+        more = f" (and {len(broken) - 1} more invalid rows)" if len(broken) > 1 else ""
         raise UsageError(f"{path} {broken[0]}{more}")
     if not scenario.pages:
-        raise UsageError(f"{path}: there are no pages in it")
+        raise UsageError(f"{path}: contains no pages")
     return scenario
 
 
@@ -126,9 +126,9 @@ class _Rows:
             return f"{len(row)} fields instead of {self._width}"
         page, server = row[self._page].strip(), row[self._server].strip()
         if not page or not server:
-            return f"no name of the {'server' if page else 'page'}"
+            return f"missing name of the {'server' if page else 'page'}"
         if page in self._seen:
-            return f"page {page} is there already"
+            return f"duplicate page {page}"
         values = []
         for place, name, _ in self._columns:
             value = _number(row[place])
@@ -176,7 +176,7 @@ def draw_world(
     random order.
     """
     if pages < 1 or servers < 1:
-        raise UsageError(f"{pages} pages on {servers} servers: there must be at least one of each")
+        raise UsageError(f"{pages} pages on {servers} servers: at least one of each is required")
     server = np.repeat(np.arange(servers), _shares(pages, servers, theta))
     return RefreshWorld.build(
         chance.permutation(server),
@@ -197,7 +197,7 @@ def _exponent(name: str, law: str) -> float:
     kind, _, text = law.partition(":")
     value = _number(text)
     if kind != "zipf" or value is None or math.isinf(value):
-        raise UsageError(f"{name}: {law!r} is neither uniform nor zipf:X with a number X >= 0")
+        raise UsageError(f"{name}: {law!r} must be uniform, or zipf:X with a number X >= 0")
     return value
 
 

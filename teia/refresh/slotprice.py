@@ -38,7 +38,7 @@ def slot_price(world: RefreshWorld, *, rounds: int = 40) -> float:
     """Return a lower bound on expected staleness over the horizon, from the ages of copies, for any polite policy."""
     world = replace(world, budget=None)
     if not world.politeness_s.all() or world.caps("ceil").max() > MOST_SLOTS:
-        raise UsageError(f"the slot-price bound is for servers with 1 to {MOST_SLOTS} visits in the horizon")
+        raise UsageError(f"the slot-price bound requires servers with 1 to {MOST_SLOTS} visits in the horizon")
     counts = plan_counts(world, caps="ceil")
     worths = _worths(world, counts)
     fresh = float(world.weight[world.rate == 0].sum())

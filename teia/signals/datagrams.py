@@ -89,7 +89,7 @@ class AnnouncementSocket:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:  # it came there since we looked
                 raise _taken(path) from error
-            raise ConfigError(f"signals.socket: {path} cannot be made: {error.strerror}") from error
+            raise ConfigError(f"signals.socket: {path} cannot be created: {error.strerror}") from error
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -121,13 +121,13 @@ def _check_folder(path: Path) -> None:
     try:
         found = folder.stat()
     except OSError as error:
-        raise ConfigError(f"signals.socket: {path} cannot be made in that folder: {error.strerror}") from error
+        raise ConfigError(f"signals.socket: {path} cannot be created in that folder: {error.strerror}") from error
     if not path.is_absolute() or not stat.S_ISDIR(found.st_mode):
-        raise ConfigError(f"signals.socket: {path} must be a whole path, in a folder")
+        raise ConfigError(f"signals.socket: {path} must be an absolute path")
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
         raise ConfigError(
-            f"signals.socket: {folder} must belong to the user who crawls, and not everybody may write there;"
-            " make a folder for it"
+            f"signals.socket: {folder} must belong to the user of the crawler and must not be writable by"
+            " everybody; create a folder for it"
         )
 
 
@@ -140,15 +140,15 @@ def _file_at(path: Path) -> tuple[int, int]:
 def _make_way(path: Path) -> None:
     """Remove the socket of a dead crawler; any other file at that place is not ours to remove."""
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
-        raise ConfigError(f"signals.socket: {path} is too long for a socket; {MAX_PATH_BYTES} bytes are the most")
+        raise ConfigError(f"signals.socket: {path} is too long for a socket; the maximum is {MAX_PATH_BYTES} bytes")
     try:
         is_socket, left = stat.S_ISSOCK(path.lstat().st_mode), _file_at(path)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ConfigError(f"signals.socket: {path} cannot be looked at: {error.strerror}") from error
+        raise ConfigError(f"signals.socket: {path} cannot be checked: {error.strerror}") from error
     if not is_socket:
-        raise ConfigError(f"signals.socket: {path} is something else than a socket; choose another path")
+        raise ConfigError(f"signals.socket: {path} is not a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as knock:
         try:
             # Connecting sends nothing, and succeeds only while a process has the socket open.
@@ -166,4 +166,4 @@ def _make_way(path: Path) -> None:
 
 
 def _taken(path: Path) -> PathTaken:
-    return PathTaken(f"signals.socket: another crawler listens at {path}; choose another path")
+    return PathTaken(f"signals.socket: another crawler is listening at {path}; choose another path")

@@ -90,17 +90,17 @@ def read_ping(key: str, urls: Sequence[str], location: str = "", host: str = "")
     if not _KEY.fullmatch(key):
         raise UsageError("key: must be 8 to 128 letters, digits or hyphens")
     if not 1 <= len(urls) <= MAX_URLS:
-        raise UsageError(f"urlList: must name 1 to {MAX_URLS:,} URLs")
+        raise UsageError(f"urlList: must contain 1 to {MAX_URLS:,} URLs")
     known = [url for url in (canonicalize(str(each)) for each in urls) if url is not None]
     if not known:
-        raise UsageError("url: must be a URL, like https://www.example.org/page")
+        raise UsageError("url: must be a URL, such as https://www.example.org/page")
     first = split(known[0])
     # A GET has no `host` field: there the first URL names it.
     whose = host.strip().lower() or first.authority
     root = f"{first.scheme}://{whose}/"
     proof = canonicalize(location) if location else resolve(f"/{key}.txt", root)
     if proof is None or split(proof).authority != whose or "?" in proof:
-        raise UsageError("keyLocation: must be a URL of the same host, without a query")
+        raise UsageError("keyLocation: must be a URL of the same host, without a query string")
     # Compared without the scheme: a key proves http and https pages of its host alike.
     folder = proof.rpartition("/")[0].partition("://")[2] + "/"
     told = tuple(dict.fromkeys(url for url in known if url.partition("://")[2].startswith(folder)))

@@ -188,7 +188,7 @@ class Announcer:
         self._send_at = now + (SEND_EVERY_S if is_full else UNHEARD_S)
         if not is_full and error.errno is not None and error.errno not in self._told:
             self._told.add(error.errno)
-            _complain(f"{self._path}: {error.strerror}; no page is announced meanwhile")
+            _complain(f"{self._path}: {error.strerror}; no pages are announced meanwhile")
 
 
 class AnnouncerProcess:
@@ -244,7 +244,7 @@ class AnnouncerProcess:
             self.close()
             if ours >= 0:
                 os.close(ours)
-            _complain(f"{error.strerror}; no page is announced meanwhile")
+            _complain(f"{error.strerror}; no pages are announced meanwhile")
             return False
         if is_second:
             os.close(self._pipe)
@@ -368,7 +368,7 @@ def main(words: list[str], name: str = "") -> int:
         return 0
     path = path.removeprefix(IS_SOCKET)
     if _is_socket(path) is False:
-        _complain(f"{path} is no socket, nothing is written to it")
+        _complain(f"{path} is not a socket, nothing is written to it")
     with suppress(BrokenPipeError, KeyboardInterrupt):
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the second process is never waited for
         # A garbage collection would delay answers; the loops below create no cycles.

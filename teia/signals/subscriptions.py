@@ -138,8 +138,8 @@ class Subscriptions:
             ).fetchone()
             if total >= MOST or (made.kind == SEARCH and searches >= MOST_SEARCHES):
                 raise UsageError(
-                    f"there are {total:,} subscriptions, {searches:,} to searches; remove some first"
-                    f" (at most {MOST:,} and {MOST_SEARCHES:,})"
+                    f"there are already {total:,} subscriptions, {searches:,} of them to searches; remove some"
+                    f" first (maximum: {MOST:,} and {MOST_SEARCHES:,})"
                 )
             marks = ", ".join("?" * len(made_row := _row(made)))
             self.db.execute(f"INSERT INTO subscriptions ({_COLUMNS}) VALUES ({marks})", made_row)  # noqa: S608

@@ -159,7 +159,7 @@ class SignalSource:
         if not record:
             return cls()
         if len(record) != _RECORD.size or record[0] != _FORMAT:
-            raise ValueError("no trust in a signal of a format this teia knows")
+            raise ValueError("not the trust of a signal in a known format")
         return cls(*_RECORD.unpack(record)[1:])
 
 

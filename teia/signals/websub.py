@@ -102,7 +102,7 @@ def base_of(text: str) -> str:
         return ""
     url = canonicalize(text, ())
     if url is None or "?" in url or "@" in text:
-        raise ConfigError(f"signals.websub: {text!r} is not an address like https://crawl.example.org")
+        raise ConfigError(f"signals.websub: {text!r} is not a URL such as https://crawl.example.org")
     return url.rstrip("/")
 
 

@@ -149,8 +149,8 @@ class ArchiveWriter:
         elif not past_damage:
             raise CorruptFile(
                 self._folder / start.file,
-                f"shorter than the {start.offset} bytes that were committed, or gone; restore it from a copy, or let"
-                " `teia audit archive --repair` go on without what is lost: its pages are fetched again",
+                f"shorter than the {start.offset} bytes that were committed, or missing; restore it from a backup,"
+                " or run `teia audit archive --repair`, which drops the lost records and queues their pages again",
             )
         self._begin_file()
 
@@ -221,7 +221,7 @@ class ArchiveWriter:
     def append(self, members: Members) -> tuple[Stored, ...]:
         """Take the records of one answer; return where each will lie once `flush_and_sync` has returned."""
         if self._descriptor < 0:
-            raise StoreError(f"{self._folder}: the archive has been closed")
+            raise StoreError(f"{self._folder}: the archive is closed")
         # Rotate only between groups: a group lies in one file, so that one position commits all of it.
         if self._size == self._synced >= self._file_bytes:
             with disk_errors(self._folder, "written"):

@@ -46,7 +46,7 @@ def audit_archive(folder: Path, end: Position | None = None, audited: Mapping[st
         files = committed_files(folder, end)
     if end is not None and end.file not in {path.name for path, _ in files}:
         violations += 1
-        details.append(f"{end.file}: {end.offset} bytes were committed, the file is gone")
+        details.append(f"{end.file}: {end.offset} bytes were committed, but the file is missing")
     for path, stop in files:
         for offset, complaints in _audit_file(path, stop, (audited or {}).get(path.name, 0)):
             checked += offset is not None
@@ -67,12 +67,12 @@ def _audit_file(path: Path, end: int | None, start: int) -> Iterator[tuple[int |
             if ours and not member.damage:
                 raw.seek(member.offset)
                 if raw.read(len(GZIP_HEADER)) != GZIP_HEADER:
-                    complaints.append("the gzip header is not as written")
+                    complaints.append("the gzip header was changed")
             reached = member.offset + member.length
             yield member.offset, complaints
     # A whole record may be missing at the end: every other record would still pass.
     if end is not None and reached != end:
-        yield None, [f"{end} bytes were committed, records end at {reached}"]
+        yield None, [f"{end} bytes were committed, but the records end at {reached}"]
     yield None, _index_complaints(path)
 
 
@@ -129,7 +129,5 @@ def _index_complaints(path: Path) -> list[str]:
     with index.open("rb") as file:
         for number, (expected, found) in enumerate(zip_longest(index_lines(path), file), 1):
             if expected != found:
-                return [
-                    f"{index.name} line {number} does not agree with the WARC file; remove it to have it made again"
-                ]
+                return [f"{index.name} line {number} does not match the WARC file; delete the index to rebuild it"]
     return []

@@ -112,7 +112,7 @@ class ArchiveReader:
         """Return the record at a place that the frontier, the fetch log or a CDXJ line names."""
         path = place_of(self._folder, file)
         if path.name != file or not path.is_file():
-            raise StoreError(f"{file}: there is no such file in {self._folder}")
+            raise StoreError(f"{file}: file not found in {self._folder}")
         with disk_errors(path, "read"), path.open("rb") as stream:
             member = next(read_members(stream, offset, None, self._max_record_bytes), None)
         if member is None:
@@ -205,7 +205,7 @@ def _one_member(stream: BinaryIO, offset: int, end: int | None, max_bytes: int) 
             if size > max_bytes:
                 return Member(offset, 0, damage=f"more than {max_bytes} bytes, decompressed")
     except igzip_lib.IsalError as error:  # type: ignore[misc]  # a class; its stub says an instance
-        return Member(offset, 0, damage=f"does not decompress: {error}")
+        return Member(offset, 0, damage=f"cannot be decompressed: {error}")
     return Member(offset, read - len(unzip.unused_data), b"".join(pieces))
 
 
@@ -294,9 +294,9 @@ def header_of(member: Member) -> bytes:
     """Return the WARC header of a member, with its blank line; ValueError if it is missing or too long."""
     ends = member.data.find(_BLANK_LINE, 0, MAX_HEADER_BYTES)
     if ends < 0:
-        raise ValueError(f"no header that ends within {MAX_HEADER_BYTES} bytes")
+        raise ValueError(f"header longer than {MAX_HEADER_BYTES} bytes")
     if member.data.count(b"\n", 0, ends) > MAX_HEADER_LINES:
-        raise ValueError(f"a header of more than {MAX_HEADER_LINES} lines")
+        raise ValueError(f"header of more than {MAX_HEADER_LINES} lines")
     return member.data[: ends + len(_BLANK_LINE)]
 
 
@@ -314,7 +314,7 @@ def record_of(path: Path, member: Member) -> ArchiveRecord:
     except (OSError, ValueError, KeyError) as error:
         raise CorruptFile(path, f"offset {member.offset}: not a WARC record: {error}") from error
     if block_bytes < 0 or block_at + block_bytes > len(member.data):
-        raise CorruptFile(path, f"offset {member.offset}: the record is shorter than it says")
+        raise CorruptFile(path, f"offset {member.offset}: the record is shorter than its declared length")
     # Offsets of CDXJ and fetch log name members, so a second record in one could never be addressed.
     if member.data[block_at + block_bytes :].strip(b"\r\n"):
         raise CorruptFile(path, f"offset {member.offset}: more than one record in a gzip member")
@@ -334,7 +334,9 @@ def _target(uri: str) -> str:
 def answer_of(record: ArchiveRecord, decoded: bool = True, max_bytes: int = MAX_RECORD_BYTES) -> StoredAnswer:
     """Take the HTTP answer out of a response or revisit record."""
     if record.kind not in {"response", "revisit"}:
-        raise StoreError(f"{record.file}: the record at offset {record.offset} is a {record.kind}, not an answer")
+        raise StoreError(
+            f"{record.file}: the record at offset {record.offset} is of type {record.kind}, not a response"
+        )
     head, raw = split_head(record.block)
     parsed, payload = (_decoded(record.block, max_bytes) if decoded else None) or (_http(record.block, "none"), raw)
     return StoredAnswer(

@@ -105,7 +105,7 @@ class FetchLog:
             raise QueryError(_first_line(error)) from error
         # DuckDB's own parser classifies the statement: a filter on words could be tricked by comments and quotes.
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise QueryError("only one statement that reads is answered: SELECT … or WITH … SELECT …")
+            raise QueryError("only one read-only statement is allowed: SELECT … or WITH … SELECT …")
 
     def close(self) -> None:
         self._connection.close()
@@ -136,7 +136,7 @@ def _read(reader: Any, max_bytes: int | None) -> Any:
 
 
 def too_long(max_bytes: int) -> str:
-    return f"the answer is longer than {max_bytes >> 20} MiB; name fewer columns, or narrow it with LIMIT"
+    return f"the result is larger than {max_bytes >> 20} MiB; select fewer columns, or narrow it with LIMIT"
 
 
 def _quoted(text: str) -> str:

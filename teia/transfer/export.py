@@ -51,12 +51,12 @@ def check_target(root: Root, out: Path) -> None:
     """Refuse to write into a data folder, or over an existing file."""
     target = out.resolve()
     if target.is_relative_to(root.path.resolve()):
-        raise UsageError(f"{out} lies in the data folder, which holds nothing but teia's own files; give another --out")
+        raise UsageError(f"{out} is in the data folder, which may contain only teia's own files; choose another --out")
     # An empty folder may be the target of `export warc`.
     if target.is_dir() and not any(target.iterdir()):
         return
     if out.exists() or out.is_symlink():
-        raise UsageError(f"{out} exists and is not overwritten; remove it, or give another --out")
+        raise UsageError(f"{out} exists and is not overwritten; remove it, or choose another --out")
 
 
 @contextmanager
@@ -87,9 +87,9 @@ def export_errors(out: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             raise DiskFull(
-                f"{out}: no room on the disk for the export; free some space, or give another --out"
+                f"{out}: no space left on the disk for the export; free some space, or choose another --out"
             ) from error
-        raise StoreError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
+        raise StoreError(f"{out}: cannot be written: {error.strerror or error}; choose another --out") from error
 
 
 # ---- WARC -----------------------------------------------------------------------------------------------------------

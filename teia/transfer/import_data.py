@@ -156,12 +156,12 @@ def collection_for(
     names = root.collections()
     config = load(file).config if file is not None else None
     if name is None and config is None and len(names) > 1:
-        raise UsageError(f"{root.path} holds {', '.join(names)}; choose one with --name")
+        raise UsageError(f"{root.path} contains {', '.join(names)}; choose one with --name")
     wanted = name or (config.collection.name if config else names[0] if names else "main")
     if wanted in names:
         if file is not None or scope:
             raise UsageError(
-                f"{wanted!r} exists and has its own settings in {root.collection(wanted).config}; edit that"
+                f"{wanted!r} already exists with its own settings in {root.collection(wanted).config}; edit that file"
             )
         return wanted
     flags: dict[str, Any] = {"collection.name": wanted, "scope.include": list(scope) or None}
@@ -175,11 +175,11 @@ def collection_for(
 
 def _host_rules(hosts: set[str]) -> list[str]:
     if not hosts:
-        raise UsageError("there is no URL in the files; name what the new collection may crawl with --scope")
+        raise UsageError("the files contain no URLs; set the scope of the new collection with --scope")
     if len(hosts) > MAX_HOST_RULES:
         raise UsageError(
-            f"the files name more than {MAX_HOST_RULES} hosts; say what they have in common with --scope, "
-            "like --scope suffix:.br"
+            f"the files contain more than {MAX_HOST_RULES} hosts; set the scope with --scope, such as --scope"
+            " suffix:.br"
         )
     return sorted(f"host:{host}" for host in hosts)
 

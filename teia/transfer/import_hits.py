@@ -156,7 +156,7 @@ def _recognised(path: Path) -> Format | None:
         return None
     form = format_of(lines)
     if form is None:
-        raise UsageError(f"{path}: neither a Squid log nor a combined or common one; --format says which it is")
+        raise UsageError(f"{path}: is neither a Squid log nor a combined or common log; set the format with --format")
     return form
 
 

@@ -150,8 +150,8 @@ class _WarcImport:
         is_older = known.last_visit_s is not None and page.fetched.started_s < known.last_visit_s
         # A history grows forwards only, and a revisit says nothing without the capture that it repeats.
         if is_older or (page.is_revisit and known.last_visit_s is None):
-            why = "older than the copy that is known" if is_older else "repeats a copy that is not here"
-            self.done.complain(f"{capture.url}: {why}; its records are stored, its page is not counted")
+            why = "older than the known capture" if is_older else "refers to a missing capture"
+            self.done.complain(f"{capture.url}: {why}; its records are stored, but the page is not counted")
             return self._kept(capture)
         if page.is_revisit:
             # It only shows that the page had not changed, like a 304.

@@ -317,7 +317,7 @@ def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAud
             uncertain += is_other and not is_wrong
             wrong += is_wrong
             if is_wrong and len(details) < MAX_DETAILS:
-                details.append(f"{page.url}: links are counted that its copy does not have")
+                details.append(f"{page.url}: counted links are missing in its capture")
             tally.add(targets)
     on_way = _on_way(recount.cells)
     for cell in recount.cells:
@@ -327,7 +327,7 @@ def _audited(recount: _Recount, stack: ExitStack, repaired: int = 0) -> LinksAud
                 continue
             differences += 1
             if len(details) < MAX_DETAILS:
-                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links, {each.should:,} pages link to it")
+                details.append(f"{_url(cell.db, each)}: {each.has:,} in-links stored, {each.should:,} pages link to it")
     return LinksAudit(checked, differences + wrong, tuple(details), differences, uncertain, repaired)
 
 
@@ -366,7 +366,7 @@ def _hold_still(cells: Sequence[FrontierCell]) -> None:
             return
         for cell in cells:
             cell.db.execute("ROLLBACK")
-    raise StoreError("the cells are written too fast to be seen at one instant; stop the crawl for the audit")
+    raise StoreError("the cells change too fast for a consistent snapshot; stop the crawl for the audit")
 
 
 def _fit(cells: Sequence[FrontierCell]) -> bool:

@@ -110,8 +110,8 @@ def _questions(
     if any(each.per_host == 1 for each in history):  # else no delay is required
         owed, agreed = _owed(history), _agreed(courtesy) if any(each.agreed for each in history) else ""
         questions = [
-            ("early for its host", _early("host", owed, "rest_s")),
-            ("early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
+            ("too early for its host", _early("host", owed, "rest_s")),
+            ("too early for its address", _early("address", owed, _address_rest(courtesy, agreed), sites, agreed)),
         ]
     if courtesy.robots:
         questions.append(("before robots.txt", f"SELECT url, started, note FROM ({_unasked(excused)})"))  # noqa: S608

@@ -67,9 +67,9 @@ def _repair_cell(folder: CellFolder, now_s: float) -> RepairResult:
     if before == after and not urls and not visits:
         return RepairResult()
     where = "" if before is None else f"{before.file} was committed up to {before.offset:,} bytes"
-    reached = "nothing is left of it" if after is None else f"{after.file} is whole up to {after.offset:,}"
-    ended = f"{where}, {reached}" if before != after else "copies are gone from earlier files"
-    what = f"cell {folder.number:02d}: {ended}; {urls:,} URLs wait to be fetched again, {visits:,} visits have no copy"
+    reached = "nothing is left of it" if after is None else f"{after.file} is complete up to {after.offset:,} bytes"
+    ended = f"{where}, {reached}" if before != after else "captures are missing in earlier files"
+    what = f"cell {folder.number:02d}: {ended}; {urls:,} URLs are queued again, {visits:,} visits have no capture"
     return RepairResult(1, urls, visits, (what,))
 
 

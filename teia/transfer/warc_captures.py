@@ -119,9 +119,11 @@ def check_readable(path: Path) -> None:
     with disk_errors(path, "read"), path.open("rb") as file:
         beginning = file.read(16)
     if path.name.endswith((".arc", ".arc.gz")) or beginning.startswith(b"filedesc:"):
-        raise StoreError(f"{path}: ARC files are not read; `warcio recompress` makes a WARC file of one")
+        raise StoreError(f"{path}: ARC files are not supported; convert it with `warcio recompress`")
     if path.name.endswith(".warc") and not beginning.startswith(b"WARC/"):
-        raise StoreError(f"{path}: does not begin with a WARC record; is it compressed? then name it .warc.gz")
+        raise StoreError(
+            f"{path}: does not begin with a WARC record; if it is compressed, its name must end in .warc.gz"
+        )
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ def test_a_node_is_told_in_one_line_what_is_wrong(nats: Nats, tmp_path: Path) ->
 
 def test_cluster_commands_say_what_is_missing(tmp_path: Path) -> None:
     for words, says in (
-        (("status", "--data", str(tmp_path)), "no cluster runs in"),
-        (("down", "--data", str(tmp_path)), "no cluster runs in"),
+        (("status", "--data", str(tmp_path)), "no cluster is running in"),
+        (("down", "--data", str(tmp_path)), "no cluster is running in"),
         (("up", "--data", str(tmp_path)), "at least one SEED"),
         (("up", "http://a.test/", "--data", str(tmp_path), "--servers", "2"), "two are worse"),
     ):

@@ -74,7 +74,7 @@ def test_a_session_that_was_begun_for_nothing_does_not_keep_the_name(
     async def silent_once(overrides: OwnerOverrides) -> None:
         times[0] += 1
         if times[0] == 1:
-            raise NoAnswer("NATS does not answer")
+            raise NoAnswer("NATS does not respond")
         await read(overrides)
 
     monkeypatch.setattr(OwnerOverrides, "read", silent_once)
@@ -87,7 +87,7 @@ def test_a_session_that_was_begun_for_nothing_does_not_keep_the_name(
         node.stop()
         await running
         assert "cells=0,1 open" in caplog.text
-        assert "no session: NATS does not answer" in caplog.text
+        assert "no session: NATS does not respond" in caplog.text
 
     with caplog.at_level(logging.INFO, "teia.cluster"):
         own_nats.run(main())

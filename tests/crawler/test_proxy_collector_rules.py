@@ -190,7 +190,7 @@ def test_a_node_goes_on_where_another_listens_and_nowhere_else(
         for name, is_node, refusal in (
             ("taken", True, ""),
             ("taken", False, "another crawler listens"),
-            ("missing/s", True, "cannot be made"),
+            ("missing/s", True, "cannot be created"),
         ):
             settings = SETTINGS | {"signals__socket": f"{folder}/{name}"}
             with offline_crawl(WEB, tmp_path, f"{HERE}/", **settings) as crawl:

@@ -122,7 +122,7 @@ def test_an_index_that_fell_behind_is_told_by_the_audit_the_status_and_the_searc
     work(root, one_page)
     audit = audit_index(root, "main")
     assert (audit.checked, audit.violations) == (1, 8)
-    assert "8 pages that were crawled are not in the index yet, and nobody is indexing them" in audit.details[0]
+    assert "8 crawled pages are not indexed yet; no indexer is running" in audit.details[0]
     account = account_at_rest(root, "main")
     assert (account["indexed"], account["index_behind"]) == (1, 8)
     total, warnings = asked(root)
@@ -139,7 +139,7 @@ def test_pages_that_wait_for_an_indexer_at_work_are_no_violations(root: Root, mo
     with indexing_lock(root, "main"):
         audit = audit_index(root, "main")
         assert audit.violations == 0
-        assert "a process is indexing them" in audit.details[0]
+        assert "an indexer is running" in audit.details[0]
         assert state_on_disk(root.collection("main")).is_written
 
 
@@ -402,7 +402,7 @@ def test_an_indexer_that_is_killed_is_started_again_and_nothing_is_missing(
     companion = asyncio.run(crawl())
     assert companion.deaths >= 1
     assert companion.error == ""
-    assert "started again in 0.5 s" in caplog.text
+    assert "restarting it in 0.5 s" in caplog.text
     assert audit_index(root, "main").violations == 0
     assert account_at_rest(root, "main")["indexed"] == 9
 
@@ -423,7 +423,7 @@ def test_an_indexer_that_cannot_work_is_given_up_only_at_the_end(root: Root, mon
 
     companion = asyncio.run(crawl())
     assert companion.deaths >= 2
-    assert "is being written by another process" in companion.error
+    assert "another process is writing the index of main" in companion.error
 
 
 class Followers:
@@ -486,7 +486,9 @@ def test_a_collection_whose_index_another_process_writes_does_not_hold_up_the_ot
                 followers.lines()
                 said = list[dict[str, Any]]()
                 await until(lambda: len(said.extend(followers.lines()) or said) >= 5, "it goes on")
-                assert all("the index of other is being written" in line["error"] for line in said), "each time"
+                assert all("another process is writing the index of other" in line["error"] for line in said), (
+                    "each time"
+                )
             await until(lambda: counts(root, "other") == 9, "its turn comes")
             followers.ends.set()
 
@@ -498,7 +500,7 @@ def test_one_of_several_collections_that_is_out_in_the_end_is_told_and_the_other
 ) -> None:
     followers = Followers(root, capfd, monkeypatch)
     followers.ends.set()
-    with indexing_lock(root, "other"), pytest.raises(StoreError, match="the index of other is being written"):
+    with indexing_lock(root, "other"), pytest.raises(StoreError, match="another process is writing the index of other"):
         asyncio.run(followers.follow())
     assert (counts(root, "main"), counts(root, "other")) == (9, 0)
     asyncio.run(followers.follow())
@@ -523,8 +525,10 @@ def test_the_crawl_learns_of_the_collection_that_is_not_indexed(
 
     with indexing_lock(root, "other"):
         companion = asyncio.run(crawl())
-    assert "the index of other is being written by another process" in companion.error
-    assert caplog.text.count("not everything is indexed: other: the index of other is being written") == 1
+    assert "another process is writing the index of other" in companion.error
+    assert (
+        caplog.text.count("not all pages could be indexed: other: another process is writing the index of other") == 1
+    )
     assert companion.indexed == {"main": 9}
     assert counts(root, "main") == 9
 
@@ -714,7 +718,7 @@ def test_a_page_whose_copy_is_damaged_is_told_of_and_stored_whole_when_it_comes_
     assert account_at_rest(root, "main")["index_unreadable"] == 1
     total, warnings = asked(root)
     assert total == 8
-    assert any("1 pages cannot be found because their archived copies cannot be read" in each for each in warnings)
+    assert any("1 pages cannot be found because their captures cannot be read" in each for each in warnings)
     assert audit_index(root, "main").violations == 1
     requeue(root, crawled, "/3")
     crawl_web(web_of(), tmp_path, "x.test/", port=crawled.port)

@@ -89,7 +89,7 @@ def test_codings_may_be_chained_twice_but_not_thrice() -> None:
     twice = gzip.compress(zlib.compress(PAGE))
     assert decoded(twice, coding="deflate, gzip").payload == PAGE
     result = decoded(gzip.compress(twice), coding="deflate, gzip, gzip")
-    assert (result.payload, result.error) == (b"", "3 codings in a row")
+    assert (result.payload, result.error) == (b"", "3 nested content encodings")
 
 
 def test_several_gzip_members_are_one_payload() -> None:
@@ -118,12 +118,16 @@ def test_broken_gzip_keeps_what_came_before() -> None:
 
 def test_unknown_coding_is_an_error_without_payload() -> None:
     result = decoded(b"\x28\xb5\x2f\xfd", coding="zstd")
-    assert (result.dechunked, result.payload, result.error) == (b"\x28\xb5\x2f\xfd", b"", "unknown coding 'zstd'")
+    assert (result.dechunked, result.payload, result.error) == (
+        b"\x28\xb5\x2f\xfd",
+        b"",
+        "unknown content encoding 'zstd'",
+    )
 
 
 def test_a_page_announced_as_gzip_that_is_not_is_read_as_it_is() -> None:
     result = decoded(b"<html>plain", coding="gzip")
-    assert (result.payload, result.error) == (b"<html>plain", "not gzip, as announced")
+    assert (result.payload, result.error) == (b"<html>plain", "not gzip, although declared")
 
 
 # ---- bombs

@@ -35,7 +35,7 @@ def test_every_policy_of_the_paper_and_the_modern_ones_are_there() -> None:
 
 
 def test_an_unknown_policy_is_told_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"'pspp' is not known; did you mean psp\?"):
+    with pytest.raises(UsageError, match=r"unknown policy 'pspp'; did you mean psp\?"):
         policy_named("pspp")
 
 

@@ -46,17 +46,17 @@ def test_pages_that_are_numbers_have_these_as_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "line 1: the header lacks page, server, weight, rate_per_day"),
-        ("page,server,weight\n", "line 1: the header lacks rate_per_day"),
+        ("", "line 1: the header is missing page, server, weight, rate_per_day"),
+        ("page,server,weight\n", "line 1: the header is missing rate_per_day"),
         (HEADER.strip() + ",colour\n", "line 1: the header has colour"),
-        (HEADER, "there are no pages"),
+        (HEADER, "contains no pages"),
         (HEADER + "a,x,1\n", "line 2: 3 fields instead of 4"),
         (HEADER + "a,x,1,1\n\nb,x,1,fast\n", r"line 4: rate_per_day is 'fast', not a number >= 0$"),
-        (HEADER + "a,x,-1,1\nb,x,nan,1\n", r"line 2: weight is '-1', .* \(and 1 more broken rows\)"),
+        (HEADER + "a,x,-1,1\nb,x,nan,1\n", r"line 2: weight is '-1', .* \(and 1 more invalid rows\)"),
         (HEADER + "a,x,inf,1\n", "line 2: weight is 'inf'"),
-        (HEADER + "a,x,1,1\na,y,1,1\n", "line 3: page a is there already"),
-        (HEADER + "a,,1,1\n", "line 2: no name of the server"),
-        (HEADER + ",x,1,1\n", "line 2: no name of the page"),
+        (HEADER + "a,x,1,1\na,y,1,1\n", "line 3: duplicate page a"),
+        (HEADER + "a,,1,1\n", "line 2: missing name of the server"),
+        (HEADER + ",x,1,1\n", "line 2: missing name of the page"),
     ],
 )
 def test_a_broken_row_is_named(tmp_path: Path, text: str, words: str) -> None:

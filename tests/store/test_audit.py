@@ -97,7 +97,7 @@ def test_a_missing_file_is_noticed_against_the_committed_position(tmp_path: Path
     _, position = archive_of(tmp_path, [page(0)])
     (tmp_path / position.file).unlink()
     assert audit_archive(tmp_path, position).details == (
-        f"{position.file}: {position.offset} bytes were committed, the file is gone",
+        f"{position.file}: {position.offset} bytes were committed, but the file is missing",
     )
 
 

@@ -142,7 +142,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_nothing(crawled: Crawled, tmp_
 def test_a_place_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file" / "x", Path("/proc/nowhere/x")):
-        with pytest.raises(StoreError, match="give another --out"), new_file(out):
+        with pytest.raises(StoreError, match="choose another --out"), new_file(out):
             pass
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_written_into_the_data_folder_or_over_a_file(crawled: Crawled
     (tmp_path / "there").write_text("mine")
     (tmp_path / "way-in").symlink_to(crawled.data)
     for out in (crawled.data / "x", crawled.data, tmp_path / "way-in" / "main" / "x", tmp_path / "there"):
-        with pytest.raises(UsageError, match="give another --out"):
+        with pytest.raises(UsageError, match="choose another --out"):
             check_target(crawled.root, out)
     check_target(crawled.root, tmp_path / "new")
 

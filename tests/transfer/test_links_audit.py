@@ -213,7 +213,7 @@ def test_an_audit_finds_links_that_are_counted_and_do_not_exist(tmp_path: Path) 
     row = counted_links.packed({"d.test": [key_of(D)]})
     write(tmp_path, f"UPDATE outlinks SET targets = x'{row.hex()}' WHERE key = {key_of(B)}")
     found = audit_links(root_of(tmp_path), "main")
-    assert f"{B}: links are counted that its copy does not have" in found.details
+    assert f"{B}: counted links are missing in its capture" in found.details
     assert found.violations >= 1
     mended = repair_links(root_of(tmp_path), "main", WallClock())
     assert mended.violations == 0

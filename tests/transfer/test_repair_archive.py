@@ -77,7 +77,7 @@ def test_pages_behind_the_end_of_the_archive_are_fetched_again_and_no_others(tmp
     with root.locked():
         done = repair(root, "main", VirtualClock(NOW_S))
     end = kept[-1].offset + kept[-1].length
-    assert f"is whole up to {end:,}" in done.details[0]
+    assert f"is complete up to {end:,}" in done.details[0]
     position = committed_archive(root.collection("main").cells()[0])
     assert position is not None
     assert (position.file, position.offset) == (path.name, end)
@@ -119,7 +119,7 @@ def test_the_command_repairs_tells_and_audits(tmp_path: Path) -> None:
     assert run.invoke(app, words).exit_code == 1
     repaired = run.invoke(app, [*words, "--repair"])
     assert repaired.exit_code == 0, repaired.output
-    assert "URLs wait to be fetched again" in repaired.output
+    assert "URLs are queued again" in repaired.output
     assert "0 violations" in repaired.output
     again = run.invoke(app, [*words, "--repair"])
     assert "nothing to repair" in again.output

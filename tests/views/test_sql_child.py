@@ -58,7 +58,7 @@ def test_a_query_that_takes_gigabytes_is_refused(root: Root, sql: str) -> None:
 
 
 def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
-    with pytest.raises(QueryError, match="the answer is longer than 1 MiB"):
+    with pytest.raises(QueryError, match="the result is larger than 1 MiB"):
         ask(root, "main", "SELECT repeat('x', 100000) FROM range(50)", LITTLE)
 
 
@@ -74,7 +74,7 @@ def test_an_answer_that_is_too_long_is_refused(root: Root) -> None:
 )
 def test_an_answer_that_is_long_only_as_rows_is_refused_where_memory_is_bounded(root: Root, sql: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(QueryError, match=r"the answer is longer than 1 MiB|needs more than 300 MiB of memory"):
+    with pytest.raises(QueryError, match=r"the result is larger than 1 MiB|needs more than 300 MiB of memory"):
         ask(root, "main", sql, LITTLE)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 16 << 10, "and not by who asks"

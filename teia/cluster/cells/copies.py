@@ -98,8 +98,8 @@ class CellCopies:
             return await catch_up(folder, journal, until)
         except LogGone as error:  # it was purged up to the last snapshot, to make room, and that snapshot is damaged
             raise CannotRestore(
-                f"the snapshot of cell {log.cell} that can be read is older than its log;"
-                " a node that has a copy of it must come back"
+                f"the newest readable snapshot of cell {log.cell} is older than its log; start a node that has a"
+                " copy of the cell"
             ) from error
 
     async def _is_far_behind(self, log: CellLog, folder: CellFolder) -> bool:

@@ -57,7 +57,7 @@ class Follower:
                 try:
                     await self._look()
                 except Exception as error:  # noqa: BLE001  # a node that stops following would never be given a cell
-                    _log.warning("cells to come not looked after: %r", error)
+                    _log.warning("upcoming cells not checked: %r", error)
                     await self._clock.sleep(TRY_AGAIN_S)
                 is_idle = not self._under_way and self.ready == set(self._keeper.kept)
                 await self._keeper.news(within_s=IDLE_LOOK_S if is_idle else LOOK_S)
@@ -83,12 +83,12 @@ class Follower:
         try:
             await self._session.tell_ready(ready)
         except NoAnswer as error:
-            _log.info("ready cells not told: %s", error)
+            _log.info("ready cells not reported: %s", error)
 
     async def _bring(self, cell: int, log: CellLog) -> None:
         """Bring up a cell that this node already owns."""
         behind = await self._copies.follow(log, log.last)
-        _log.info("cell=%d brought up commits=%d", cell, behind)
+        _log.info("cell=%d copied ahead commits=%d", cell, behind)
         self.ready.add(cell)
 
     async def _follow(self, cell: int, log: CellLog) -> None:
@@ -108,7 +108,7 @@ class Follower:
         try:
             await deed
         except (NoAnswer, CellLost, ObjectsAway, DiskFull) as error:
-            _log.warning("cell=%d not brought up, tried again: %s", cell, error)
+            _log.warning("cell=%d not copied ahead, retrying: %s", cell, error)
             await self._clock.sleep(TRY_AGAIN_S)
         except CannotRestore as error:
             await self.leave_to_others(cell, error)
@@ -117,7 +117,7 @@ class Follower:
 
     async def leave_to_others(self, cell: int, why: CannotRestore) -> None:
         """Give up a cell whose snapshot cannot be read here, for a while; the other cells continue."""
-        _log.error("cell=%d left to others: %s", cell, why)
+        _log.error("cell=%d skipped, left to other nodes: %s", cell, why)
         self._keeper.unfit[cell] = self._clock.ticks_s() + UNFIT_S
         self.ready.discard(cell)
         if cell in self._keeper.kept:

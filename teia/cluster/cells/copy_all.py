@@ -61,7 +61,7 @@ async def _replicate(
             with contextlib.suppress(NotWhole):
                 return await _copy(wire, thread, root, servers, key, ca, collection, clock)
             await clock.sleep(TRY_AGAIN_S)
-        raise ClusterError("a cell was split, and its keeper has not said so yet; copy again later")
+        raise ClusterError("a cell was split, and its owner has not reported it yet; copy again later")
     finally:
         await wire.end()
 

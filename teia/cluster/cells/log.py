@@ -70,7 +70,7 @@ class CellLost(ClusterError):
     """Another node owns the cell now, or our session is over; uncommitted work must be dropped."""
 
     def __init__(self, cell: int, why: str) -> None:
-        super().__init__(f"cell {cell} is not ours any more: {why}")
+        super().__init__(f"cell {cell} is not owned by this node any more: {why}")
         self.cell = cell
 
 
@@ -216,8 +216,8 @@ class CellLog:
             raise ClusterError(f"record {seq} of {self._subject('log')} cannot be read: {error}") from error
         if record.version != VERSION:
             raise ClusterError(
-                f"{self._subject('log')} was written by another teia (records of version {record.version},"
-                f" this one reads {VERSION}); run the same teia on all nodes"
+                f"{self._subject('log')} was written by another version of teia (records of version "
+                f"{record.version}, this one reads {VERSION}); run the same version on all nodes"
             )
         return record
 
@@ -232,8 +232,8 @@ class CellLog:
                 record = self._read(seq, data)
                 if record.last != last:
                     raise LogGone(
-                        f"the records of {self._subject('log')} between {last} and {seq} are gone;"
-                        " a snapshot is needed to go on from there"
+                        f"the records of {self._subject('log')} between {last} and {seq} are missing; a snapshot is"
+                        " needed to continue"
                     )
                 body = b"".join([*parts[len(parts) - record.parts :], record.body]) if record.parts else record.body
                 parts.clear()
@@ -242,7 +242,7 @@ class CellLog:
                 last = seq
                 if seq >= until:
                     return
-        raise CellLost(self.cell, "the session was over before its log was read")
+        raise CellLost(self.cell, "the session ended before its log was read")
 
     async def links(self, after: int, is_over: Callable[[], bool] = lambda: False) -> AsyncIterator[LinkBatch]:
         """Yield links that other cells found for this cell, until `is_over`; the client may swallow a cancellation."""
@@ -308,9 +308,11 @@ class CellLog:
         before += self._birth(born) if born is not None else []
         before += [(self._subject("part"), piece) for piece in pieces[:-1]]
         if len(before) >= MAX_MESSAGES or sum(len(data) for _, data in before) > MAX_BATCH_BYTES:
-            raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} bulks of links is too large for NATS")
+            raise TooLarge(f"a commit of {len(body):,} bytes and {len(links)} link messages is too large for NATS")
         if not self.has_room():
-            raise StreamFull(f"the stream {self._stream} is almost full; it goes on when snapshots have made room")
+            raise StreamFull(
+                f"the stream {self._stream} is almost full; commits continue when snapshots have freed space"
+            )
         seq = await self._store("commit", before, parts=len(pieces) - 1, body=pieces[-1])
         self.unsaved_bytes += len(body)
         return seq
@@ -383,20 +385,20 @@ class CellLog:
         data = _encode(record)
         while True:
             if self._is_lost or self._is_over():
-                raise CellLost(self.cell, self._is_lost or "the session is over")
+                raise CellLost(self.cell, self._is_lost or "the session has ended")
             try:
                 seq, code, why = await self._publish(data, before)
             except NoAnswer:
-                code, why = 0, "no answer"
-            if not code and why != "no answer":
+                code, why = 0, "no response"
+            if not code and why != "no response":
                 break
             if code in _FULL:
-                raise StreamFull(f"the stream {self._stream} is full; give it more room and it goes on ({why})")
+                raise StreamFull(f"the stream {self._stream} is full; increase its limit to continue ({why})")
             if code in _TRY_AGAIN or "inflight" in why:
                 await self._clock.sleep(RETRY_S)
                 continue
             if code not in {0, _WRONG_LAST}:
-                raise ClusterError(f"NATS refuses a record for {self._subject('log')}: {why} ({code})")
+                raise ClusterError(f"NATS rejected a record for {self._subject('log')}: {why} ({code})")
             found = await self._stored(record)
             if found:
                 seq = found
@@ -419,7 +421,7 @@ class CellLog:
                 break
             except NoAnswer:
                 if self._is_over():
-                    raise CellLost(self.cell, "the session ended before NATS answered") from None
+                    raise CellLost(self.cell, "the session ended before NATS responded") from None
                 await self._clock.sleep(LONG_RETRY_S)
         if head is not None and head.record.commit == record.commit:
             return head.seq
@@ -427,7 +429,7 @@ class CellLog:
             await self._clock.sleep(RETRY_S)
             return 0
         assert head is not None
-        self._is_lost = f"{head.record.node} keeps it since {head.record.epoch or head.seq}"
+        self._is_lost = f"{head.record.node} owns it since {head.record.epoch or head.seq}"
         raise CellLost(self.cell, self._is_lost)
 
     async def _check_birth(self, before: Sequence[tuple[str, bytes]]) -> None:
@@ -435,7 +437,7 @@ class CellLog:
         for cell in (int(subject.rpartition(".")[2]) for subject, _ in before if self._is_birth(subject)):
             with contextlib.suppress(NoAnswer):
                 if await self.has_log(cell):
-                    raise NumberTaken(f"there is a cell {cell} already; what is agreed on is behind")
+                    raise NumberTaken(f"cell {cell} already exists; the agreement is outdated")
 
     def _is_birth(self, subject: str) -> bool:
         """Tell whether a message of a batch is the first one of another cell's log."""

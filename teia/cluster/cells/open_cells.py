@@ -87,7 +87,7 @@ class ClusterCells(Sequence[Cell]):
     def __getitem__(self, at: slice) -> Sequence[Cell]: ...
     def __getitem__(self, at: int | slice) -> Cell | Sequence[Cell]:
         if isinstance(at, slice):
-            raise TypeError("cells have numbers, not places")
+            raise TypeError("cells have numbers, not positions")
         return self._cells[at]
 
     def drop(self, number: int) -> None:
@@ -106,7 +106,7 @@ def prepare(folder: CollectionFolder, count: int, cluster: str) -> None:
                     f"{folder.path} was crawled on one machine; export its URLs and import them into a new collection"
                 )
             if row is not None and row[0] != cluster:
-                raise ClusterError(f"{folder.path} belongs to another cluster; choose another --data")
+                raise ClusterError(f"{folder.path} belongs to another cluster; choose another folder with --data")
             if row is None:
                 frontier.db.execute("INSERT INTO meta VALUES (?, ?)", (CLUSTER, cluster))
         finally:
@@ -135,8 +135,8 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
         return 0
     if have > end:
         raise ClusterError(
-            f"{folder.frontier} holds record {have}, but the log of cell {folder.number} ends at {log.last}:"
-            " the log was lost or begun anew; nothing was changed"
+            f"{folder.frontier} contains record {have}, but the log of cell {folder.number} ends at {log.last}: the"
+            " log was lost or restarted; nothing was changed"
         )
     records, ours = 0, OwnTail(frontier, folder)
     if have < end:

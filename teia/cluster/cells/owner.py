@@ -230,7 +230,7 @@ class CellOwner:
             try:
                 await self.look(on_taken)
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("cells not looked at: %s", error)
+                _log.info("cells not checked: %s", error)
                 is_well = False
             soon_s = 60.0 if is_well and not self._free_since else FREE_LOOK_S
             wait_s = min(self._session.pace.beat_s, self._rank_wait_s, soon_s)

@@ -117,7 +117,7 @@ def unpack(made: FileMap, packs: Mapping[str, Path], into: BinaryIO) -> None:
         for source in sources:
             source.close()
     if (size, whole.digest()) != (made.size, made.sha256):
-        raise Damaged("the pieces do not make the file they were cut from")
+        raise Damaged("the parts do not form the original file")
 
 
 def _piece(source: BinaryIO, piece: PackPiece) -> bytes | None:
@@ -149,7 +149,9 @@ def read_map(file: Path, sha256: bytes) -> FileMap:
     except (zlib.error, msgspec.MsgspecError) as error:
         raise Damaged(f"its map cannot be read ({error})") from error
     if made.version != VERSION:
-        raise ClusterError(f"a snapshot was made by another teia (maps of version {made.version}, here {VERSION})")
+        raise ClusterError(
+            f"a snapshot was written by another version of teia (maps of version {made.version}, here {VERSION})"
+        )
     if any(piece.pack >= len(made.packs) for piece in made.pieces):
-        raise Damaged("its map names packs that it does not have")
+        raise Damaged("its map refers to missing packs")
     return made

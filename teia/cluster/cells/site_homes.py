@@ -58,7 +58,7 @@ def said_in(bulk: bytes) -> Said:
             return _decode_passed(bulk[len(PASSED) :])
         return _decode_told(bulk[len(TOLD) :])
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what another cell says of a site cannot be read: {error}") from error
+        raise ClusterError(f"a message of another cell about a site cannot be read: {error}") from error
 
 
 class Departure(NamedTuple):

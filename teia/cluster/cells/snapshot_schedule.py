@@ -75,7 +75,7 @@ class SnapshotScheduler:
             try:
                 await self.room.look()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("room not looked at: %s", error)
+                _log.info("free space not checked: %s", error)
             for cell, log in list(self.keeper.kept.items()):
                 if cell in self.copies.open and not is_over():
                     await self._tend(cell, log)
@@ -94,7 +94,7 @@ class SnapshotScheduler:
             is_short = not self.room.has_some
             made = await self.snapshots.save(log, self.copies.folders[cell], must_make_room=is_short)
         except CellLost as error:
-            _log.info("snapshot refused: %s", error)
+            _log.info("snapshot rejected: %s", error)
         except TeiaError as error:
             self._not_before[cell] = self.clock.ticks_s() + TRY_AGAIN_S
             _log.warning("cell=%d no snapshot: %s", cell, error)

@@ -107,7 +107,9 @@ class Snapshots:
         except msgspec.MsgspecError as error:
             raise ClusterError(f"the pointer of cell {log.cell} cannot be read: {error}") from error
         if pointer.version != VERSION:
-            raise ClusterError(f"cell {log.cell} has snapshots of another teia; run the same one on all nodes")
+            raise ClusterError(
+                f"cell {log.cell} has snapshots of another version of teia; run the same version on all nodes"
+            )
         return pointer
 
     # -- making --------------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ class Snapshots:
                 await self._objects.get(snapshot.objects[0], file)
                 self._maps[snapshot.name] = await asyncio.to_thread(read_map, file, snapshot.map_sha256)
             except (ObjectGone, Damaged) as error:
-                _log.warning("snapshot %s cannot be built upon: %s", snapshot.name, error)
+                _log.warning("snapshot %s cannot be extended: %s", snapshot.name, error)
                 return None
         return self._maps[snapshot.name]
 
@@ -229,7 +231,7 @@ class Snapshots:
                 except (Damaged, ObjectGone) as error:
                     self._bad.add(snapshot.name)
                     _log.error("cell=%d SNAPSHOT DAMAGED %s: %s", log.cell, snapshot.name, error)
-        raise CannotRestore(f"no snapshot of cell {log.cell} can be read; a node that has a copy of it must come back")
+        raise CannotRestore(f"no snapshot of cell {log.cell} can be read; start a node that has a copy of the cell")
 
     async def _bring(self, snapshot: Snapshot, folder: CellFolder, shop: Path) -> None:
         mapped, copy = shop / "map", shop / "copy"
@@ -247,7 +249,7 @@ class Snapshots:
         with sqlite_errors(copy), closing(open_to_read(copy, TABLES_VERSION)) as db:
             (cluster,) = db.execute("SELECT value FROM meta WHERE name = ?", (CLUSTER,)).fetchone() or ("nobody",)
             if cluster != self._cluster:
-                raise Damaged("it is of another cluster")
+                raise Damaged("it belongs to another cluster")
             if applied_seq(db) != snapshot.log_seq:
                 raise Damaged(f"it ends at record {applied_seq(db)}")
 

@@ -143,9 +143,9 @@ class Upkeep:
                     if cell >= self.whole:
                         brought += await shipping.bring_from_before(self.copies.folders[cell], self._keeper.kept)
                     done[cell] = log.epoch
-                    _log.info("cell=%d archive files brought=%d", cell, brought)
+                    _log.info("cell=%d archive files fetched=%d", cell, brought)
                 # after any error it is tried again, and other cells continue
                 except Exception as error:  # noqa: BLE001
                     not_before[cell] = self._clock.ticks_s() + TRY_AGAIN_S
-                    _log.warning("cell=%d archive not brought: %r", cell, error)
+                    _log.warning("cell=%d archive files not fetched: %r", cell, error)
             await self._clock.sleep(LOOK_S)

@@ -58,9 +58,9 @@ def is_between(key: int, after: int, before: int) -> bool:
 def places_of(node: str, capacity: float = 1.0, points: int = POINTS) -> list[int]:
     """Return the places of a node; the first is the SHA-1 of its name."""
     if not 0 < len(node) <= NAME_CHARS or not node.isprintable():
-        raise ValueError(f"a node's name has 1 to {NAME_CHARS} printable characters, not {node[:40]!r}")
+        raise ValueError(f"the name of a node must have 1 to {NAME_CHARS} printable characters, not {node[:40]!r}")
     if not 0 < capacity <= CAPACITY_MOST:
-        raise ValueError(f"the capacity of {node} must lie between 0 and {CAPACITY_MOST:g}, not be {capacity}")
+        raise ValueError(f"the capacity of {node} must be between 0 and {CAPACITY_MOST:g}, not {capacity}")
     number = max(1, round(capacity * points))
     return [ident(node), *(ident(f"{node}#{n}") for n in range(1, number))]
 
@@ -99,7 +99,7 @@ class Circle:
     def index(self, key: int) -> int:
         """Return the number of the point that is the successor of a key."""
         if not self.ids:
-            raise ValueError("nobody stands on this circle")
+            raise ValueError("this circle has no nodes")
         return bisect_left(self.ids, key % SIZE) % len(self.ids)
 
     def successor(self, key: int) -> CirclePoint:

@@ -62,5 +62,5 @@ def keepers(circle: Circle, starts: Sequence[int], live: Container[str] | None =
     alive = circle.nodes if live is None else live
     found = [circle.keeper(point, alive) for point in points_of_cells(starts)]
     if None in found:
-        raise ValueError("no node lives that could keep the cells")
+        raise ValueError("no node is running that could own the cells")
     return [node for node in found if node is not None]

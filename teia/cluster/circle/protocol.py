@@ -323,7 +323,7 @@ class Distributor:
             if nearer is None:
                 break
             at = nearer
-        raise Unreachable(f"nobody answers who would know the owner of {key:040x}")
+        raise Unreachable(f"no node responds that knows the owner of {key:040x}")
 
     async def _heard(
         self, at: CirclePoint, question: Question, path: list[CirclePoint], useless: set[CirclePoint]

@@ -342,4 +342,4 @@ async def listen(log: CellLog, crawl: NodeCrawl, after: int) -> None:
             while len(inbox) > INBOX_BULKS and not crawl.is_over:  # noqa: ASYNC110  # another thread empties it
                 await asyncio.sleep(LOOK_AGAIN_S)
     except ClusterError as error:
-        _log.info("cell=%d no longer listened to: %s", log.cell, error)
+        _log.info("cell=%d subscription ended: %s", log.cell, error)

@@ -104,5 +104,5 @@ def reached(limits: LimitSettings, stored: int, began_s: float, now_s: float) ->
     if limits.pages and stored >= limits.pages:
         return f"limits.pages: {stored:,} pages are stored"
     if limits.seconds and began_s and now_s - began_s >= limits.seconds:
-        return f"limits.seconds: the crawl began {now_s - began_s:,.0f} s ago"
+        return f"limits.seconds: the crawl started {now_s - began_s:,.0f} s ago"
     return ""

@@ -116,7 +116,7 @@ class ClusterSchedule:
         if last is not None and (duty.task is not CrawlTask.RUN or due_s != last.due_s):
             await self._end(last, EndReason.DEADLINE, now_s)
         elif last is None and duty.task is CrawlTask.RUN and due_s is not None:
-            _log.warning("run begins")
+            _log.warning("run starts")
             await self._desk.amend(lambda now: begun(now, due_s, now_s))
         elif last is not None and await self._is_quiet(session, keeper):
             await self._end(last, EndReason.FINISHED, now_s)

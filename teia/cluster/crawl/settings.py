@@ -104,16 +104,16 @@ class CommandReceiver:
                         self._nudged, look_at = False, now + look_s
                         await self._look()
                 except TeiaError as error:
-                    _log.warning("not agreed on: %s", error)
+                    _log.warning("settings not agreed: %s", error)
                 except Exception as error:  # noqa: BLE001  # a node that cannot be paused or stopped is worse
-                    _log.warning("not heard: %r", error)
+                    _log.warning("commands not received: %r", error)
                     await self._clock.sleep(ACCOUNT_S)
                 if now >= tell_at and self.crawl is not None:
                     tell_at = now + ACCOUNT_S
                     try:
                         tell(control, series, self.crawl, self._clock, now - self._began)
                     except Exception as error:  # noqa: BLE001
-                        _log.warning("account not told: %r", error)
+                        _log.warning("status not reported: %r", error)
                 await self._clock.sleep(POLL_S)
         finally:
             with contextlib.suppress(DiskFull):
@@ -137,14 +137,14 @@ class CommandReceiver:
             try:
                 await self.amend(lambda now: _commanded(now, command))  # noqa: B023  # called before the next
             except NoAnswer as error:
-                _log.info("%s not agreed on yet: %s", command, error)
+                _log.info("%s not agreed yet: %s", command, error)
                 return
             self._waiting.pop(0)
         for number, text in control.changes(self._name, self._since):
             try:
                 answer = await self._change(text)
             except NoAnswer as error:
-                _log.info("change not agreed on yet: %s", error)
+                _log.info("change not agreed yet: %s", error)
                 return
             with contextlib.suppress(DiskFull):
                 control.answer_change(number, answer)
@@ -181,7 +181,7 @@ class CommandReceiver:
         try:
             self._take(agreement)
         except TeiaError as error:  # it is agreed on all the same; to repeat it might be to stop twice
-            _log.warning("agreed on, taken up here with a later look: %s", error)
+            _log.warning("agreed, applied here later: %s", error)
         await self._thread.call(nudge(self._wire, self._shared))
 
     async def _look(self) -> None:
@@ -199,7 +199,7 @@ class CommandReceiver:
         if agreement.stops > self._stops:
             self._stops = agreement.stops
             if agreement.ended:
-                _log.warning("told to leave: %s", agreement.ended)
+                _log.warning("command to leave: %s", agreement.ended)
             self._stop()
         config = write_down(self._root, agreement)
         self.config = replace(config, fetch=replace(config.fetch, bind=self.config.fetch.bind))
@@ -234,7 +234,7 @@ class CommandReceiver:
         try:
             meaning = await asyncio.to_thread(meaning_of, config, self._root.collection(self._name).lists)
         except TeiaError as error:
-            _log.warning("settings not taken up: %s", error)
+            _log.warning("settings not applied: %s", error)
             return True
         crawler.reconfigure(crawl, config, meaning)
         return True
@@ -253,7 +253,7 @@ def check_lists(rules: Sequence[str]) -> None:
     """Refuse rules in a file, which other machines do not have."""
     for rule in rules:
         if list_of(rule):
-            raise UsageError(f"{rule}: other nodes do not have this file; give its rules one by one")
+            raise UsageError(f"{rule}: other nodes do not have this file; add its rules one by one")
 
 
 def _commanded(now: Agreement, command: Command) -> Agreement:

@@ -231,7 +231,7 @@ class AddressLeases:
             try:
                 await self._tend()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.warning("address turns: %r", error)
+                _log.warning("address leases: %r", error)
                 await self._clock.sleep(SEEK_AGAIN_S)
 
     async def _tend(self) -> None:
@@ -288,7 +288,7 @@ class AddressLeases:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
             for done in await asyncio.gather(*map(do, some), return_exceptions=True):
                 if isinstance(done, Exception) and not isinstance(done, NoAnswer):
-                    _log.warning("address turn: %r", done)
+                    _log.warning("address lease: %r", done)
 
     async def _look(self, address: str) -> None:
         """Read who holds a lease: accept ours, take a free one, or stand in line."""
@@ -439,9 +439,11 @@ class AddressLeases:
         try:
             claim = msgspec.json.decode(entry.value or b"", type=AddressLease)
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what the cluster says of {address} cannot be read: {error}") from error
+            raise ClusterError(f"the cluster's entry for {address} cannot be read: {error}") from error
         if claim.version != VERSION:
-            raise ClusterError(f"{address} is asked by another teia; run the same one on all nodes")
+            raise ClusterError(
+                f"the lease of {address} was written by another version of teia; run the same version on all nodes"
+            )
         return claim, entry.revision or 0
 
     async def _write(self, address: str, claim: AddressLease, last: int) -> int:
@@ -474,7 +476,7 @@ def key_of(address: str) -> str:
     try:
         return ip_address(address.strip("[]")).packed.hex()
     except ValueError:
-        raise ClusterError(f"{address!r} is no address") from None
+        raise ClusterError(f"{address!r} is not an address") from None
 
 
 def _nudges_for(node: str) -> str:

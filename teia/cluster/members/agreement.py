@@ -94,7 +94,7 @@ async def agree_on_pace(wire: Wire, clock: Clock, session_s: float, replicas: in
     try:
         return msgspec.json.decode(value, type=Pace)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"the pace of this cluster's sessions cannot be read: {error}") from error
+        raise ClusterError(f"the session settings of this cluster cannot be read: {error}") from error
 
 
 async def agree(
@@ -108,7 +108,9 @@ async def agree(
         word = msgspec.json.encode(first)
     agreement = _read(name, await _first_word(wire, clock, name, word, replicas))
     if strategy and agreement.strategy != strategy:
-        raise ClusterError(f"--strategy {strategy}: {name!r} goes by {agreement.strategy}; all its nodes must")
+        raise ClusterError(
+            f"--strategy {strategy}: {name!r} uses {agreement.strategy}; all its nodes must use the same"
+        )
     return agreement
 
 
@@ -123,13 +125,13 @@ async def _first_word(wire: Wire, clock: Clock, key: str, ours: bytes | None, re
             return entry.value or b""
         if ours is None:
             raise ClusterError(
-                f"this cluster knows no collection {key!r}; the first node needs its settings, see --config"
+                f"this cluster has no collection {key!r}; the first node needs its settings, see --config"
             )
         try:
             await wire.insist(lambda: bucket.update(key, ours, last=0), clock)
         except KeyWrongLastSequenceError:
             await clock.sleep(TRY_AGAIN_S)  # another node is about to write it, or an answer to us was lost
-    raise ClusterError(f"NATS neither has {key!r} nor takes it; is it well?")
+    raise ClusterError(f"NATS neither has {key!r} nor stores it; check its servers")
 
 
 async def current_agreement(wire: Wire, clock: Clock, name: str, replicas: int) -> Agreement:
@@ -160,7 +162,7 @@ async def amend_agreement(
             await clock.sleep(TRY_AGAIN_S)
         else:
             return after
-    raise NoAnswer(f"what is agreed on of {name!r} could not be changed: too many others do")
+    raise NoAnswer(f"the agreement on {name!r} could not be changed: too many concurrent changes")
 
 
 async def nudge(wire: Wire, name: str) -> None:
@@ -178,9 +180,9 @@ def _read(name: str, value: bytes) -> Agreement:
     try:
         agreement = msgspec.json.decode(value, type=Agreement)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what the cluster says of {name!r} cannot be read: {error}") from error
+        raise ClusterError(f"the agreement on {name!r} cannot be read: {error}") from error
     if not FIRST_VERSION <= agreement.version <= VERSION:
-        raise ClusterError(f"{name!r} was begun by another teia; run the same one on all nodes")
+        raise ClusterError(f"{name!r} was created by another version of teia; run the same version on all nodes")
     return agreement
 
 

@@ -82,6 +82,9 @@ class Instances:
         if since is None:
             since = self._unknown_since[name, instance] = now
             _log.warning(
-                "unknown instance node=%s instance=%s, over if not heard of in %g s", name, instance, silence_s
+                "unknown instance node=%s instance=%s, considered dead unless it reports within %g s",
+                name,
+                instance,
+                silence_s,
             )
         return self.heard_at - since >= silence_s

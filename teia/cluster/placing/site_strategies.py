@@ -45,7 +45,7 @@ class SiteNote(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(text, type=cls) if text else cls()
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what came with a site cannot be read: {error}") from error
+            raise ClusterError(f"the data of a site cannot be read: {error}") from error
 
     @property
     def text(self) -> str:
@@ -132,7 +132,7 @@ def strategy_named(name: str, settings: PlacementSettings, countries: Path | Non
     if name == RTT:
         return Rtt(settings.minimum_kb_s)
     if name not in STRATEGIES:
-        raise ClusterError(f"this teia knows no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+        raise ClusterError(f"unknown strategy {name!r}; available: {', '.join(STRATEGIES)}")
     return None
 
 

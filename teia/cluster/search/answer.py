@@ -154,7 +154,7 @@ class Answerer:
     async def _take(self, message: Msg) -> None:
         """Accept a question, and answer it later from a thread, so that others can be accepted meanwhile."""
         if self._waiting >= MAX_WAITING:
-            await self._respond(message, encode(SearchReply(VERSION, self._node, error="it is busy; ask again")))
+            await self._respond(message, encode(SearchReply(VERSION, self._node, error="it is busy; try again")))
             return
         self._waiting += 1
         self._threads.submit(self._answer, message, self._clock.ticks_s(), asyncio.get_running_loop())
@@ -191,20 +191,20 @@ class Answerer:
                 return None
             if asked.kind != SEARCH:
                 if self._lend is None:
-                    raise ClusterError(f"it does not know what {asked.kind!r} is")
+                    raise ClusterError(f"unknown kind of request {asked.kind!r}")
                 return encode(SearchReply(VERSION, self._node, body=self._lend(asked)))
             return self._searched(asked)
         except TeiaError as error:
             return encode(SearchReply(VERSION, self._node, error=_line(error)))
         except Exception as error:  # noqa: BLE001  # one question fails, the next may not
-            _log.warning("question not answered kind=%s", kind, exc_info=True)
+            _log.warning("request not answered kind=%s", kind, exc_info=True)
             return encode(SearchReply(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
     def _searched(self, asked: SearchRequest) -> bytes:
         kept = self._kept
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
-            raise IndexFailure(f"it does not keep {numbers(asked.cells)}")
+            raise IndexFailure(f"it does not own {numbers(asked.cells)}")
         with self._using(cells) as serving:
             body = serving.answer(asked.body)
             left_out = dict(serving.left_out)

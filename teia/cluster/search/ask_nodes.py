@@ -142,7 +142,7 @@ class NodeDirectory:
                 except AnotherTeia as error:
                     strangers.add(error.node)
                 except ClusterError as error:
-                    _log.info("who is that: %s", error)
+                    _log.info("unknown node: %s", error)
                 else:
                     present[each.node] = each
                     found = speakers_of(present.values())
@@ -156,7 +156,7 @@ class NodeDirectory:
 
     def _heard(self, present: Mapping[str, NodePresence], strangers: tuple[str, ...]) -> None:
         if strangers != self.heard.strangers and strangers:
-            _log.warning("nodes of another teia, which are not asked names=%s", ",".join(strangers))
+            _log.warning("nodes with another version of teia, not queried names=%s", ",".join(strangers))
         self.present = tuple(sorted(present))
         found = speakers_of(present.values())
         with self._lock:
@@ -198,7 +198,7 @@ class NodeShard(RemoteShard):
         missing = set(self.numbers) - {kept.cell for kept in answer.cells}
         if missing:
             self._search.look_again()
-        gone = {f"cell {cell}": f"{self.node} does not keep it any more" for cell in sorted(missing)}
+        gone = {f"cell {cell}": f"{self.node} does not own it any more" for cell in sorted(missing)}
         self.silent_cells = gone | answer.left_out
         return answer.body
 
@@ -220,7 +220,10 @@ class MissingShard(RemoteShard):
 
 
 def _strange(nodes: Sequence[str]) -> str:
-    return f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another teia; run the same one on all nodes"
+    return (
+        f"{', '.join(nodes)} {'runs' if len(nodes) == 1 else 'run'} another version of teia; run the same"
+        " version on all nodes"
+    )
 
 
 class ClusterSearch:
@@ -282,7 +285,7 @@ class ClusterSearch:
         try:
             await self._directory.look()
         except ClusterError as error:
-            _log.info("nodes not asked who they are: %s", error)
+            _log.info("nodes not identified: %s", error)
         finally:
             self._looking = False
         with self._lock:  # a node may have reported its presence before it fell silent
@@ -331,10 +334,10 @@ class ClusterSearch:
                 return decode(answer.data, SearchReply)
             except errors.NoRespondersError:
                 if is_last:
-                    raise IndexFailure("nobody listens there") from None
+                    raise IndexFailure("no subscriber") from None
                 await asyncio.sleep(AGAIN_S)
             except (errors.Error, TimeoutError, OSError) as error:
-                raise IndexFailure("did not answer in time") from error
+                raise IndexFailure("no response in time") from error
         raise AssertionError("unreachable")
 
     # -- as CollectionSearch -------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class IndexDataFetcher:
             try:
                 await self.gather(list(kept))
             except (TeiaError, OSError) as error:
-                _log.info("nothing gathered: %s", error)
+                _log.info("word statistics not fetched: %s", error)
             await self._clock.sleep(pause_s)
 
     async def gather(self, kept: Collection[int]) -> None:
@@ -117,7 +117,7 @@ class IndexDataFetcher:
         try:
             await deed
         except ClusterError as error:
-            _log.info("not gathered: %s", error)
+            _log.info("word statistics not fetched: %s", error)
 
     async def others(self) -> list[str]:
         """Return the other nodes that are present."""
@@ -133,14 +133,14 @@ class IndexDataFetcher:
         try:
             answer = await self._wire.client.request(at(self._shared, node), octets, timeout=ANSWER_S)
         except (errors.Error, TimeoutError, OSError) as error:
-            raise ClusterError(f"{node} does not answer ({type(error).__name__})") from error
+            raise ClusterError(f"{node} does not respond ({type(error).__name__})") from error
         answered = decode(answer.data, SearchReply)
         if answered.error:
-            raise ClusterError(f"{node} does not give {kind}: {answered.error}")
+            raise ClusterError(f"{node} does not send {kind}: {answered.error}")
         try:
             return msgspec.msgpack.decode(answered.body, type=expected)
         except msgspec.MsgspecError as error:
-            raise ClusterError(f"what {node} gives cannot be read: {error}") from error
+            raise ClusterError(f"the response of {node} cannot be read: {error}") from error
 
     # -- PageRank ------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class IndexDataFetcher:
         try:
             await asyncio.to_thread(RankFile.open, new)
         except CorruptFile as error:
-            raise ClusterError(f"the ranks that {node} gave are not whole: {error}") from error
+            raise ClusterError(f"the ranks sent by {node} are incomplete: {error}") from error
         new.replace(path)
         self._have[path] = node, first.identity, first.size
 
@@ -227,13 +227,13 @@ class IndexDataFetcher:
                         await self._borrow_from(node, cell, keys, borrowed)
                     except ClusterError as error:
                         others.remove(node)  # the next range would wait for it again
-                        _log.info("cell=%d pages not brought: %s", cell, error)
+                        _log.info("cell=%d pages not fetched: %s", cell, error)
             brought = 0 if borrowed is None else len(borrowed)
         finally:
             if borrowed is not None:
                 borrowed.close()
         if wanted:
-            _log.info("cell=%d pages whose copies are elsewhere=%d brought=%d", cell, wanted, brought)
+            _log.info("cell=%d pages with captures on other nodes=%d fetched=%d", cell, wanted, brought)
         return brought
 
     async def _borrow_from(self, node: str, cell: int, keys: Sequence[int], borrowed: BorrowedEntries) -> None:

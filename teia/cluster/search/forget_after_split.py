@@ -66,7 +66,7 @@ class SplitCleanup:
                 try:
                     await self.look()
                 except Exception as error:  # noqa: BLE001  # a file may be being replaced; it is tried again
-                    _log.info("indexes of split cells not looked at: %r", error)
+                    _log.info("indexes of split cells not checked: %r", error)
 
     async def look(self) -> None:
         """Report our new cells that are fully indexed, and let our old cells forget pages that others have."""

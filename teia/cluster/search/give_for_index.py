@@ -109,7 +109,7 @@ class IndexDataServer:
                 return encode(self._lent(_pages(asked.body)))
             case kind if kind == ANCHORS:
                 return encode(self._words(_anchors(asked.body)))
-        raise ClusterError(f"it does not know what {asked.kind!r} is")
+        raise ClusterError(f"unknown kind of request {asked.kind!r}")
 
     def _path(self, asked: FileRequest) -> Path:
         if asked.what == RANKS:

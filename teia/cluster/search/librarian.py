@@ -61,7 +61,7 @@ class Librarian:
                 try:
                     await self._hold(msgspec.json.decode(line, type=OwnedCells))
                 except (TeiaError, OSError, msgspec.MsgspecError) as error:
-                    _log.warning("cells not taken up: %s", error)
+                    _log.warning("cells not opened for search: %s", error)
         finally:
             gathering.cancel()
             await asyncio.wait([gathering])
@@ -99,7 +99,7 @@ class Librarian:
         try:
             await self._gatherer.borrow(cell)
         except (TeiaError, OSError) as error:
-            _log.warning("cell=%d pages not brought: %s", cell, error)
+            _log.warning("cell=%d pages not fetched: %s", cell, error)
 
 
 async def _main(clock: Clock) -> None:

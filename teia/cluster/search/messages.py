@@ -113,7 +113,7 @@ class AnotherTeia(ClusterError):
     """A message of another version; `node` is the sender of an answer."""
 
     def __init__(self, node: str) -> None:
-        super().__init__("another teia answers searches in this cluster; run the same one on all nodes")
+        super().__init__("another version of teia answers searches in this cluster; run the same version on all nodes")
         self.node = node
 
 
@@ -132,7 +132,7 @@ def decode(octets: bytes, kind: type[Message]) -> Message:
             return message
     except msgspec.MsgspecError as error:
         if _stamp(octets).version == VERSION:
-            raise ClusterError(f"a message about search cannot be read: {error}") from error
+            raise ClusterError(f"a search message cannot be read: {error}") from error
     raise AnotherTeia(_stamp(octets).sender)
 
 

@@ -162,7 +162,7 @@ class NodeIndex:
                 if is_over():
                     await companion.finish()
                 if companion.error:
-                    _log.warning("not all is indexed: %s", companion.error)
+                    _log.warning("not all pages could be indexed: %s", companion.error)
                 await companion.leave()
 
     @staticmethod

@@ -66,7 +66,7 @@ def host_from(text: str) -> str:
         if url is not None:
             return split(url).host
     shown = wanted if len(wanted) <= 60 else wanted[:60] + "…"
-    raise UsageError(f"{shown!r} is not the name of a host; give one like www.example.org")
+    raise UsageError(f"{shown!r} is not a host name; write one such as www.example.org")
 
 
 def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLocation:
@@ -74,7 +74,7 @@ def where_is(view: ClusterView, host: str, start: str | None = None) -> HostLoca
     circle = view.circle()
     begin = start or view.here
     if circle.nodes and begin not in circle.nodes:
-        raise UsageError(f"there is no node {begin!r}; there is {', '.join(circle.nodes)}")
+        raise UsageError(f"unknown node {begin!r}; available: {', '.join(circle.nodes)}")
     fingers = Fingers(circle)
     homes = [_home(fingers, begin, host, name, view.cells_of(name)) for name in view.collections()]
     place = place_of(host, 1)

@@ -91,11 +91,11 @@ class BulkSelection:
 
     def __post_init__(self) -> None:
         if len(self.contains) > MAX_TEXT_CHARS:
-            raise UsageError(f"a text to look for in URLs has {MAX_TEXT_CHARS} characters at most")
+            raise UsageError(f"the search text for URLs may have at most {MAX_TEXT_CHARS} characters")
         if self.source not in {"", *SOURCES.values()}:
             raise UsageError(f"source {self.source!r}: must be one of {', '.join(SOURCES.values())}")
         if self.deed is BulkAction.DROP and self.source == SOURCES[LANE_REFRESH]:
-            raise UsageError("known pages that are kept fresh cannot be dropped; exclude them from the scope instead")
+            raise UsageError("pages that are kept fresh cannot be dropped; exclude them from the scope instead")
 
     def holds(self, row: UrlRow, now_s: float) -> bool:
         """Tell whether the action applies to a URL in its present state."""

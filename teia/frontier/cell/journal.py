@@ -107,7 +107,7 @@ def _is_change(sql: str) -> bool:
         return True
     if verb.startswith(_READS):
         return False
-    raise ClusterError(f"a cell in a cluster cannot do `{sql.strip()[:60]}`: it is neither a change nor a question")
+    raise ClusterError(f"a cell in a cluster cannot run `{sql.strip()[:60]}`: it is neither a change nor a query")
 
 
 def refuse_cluster(db: sqlite3.Connection, path: Path) -> None:
@@ -170,12 +170,12 @@ def _do(db: RecordingConnection, seq: int, changes: bytes) -> None:
         raise ClusterError(f"the changes of record {seq} cannot be read: {error}") from error
     if (version, tables) != (VERSION, TABLES_VERSION):
         raise ClusterError(
-            f"record {seq} was written by another teia (changes {version}, tables {tables}; here {VERSION},"
-            f" {TABLES_VERSION}); run the same teia on all nodes"
+            f"record {seq} was written by another version of teia (changes {version}, tables {tables}; here "
+            f"{VERSION}, {TABLES_VERSION}); run the same version on all nodes"
         )
     for sql in statements:
         if not sql.lstrip()[:9].upper().startswith(_CHANGES):
-            raise ClusterError(f"record {seq} holds `{sql.strip()[:60]}`, which is no change of a cell")
+            raise ClusterError(f"record {seq} contains `{sql.strip()[:60]}`, which is not a change of a cell")
     for number, rows in done:
         for row in rows:
             db.unrecorded(statements[number], row)

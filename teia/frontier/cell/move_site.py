@@ -99,8 +99,8 @@ def part_in(bulk: bytes) -> SiteRows:
         raise ClusterError(f"a site from another cell cannot be read: {error}") from error
     if (part.version, part.tables) != (VERSION, TABLES_VERSION):
         raise ClusterError(
-            f"a site was sent by another teia (parts {part.version}, tables {part.tables}; here {VERSION},"
-            f" {TABLES_VERSION}); run the same teia on all nodes"
+            f"a site was sent by another version of teia (parts {part.version}, tables {part.tables}; here "
+            f"{VERSION}, {TABLES_VERSION}); run the same version on all nodes"
         )
     return part
 
@@ -139,13 +139,13 @@ def send(cell: FrontierCell, site: str, to_cell: int, rests: Mapping[str, float]
     moved = _counted(cell, site, names)
     pieces = list(islice(_pieces(cell, site, names), PARTS_MOST + 1)) or [[]]
     if len(pieces) > PARTS_MOST:
-        raise SiteTooLarge(f"{site} is not moved: it takes more than {PARTS_MOST} messages")
+        raise SiteTooLarge(f"{site} was not moved: it needs more than {PARTS_MOST} messages")
     for at, rows in enumerate(pieces):
         is_last = at == len(pieces) - 1
         part = SiteRows(VERSION, TABLES_VERSION, site, names, dict(rests), note, rows, is_last, cell.knows_links)
         packed = MARK + isal_zlib.compress(_encode(part), 1)
         if len(packed) > PACKED_MOST:
-            raise SiteTooLarge(f"{site} is not moved: a message with some of it would take {len(packed):,} bytes")
+            raise SiteTooLarge(f"{site} was not moved: one of its messages would have {len(packed):,} bytes")
         cell.journal.post(to_cell, packed)
     _delete(cell, site, names)
     cell.known -= moved.urls
@@ -229,7 +229,7 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
     for old, name in names.items():
         row = cell.db.execute("SELECT host_id FROM hosts WHERE name = ?", (name,)).fetchone()
         if row is None:
-            raise ClusterError(f"the rows of {name} came before the host itself")
+            raise ClusterError(f"the rows of {name} arrived before the host itself")
         found[old] = int(row[0])
     return found
 

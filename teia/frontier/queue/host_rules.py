@@ -37,7 +37,7 @@ def host_delays(texts: Sequence[str]) -> Mapping[str, float]:
         except ValueError:
             delay_s = -1.0
         if not host.strip() or not 0 <= delay_s <= MAX_DELAY_S:
-            allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, like www.example.org=20"
+            allowed = f"must be HOST=SECONDS, 0 to {MAX_DELAY_S:,.0f}, such as www.example.org=20"
             raise ConfigError(f"courtesy.host_delays = {text!r}: {allowed}")
         found[host.strip().lower()] = delay_s
     return found
@@ -70,7 +70,7 @@ def agreements(texts: tuple[str, ...]) -> Mapping[str, AgreedDelay]:
             delay_s = -1.0
         is_said = WHO_CHARS[0] <= len(who.strip()) <= WHO_CHARS[1]
         if not host.strip() or not LEAST_AGREED_S <= delay_s <= MAX_DELAY_S or not is_said:
-            allowed = f"must be HOST=SECONDS WHO, at least {LEAST_AGREED_S:g}, like www.example.org=2 Ana Souza"
+            allowed = f"must be HOST=SECONDS NAME, at least {LEAST_AGREED_S:g}, such as www.example.org=2 Ana Souza"
             raise ConfigError(f"courtesy.agreed_delays = {text!r}: {allowed}")
         found[host.strip().lower()] = AgreedDelay(delay_s, who.strip())
     return found
@@ -96,7 +96,7 @@ def host_budgets(texts: tuple[str, ...]) -> Mapping[str, int]:
         host, _, number = text.rpartition("=")
         plain = number.strip()
         if not host.strip() or not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= MAX_BUDGET:
-            allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, like www.example.org=500"
+            allowed = f"must be HOST=NUMBER, 1 to {MAX_BUDGET:,}, such as www.example.org=500"
             raise ConfigError(f"limits.host_budgets = {text!r}: {allowed}")
         found[host.strip().lower()] = int(plain)
     return found

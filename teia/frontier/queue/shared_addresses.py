@@ -57,7 +57,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text.strip())
     except ValueError as error:
-        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, like 104.16.0.0/13: {error}") from error
+        raise ConfigError(f"courtesy.cdn_nets = {text!r}: must be a network, such as 104.16.0.0/13: {error}") from error
 
 
 def shared_rest_s(courtesy: CourtesySettings, sites: int) -> float:

@@ -34,9 +34,7 @@ def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = 
     rules = [rule.strip() for rule in (*include, *exclude)]
     remarks = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):
-        remarks.append(
-            RuleWarning(0, "these rules only narrow: every site that is linked to belongs to the collection")
-        )
+        remarks.append(RuleWarning(0, "these rules only exclude: all other linked sites belong to the collection"))
     if len(rules) <= MAX_COMPARED:
         remarks += _never_decides(rules, len(include))
     return sorted(remarks, key=lambda remark: remark.place)
@@ -73,9 +71,9 @@ def _never_decides(rules: Sequence[str], kept: int) -> list[RuleWarning]:
                 continue
             if is_same_list and other > place and _examples(rules[other]) == examples:
                 continue  # the same rule twice: reported once, at the second
-            how = "already holds all of it" if is_same_list else "skips all of it"
+            how = "covers it completely" if is_same_list else "excludes it completely"
             remarks.append(
-                RuleWarning(place, f"rule {place + 1} can never decide: rule {other + 1}, {rules[other]}, {how}")
+                RuleWarning(place, f"rule {place + 1} has no effect: rule {other + 1}, {rules[other]}, {how}")
             )
             break
     return remarks

@@ -93,7 +93,7 @@ def read_list(path: Path) -> tuple[str, ...]:
     lines = data.decode("utf-8-sig", "replace").splitlines()
     rules = tuple(dict.fromkeys(rule for line in lines for rule in rules_of_line(line)))
     if len(rules) > MAX_LIST_RULES:
-        raise ConfigError(f"{rule}: {len(rules):,} rules are more than {MAX_LIST_RULES:,}")
+        raise ConfigError(f"{rule}: {len(rules):,} rules exceed the maximum of {MAX_LIST_RULES:,}")
     return rules
 
 

@@ -99,7 +99,7 @@ def compile_scope(
             queries and "query:no" not in include,
         )
     except RecursionError:
-        raise ConfigError("scope rules: composed too deeply") from None
+        raise ConfigError("scope rules: nested too deeply") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def why_out_of_scope(url: str, include: Sequence[str], exclude: Sequence[str], q
     scope = compile_scope(include, queries=queries)
     if scope.holds(url):
         return ""
-    return "it has a query" if not scope.queries and "?" in url else "it matches no rule of scope.include"
+    return "it has a query string" if not scope.queries and "?" in url else "it matches no rule of scope.include"
 
 
 def _compile_all(rules: Sequence[str], lists: Lists) -> tuple[Test, ...]:
@@ -205,7 +205,7 @@ def canonical_list(path: str) -> tuple[str, ...]:
     """Read a list file and return its rules in canonical form; an error names the invalid rule and the file."""
     rules = read_list(Path(path))
     if any(list_of(rule) for rule in rules):
-        raise ConfigError(f"scope rule 'list:{path}': a list may not name another list")
+        raise ConfigError(f"scope rule 'list:{path}': a rule list must not contain another list")
     try:
         canonical = tuple(map(_canonical, rules))
         _compile_canonical(canonical)
@@ -272,19 +272,22 @@ def _compile(rule: str) -> Test:
         return _composed(match.group(1), [_compile(part) for part in _arguments(match.group(2))], rule)
     kind, colon, value = rule.partition(":")
     if kind in ANSWER_KINDS:
-        raise ConfigError(f"scope rule {rule!r}: {kind} must stand alone in the include list; it judges answers")
+        raise ConfigError(
+            f"scope rule {rule!r}: {kind} must be a rule of its own in the include list, because it"
+            " is checked after the response"
+        )
     if kind == "list":
-        raise ConfigError(f"scope rule {rule!r}: list must stand alone and name a file")
+        raise ConfigError(f"scope rule {rule!r}: list must be a rule of its own, with a file")
     if not colon or kind not in _KINDS or not value:
         kinds = ", ".join((*_KINDS, "list", *ANSWER_KINDS))
-        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE with KIND one of {kinds}")
+        raise ConfigError(f"scope rule {rule!r}: must be KIND:VALUE, where KIND is one of {kinds}")
     return _KINDS[kind](value)
 
 
 def _composed(operator: str, tests: list[Test], rule: str) -> Test:
     if not tests or (operator == "not" and len(tests) != 1):
         raise ConfigError(
-            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} inside"
+            f"scope rule {rule!r}: {operator} needs {'one rule' if operator == 'not' else 'rules'} in parentheses"
         )
     if operator == "not":
         return lambda url: not tests[0](url)
@@ -321,7 +324,7 @@ def _name(kind: str, value: str) -> str:
         return value
     url = None if _NOT_OF_A_NAME.search(value) else canonicalize(f"http://{value.rstrip('.')}/")
     if url is None:
-        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, like example.org")
+        raise ConfigError(f"scope rule '{kind}:{value}': must be a host name, such as example.org")
     return host_of(url)
 
 

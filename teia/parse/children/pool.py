@@ -191,7 +191,7 @@ class ChildPool:
         except TimeoutError:
             await self.close()
             raise ParseError(
-                f"parse children did not start within {START_S:.0f} s; is the machine overloaded?"
+                f"parse processes did not start within {START_S:.0f} s; check the load of the machine"
             ) from None
         except ParseError:
             await self.close()
@@ -355,7 +355,7 @@ class ChildPool:
             zygote = ZygoteProcess.start(self._job)
         except OSError as error:
             self._zygote = None
-            self._fail(f"the process that parse children are forked from cannot be started: {error}")
+            self._fail(f"the process that forks parse processes cannot be started: {error}")
         else:
             self._listen_to(zygote)
 
@@ -409,7 +409,7 @@ class ChildPool:
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
-            self._fail(f"parse children cannot be started: {error}")
+            self._fail(f"parse processes cannot be started: {error}")
             return None
         ours.setblocking(False)
         child = _Child(ours, since_s=self._clock.ticks_s())
@@ -488,11 +488,11 @@ class ChildPool:
         self._deaths_at_birth = 0 if child.has_started_anything else self._deaths_at_birth + 1
         if child is self._prober:
             child.items.clear()
-            self._fail(f"parse children die ({reason})")
+            self._fail(f"parse processes die ({reason})")
             return
         self._hand_on(child, reason)
         if self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH and not self._is_probing:
-            self._doubt(f"parse children die at once ({reason})")
+            self._doubt(f"parse processes die at once ({reason})")
         self._ask_for_children()
 
     def _read_last_words(self, child: _Child) -> None:
@@ -587,7 +587,7 @@ class ChildPool:
 
     def _lose_zygote(self) -> None:
         """Handle the zygote's death, with which the kernel killed its children: restart, or give up at start."""
-        self._set_ready(ParseError("parse children cannot be started; the lines above say why"))
+        self._set_ready(ParseError("parse processes cannot be started; see the lines above"))
         self._hang_up_zygote()
         if self._closed:
             return
@@ -606,7 +606,7 @@ class ChildPool:
         if self._watch is None:  # at the start: the caller of `start` gets the error
             return
         if self._is_probing or self._deaths_at_birth >= MAX_DEATHS_AT_BIRTH:
-            self._fail("the process that parse children are forked from does not stay alive")
+            self._fail("the process that forks parse processes keeps dying")
         else:
             self._start_again()
 

@@ -108,7 +108,7 @@ def read_feed_text(text: str, document: Document) -> Findings:
             if len(reader.items) > MAX_ITEMS:
                 break
     except xml_events.DoctypeRefused:
-        return Findings(metadata={"feed": "refused: it has a DOCTYPE"})
+        return Findings(metadata={"feed": "rejected: it has a DOCTYPE"})
     return _findings(reader, document)
 
 

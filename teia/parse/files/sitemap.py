@@ -76,7 +76,7 @@ def read_sitemap(document: Document) -> Findings:
     try:
         entries = _entries(text, reader)
     except xml_events.DoctypeRefused:
-        return Findings(metadata={"sitemap": "refused: it has a DOCTYPE"})
+        return Findings(metadata={"sitemap": "rejected: it has a DOCTYPE"})
     return _findings(entries, "index" if reader.root == "sitemapindex" else "urls", document, truncated)
 
 

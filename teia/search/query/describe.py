@@ -50,12 +50,12 @@ class _Words:
 
 _ENGLISH = _Words(
     pages="pages",
-    nothing="nothing to look for",
+    nothing="nothing to search for",
     and_=" and ",
     or_=" or ",
     nor=" or ",
     has="with {}",
-    better="better with {}",
+    better="preferably with {}",
     lacks="without {}",
     begins="words that begin with {}",
     more="{} more",
@@ -83,7 +83,7 @@ _PORTUGUESE = _Words(
     or_=" ou ",
     nor=" nem ",
     has="com {}",
-    better="melhor com {}",
+    better="de preferência com {}",
     lacks="sem {}",
     begins="palavras que começam com {}",
     more="mais {}",

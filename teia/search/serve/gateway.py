@@ -199,7 +199,7 @@ class QueryTurn:
         # `cancel` stops a request that still waits for a thread; one that runs continues and is ignored.
         if not future.done():
             future.cancel()
-            self._leave_out(number, "did not answer in time")
+            self._leave_out(number, "no response in time")
             return False
         error = future.exception()
         if error is not None:
@@ -213,7 +213,7 @@ class QueryTurn:
         # The same failure is logged once, not with every query.
         if self._logged.get(name) != why:
             self._logged[name] = why
-            logger.warning("shard left out name=%s why=%s", name, why)
+            logger.warning("shard omitted name=%s why=%s", name, why)
 
 
 def _as_it_is(answer: Answer) -> Answer:

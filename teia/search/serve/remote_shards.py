@@ -170,7 +170,7 @@ class RequestBatch:
         if not self._answers:
             self._answers = read(read_answers, octets).each
         if len(self._answers) != len(self._questions):
-            raise IndexFailure("it does not answer what it was asked")
+            raise IndexFailure("its response does not match the request")
         # An empty answer did not fit into the message, and is requested by itself.
         return take(self._answers[number] or self._waited_for(self._shard.carry(self._questions[number])))
 
@@ -186,7 +186,7 @@ class RequestBatch:
             return asked.result(self._left_s())
         except TimeoutError:
             asked.cancel()
-            raise IndexFailure("did not answer in time") from None
+            raise IndexFailure("no response in time") from None
 
 
 # ---- shards ---------------------------------------------------------------------------------------------------------

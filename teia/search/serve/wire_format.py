@@ -160,7 +160,9 @@ def read(decode: Callable[[bytes], Value], octets: bytes) -> Value:
     try:
         return decode(octets)
     except msgspec.MsgspecError as error:
-        raise IndexFailure(f"its answer cannot be read ({error}); run the same teia on all nodes") from error
+        raise IndexFailure(
+            f"its response cannot be read ({error}); run the same version of teia on all nodes"
+        ) from error
 
 
 def arrived(octets: bytes) -> IndexEntry:

@@ -13,7 +13,7 @@ NOWHERE = ("--nats", "nats://127.0.0.1:9")
     ("words", "told"),
     [
         (("cluster", "move", "3", "b"), "missing cluster; use --data DIR for a local cluster, or --nats URL"),
-        (("cluster", "drain", "b", "--data", "x"), "no cluster runs in x"),
+        (("cluster", "drain", "b", "--data", "x"), "no cluster is running in x"),
         (("node", "--data", "x", *NOWHERE, "--strategy", "near"), "must be one of hash, geo, rtt, isolated"),
         (("node", "--data", "x", *NOWHERE, "--strategy", "geo"), "--strategy geo requires --region"),
     ],

@@ -38,7 +38,7 @@ def at_rest(tmp_path: Path) -> Path:
         ),
         (["add", "ftp://a.test/"], "seed 'ftp://a.test/': must be an http or https URL, such as https://example.org/"),
         (["add"], "nothing to add; name a URL, host:NAME, domain:NAME, or --scope RULE"),
-        (["block", "two words"], "scope rule 'domain:two words': must be a host name, like example.org"),
+        (["block", "two words"], "scope rule 'domain:two words': must be a host name, such as example.org"),
         (["block", "@nowhere.txt"], "nowhere.txt': cannot be read: No such file or directory"),
         (["unblock", "a.test"], "domain:a.test is not excluded; excluded: nothing"),
     ],

@@ -51,7 +51,7 @@ def test_without_a_question_the_collection_is_shown_as_it_is(teia: Teia, data: s
 @pytest.mark.parametrize(
     ("words", "says", "status"),
     [
-        (("--policy", "efd"), "policy 'efd' is not known; did you mean edf?", 2),
+        (("--policy", "efd"), "unknown policy 'efd'; did you mean edf?", 2),
         (("--budget", "0"), "no page would be visited again", 2),
         (("--delay", "-3"), "--delay: -3 is not a time", 2),
         (("--collection", "other"), "there is no collection 'other'", 2),

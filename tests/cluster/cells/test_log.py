@@ -79,7 +79,7 @@ def test_a_stale_keepers_commit_is_refused(nats: Nats) -> None:
         epoch = await new.take(await new.head())
         assert epoch > old.epoch
         for links in ([], [(3, b"stray"), (4, b"stray")]):
-            with pytest.raises(CellLost, match="b keeps it since"):
+            with pytest.raises(CellLost, match="b owns it since"):
                 await old.append(b"stale", links)
         await new.append(b"theirs")
         bodies = [entry.body for entry in await read(new, 0, new.last)]

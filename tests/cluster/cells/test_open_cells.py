@@ -102,7 +102,7 @@ class AtOnce:
 
 
 @pytest.mark.parametrize(
-    ("problem", "is_behind"), [(CellLost(0, "the session is over"), True), (ClusterError("it is too large"), False)]
+    ("problem", "is_behind"), [(CellLost(0, "the session has ended"), True), (ClusterError("it is too large"), False)]
 )
 def test_what_the_log_may_name_is_not_cut_off_the_archive(tmp_path: Path, problem: Exception, is_behind: bool) -> None:
     journal = LogJournal(Failing(problem), AtOnce())  # type: ignore[arg-type]

@@ -181,7 +181,7 @@ def test_the_moment_a_cell_was_taken_is_known_before_it_is_kept_whatever_another
 
     class Silent(CellLog):
         async def head(self) -> LogEntry | None:
-            raise NoAnswer("NATS does not answer")
+            raise NoAnswer("NATS does not respond")
 
     class Full(CellLog):
         async def take(self, head: LogEntry | None) -> int:

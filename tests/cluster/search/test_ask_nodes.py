@@ -173,7 +173,7 @@ def test_a_node_that_hangs_is_left_out_its_cells_are_named_and_the_next_query_do
             assert time.monotonic() - began < 1.0 + 0.5  # half a second for a busy machine
             assert (results.total, results.is_partial) == (5, True)
             assert (results.shards_asked, results.shards_answered) == (2, 1)
-            assert "b (cells 1): did not answer in time" in results.warnings[0]
+            assert "b (cells 1): no response in time" in results.warnings[0]
             said = "cell 1: no node answers for it"
             later = searched(search, "common", lambda results: said in "".join(results.warnings))
             assert said in later.warnings[0], "nobody waits for it any more"
@@ -217,7 +217,7 @@ def test_a_cell_that_nobody_keeps_is_named_and_found_again(nats: Nats, pair: tup
     with closing(gateway(nats, collection)) as search:
         assert searched(search, "common", lambda results: results.total == 10).total == 10
         other.keep(1)
-        said = "1 of 2 cells answered. Missing: cell 1: no node answers for it"
+        said = "1 of 2 cells responded. Missing: cell 1: no node answers for it"
         results = searched(search, "common", lambda results: said in "".join(results.warnings) and results.total)
         assert (results.total, results.is_partial) == (5, True)
         assert said in results.warnings[0]

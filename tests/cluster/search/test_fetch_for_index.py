@@ -169,7 +169,7 @@ def test_a_node_that_gives_nothing_keeps_no_other_from_giving(
 
     async def refused_by_b(node: str, *arguments: Any) -> Any:
         if node == "b":
-            raise ClusterError("b does not answer")
+            raise ClusterError("b does not respond")
         return await ask(node, *arguments)
 
     monkeypatch.setattr(a.gatherer, "_ask", refused_by_b)

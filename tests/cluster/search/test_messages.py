@@ -112,7 +112,7 @@ def test_a_node_of_another_version_is_not_asked_and_named(nats: Nats, unique: st
         with closing(gateway(nats, unique, deadline_s=SOON_S)) as search:
             results = searched(search, "common", lambda results: results.total and "old" in "".join(results.warnings))
     assert (results.total, results.is_partial) == (1, True)
-    assert "old runs another teia; run the same one on all nodes" in results.warnings[0]
+    assert "old runs another version of teia; run the same version on all nodes" in results.warnings[0]
 
 
 def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: str) -> None:
@@ -126,7 +126,7 @@ def test_where_all_nodes_are_of_another_version_it_is_said(nats: Nats, unique: s
                 failure = str(found.value)
                 search.look_again()
                 time.sleep(0.05)
-    assert "old runs another teia; run the same one on all nodes" in failure
+    assert "old runs another version of teia; run the same version on all nodes" in failure
 
 
 def test_whoever_asks_in_another_version_is_told(nats: Nats, unique: str, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_crawl_whose_pages_cannot_be_read_pauses_says_so_and_goes_on_by_itself
     )
     (why,) = paused
     assert why.startswith(
-        "pages cannot be parsed: parse children die (signal 11); check the free memory of the machine"
+        "pages cannot be parsed: parse processes die (signal 11); check the free memory of the machine"
     )
     assert [need.kind for need in needs] == ["paused"]
     before, after = asked

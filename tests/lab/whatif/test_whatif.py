@@ -366,7 +366,7 @@ def test_nothing_to_replay_is_said(tmp_path: Path) -> None:
         ({"budget": 0}, "--budget: with 0 visits a day no page would be visited again"),
         ({"nodes": 0}, "--nodes: 0 machines crawl nothing"),
         ({"days": 0.0}, "--days: 0 is not between"),
-        ({"policy": "efd"}, "policy 'efd' is not known; did you mean edf?"),
+        ({"policy": "efd"}, "unknown policy 'efd'; did you mean edf?"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line(values: dict[str, Any], says: str) -> None:

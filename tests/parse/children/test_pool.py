@@ -259,7 +259,7 @@ def test_no_item_is_lost_while_no_child_survives_and_all_are_answered_when_one_d
             sick.touch()
             answers = [ask(pool, payload) for _ in range(30)]
             await until(lambda: bool(pool.trouble))
-            assert "parse children die (signal 9)" in pool.trouble
+            assert "parse processes die (signal 9)" in pool.trouble
             deaths = pool.lost_children
             await until(lambda: pool.lost_children >= deaths + 3)  # it is tried again and again
             assert pool.is_in_doubt

@@ -67,4 +67,4 @@ def test_rss_1_is_read_too() -> None:
 
 def test_a_doctype_is_refused() -> None:
     result = parsed("<!DOCTYPE rss><rss><channel><item><link>/x</link></item></channel></rss>")
-    assert (result.entries, result.page.metadata) == ((), {"feed": "refused: it has a DOCTYPE"})
+    assert (result.entries, result.page.metadata) == ((), {"feed": "rejected: it has a DOCTYPE"})

@@ -67,7 +67,7 @@ def test_a_doctype_is_refused() -> None:
     for kind in (True, False):
         result = parsed('<!DOCTYPE x [<!ENTITY a "b">]><urlset><url><loc>/&a;</loc></url></urlset>', is_sitemap=kind)
         assert result.entries == ()
-        assert result.page.metadata == {"sitemap": "refused: it has a DOCTYPE"}
+        assert result.page.metadata == {"sitemap": "rejected: it has a DOCTYPE"}
 
 
 def test_entities_are_never_looked_up() -> None:

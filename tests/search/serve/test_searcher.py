@@ -337,12 +337,12 @@ def test_nothing_is_offered_where_all_is_well(searcher: Searcher) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("", "There is no word to look for"),
+        ("", "There is no word to search for"),
         ("-carro", "only says what to leave out"),
         ("NOT carro", "only says what to leave out"),
         ('"imposto', "never closed"),
-        ("nofield:x", "There is no filter"),
-        ("***", "There is no word to look for"),
+        ("nofield:x", "Unknown filter"),
+        ("***", "There is no word to search for"),
     ],
 )
 def test_bad_input_is_answered_with_words_a_person_understands(searcher: Searcher, typed: str, said: str) -> None:

@@ -154,8 +154,8 @@ def test_nonsense_is_said_beside_its_field_and_nothing_typed_is_lost(web: Web) -
 
 WRONG_RULES = [
     ("regex", "(", "missing )"),
-    ("regex", "(?!a)b", "looks ahead or behind; say it with two rules"),
-    ("regex", r"(a)\1", "refers back to a group"),
+    ("regex", "(?!a)b", "uses look-ahead or look-behind; use two rules"),
+    ("regex", r"(a)\1", "uses a back-reference"),
     ("host", "two words", "must be a host name"),
     ("prefix", "ftp://x", "must be an http or https URL"),
     ("query", "maybe", "must be query:no or query:yes"),
@@ -333,7 +333,7 @@ def test_a_rule_of_an_older_version_that_looks_ahead_is_shown_and_can_be_changed
     headers = {"x-csrf-token": web.csrf(client)}
     tried = client.post("/api/v1/c/main/scope/test", json={"urls": [web.some_url()]}, headers=headers)
     assert tried.status_code == 400
-    assert "looks ahead or behind; say it with two rules" in tried.text
+    assert "uses look-ahead or look-behind; use two rules" in tried.text
     changed = client.post(
         "/api/v1/c/main/edit", json={"settings": {"scope": {"exclude": ["regex:/admin"]}}}, headers=headers
     )
@@ -351,14 +351,14 @@ def test_a_rule_beside_one_of_an_older_version_that_looks_ahead_is_no_error_of_o
     for path, asked in (("edit", {}), ("scope/test", {"urls": [web.some_url()]})):
         answer = client.post(f"/api/v1/c/main/{path}", json={"settings": settings, **asked}, headers=headers)
         assert answer.status_code == 400, answer.text
-        assert "looks ahead or behind; say it with two rules" in answer.text
+        assert "uses look-ahead or look-behind; use two rules" in answer.text
     fields = fields_of(web.site.config("main")).model_dump()
     fields |= {"rule_lines": f"keep {rule}\nkeep host:b.test", "rule_do": [], "rule_kind": [], "rule_value": []}
     shown = client.post("/api/v1/draft?c=main", data={**fields, "step": "look"}, headers=headers)
-    assert [each["message"] for each in shown.json()["problems"] if "looks ahead" in each["message"]], shown.text
+    assert [each["message"] for each in shown.json()["problems"] if "uses look-ahead" in each["message"]], shown.text
     saved_by_form = client.post("/c/main/edit", data={**fields, "step": "save", "csrf": web.csrf(client)})
     assert saved_by_form.status_code == 400
-    assert "looks ahead or behind" in saved_by_form.text
+    assert "uses look-ahead or look-behind" in saved_by_form.text
     faults_found = drafted({"scope.include": settings["scope"]["include"]}, web.site.config("main")).faults
     assert [(fault.key, fault.place) for fault in faults_found] == [("scope.include", 1)]
 

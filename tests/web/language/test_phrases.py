@@ -61,7 +61,7 @@ def _is_in(piece: str, said: str) -> bool:
         ("it is out of scope: regex:/a excludes it; it will not be fetched",
          "está fora do escopo: regex:/a a exclui; não será visitada"),
         ("failed 3 times (timeout), next attempt at 12:00", "falhou 3 vezes (timeout), próxima tentativa em 12:00"),
-        ("scope rule 'host:!': must be a host name, like example.org",
+        ("scope rule 'host:!': must be a host name, such as example.org",
          "regra de escopo 'host:!': precisa ser um nome de servidor, como example.org"),
         ("Every 7 days at 02:00 (America/Sao_Paulo) from Saturday 21 Nov 2026 on, 4 hours at most, until 5 Dec 2026.",
          "A cada 7 dias às 02:00 (America/Sao_Paulo) desde sábado 21 nov. 2026, 4 horas no máximo, até 5 dez. 2026."),

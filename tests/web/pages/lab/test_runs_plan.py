@@ -68,9 +68,9 @@ def test_a_file_becomes_a_plan_that_its_command_gives_again(web: Web, tmp_path: 
 
 WRONG = (
     ("scenario", "", "choose a file, or write pages here"),
-    ("scenario", "page,server\n1,2\n", "the header lacks weight, rate_per_day"),
+    ("scenario", "page,server\n1,2\n", "the header is missing weight, rate_per_day"),
     ("scenario", PAGES + "z,x,1,often\n", "line 6: rate_per_day is 'often', not a number >= 0"),
-    ("scenario", PAGES + "b,x,1,1\n<b>,,1,1\n", "page b is there already (and 1 more broken rows)"),
+    ("scenario", PAGES + "b,x,1,1\n<b>,,1,1\n", "duplicate page b (and 1 more invalid rows)"),
     ("pages_of", "99", "must be empty, example, or the number of a run"),
     ("pages_of", "../1", "must be empty, example, or the number of a run"),
     ("policy", "best", "must be one of psp"),
