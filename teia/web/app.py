@@ -84,7 +84,7 @@ def make_app(site: Installation, names: Collection[str] = LOOPBACK_NAMES) -> Fas
     app = FastAPI(
         title="teia",
         version=__version__,
-        description="What one installation of teia holds, and how it is told what to do.",
+        description="Read and control one installation of teia.",
         # FastAPI's own pages load scripts from another site, which the CSP forbids; /api replaces them.
         docs_url=None,
         redoc_url=None,

@@ -64,8 +64,8 @@ def serve(
     if not is_local and accounts.is_empty:
         bound.close()
         raise UsageError(
-            f"{host} can be reached by others, and nobody has an account yet; start once on this machine alone"
-            " (without --host) and make one"
+            f"{host} is reachable by others, but no account exists yet; start the server once without --host and"
+            " create one"
         )
     if token_out is not None:
         write_token(accounts, token_out)
@@ -74,7 +74,7 @@ def serve(
     say(f"http://{shown}:{number}/")
     if accounts.is_empty:
         say(f"http://{shown}:{number}/login#{accounts.invite(Role.ADMIN)}")
-        say("  makes the first account; it works once, within 10 minutes")
+        say("  create the first account here; the link works once, within 10 minutes")
     # Host names that the server answers to; all others are refused, against DNS rebinding (server/headers.py).
     own = {host, shown, *names}
     supervisor = Supervisor(root, clock) if crawls else None
@@ -169,7 +169,7 @@ def _bound(host: str, port: int) -> socket.socket:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         if host != "localhost":
-            raise UsageError(f"--host {host!r} is not an address; names that lead here are given with --name") from None
+            raise UsageError(f"--host {host!r} is not an address; set host names with --name") from None
         address = ipaddress.ip_address("127.0.0.1")
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -180,7 +180,7 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise UsageError(
-            f"port {port} of {host} cannot be used: {error.strerror}; --port 0 takes a free one"
+            f"port {port} of {host} cannot be used: {error.strerror}; use --port 0 for any free port"
         ) from error
     made.listen(256)
     return made

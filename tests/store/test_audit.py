@@ -73,7 +73,7 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
     [
         (b"<p>1", b"<p>2", "block digest"),
         (b"WARC-Payload-Digest: sha256:", b"WARC-Payload-Digest: sha256:0", "payload digest"),
-        (b"Content-Length: 4", b"Content-Length: 9", "shorter than it says"),
+        (b"Content-Length: 4", b"Content-Length: 9", "shorter than its declared length"),
         (b"WARC-Filename: teia", b"WARC-Filename: other", "warcinfo"),
         (b"WARC-Target-URI", b"WARC-Nothing-URI", "without WARC-Target-URI"),
     ],

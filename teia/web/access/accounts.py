@@ -122,7 +122,7 @@ class Accounts:
         with self._writing() as db:
             version = self._version  # read inside the transaction: another server of this root may have migrated first
             if version not in (0, 1, 2, VERSION):
-                raise StoreError(f"{path} is of version {version}, and this teia reads {VERSION}")
+                raise StoreError(f"{path} is of version {version}, but this version of teia reads {VERSION}")
             # Not `executescript`: it commits first, and would end the transaction of the migration.
             for statement in {0: SCHEMA, 1: _FROM_1, 2: _FROM_2}.get(version, "").split(";"):
                 db.execute(statement)
@@ -182,9 +182,9 @@ class Accounts:
         with self._writing() as db:
             found = db.execute("SELECT role, until_s FROM invitations WHERE hash = ?", (_hash(code),)).fetchone()
             if found is None or found[1] < self._clock.now_s():
-                raise UsageError("this invitation was used already, or is older than ten minutes")
+                raise UsageError("this invitation was already used, or is older than ten minutes")
             if db.execute("SELECT 1 FROM users WHERE name = ?", (name,)).fetchone():
-                raise UsageError(f"there is a user {name} already")
+                raise UsageError(f"a user named {name} already exists")
             # In the transaction that creates the user, so that no invitation makes two accounts.
             db.execute("DELETE FROM invitations WHERE hash = ?", (_hash(code),))
             now_s = self._clock.now_s()
@@ -218,7 +218,7 @@ class Accounts:
         try:
             self._hasher.verify(rows[0][0] if rows else self._nobodys, old[: limits.PASSWORD_CHARS[1]])
         except argon2.exceptions.VerificationError:
-            raise UsageError("the old password is not right") from None
+            raise UsageError("the old password is wrong") from None
         made = self._hasher.hash(new)
         with self._writing() as db:
             db.execute("UPDATE users SET password = ? WHERE name = ?", (made, name))
@@ -240,7 +240,7 @@ class Accounts:
             raise UsageError(f"there is no user {name!r}")
         others = db.execute("SELECT 1 FROM users WHERE role = ? AND name <> ?", (int(Role.ADMIN), name)).fetchone()
         if found[0] == Role.ADMIN and others is None:
-            raise UsageError(f"{name} is the only admin; make another one first")
+            raise UsageError(f"{name} is the only admin; create another one first")
 
     # ---- sessions ---------------------------------------------------------------------------------------------------
 
@@ -295,13 +295,13 @@ class Accounts:
         """Create a token and return its secret; only the hash is stored."""
         check_name(name)
         if not scopes:  # an empty column would mean all scopes
-            raise UsageError("a token is for at least one scope")
+            raise UsageError("a token needs at least one scope")
         secret = f"teia_{secrets.token_urlsafe(32)}"
         with self._writing() as db:
             if db.execute("SELECT count(*) FROM tokens").fetchone()[0] >= limits.TOKENS:
-                raise UsageError(f"there are {limits.TOKENS} tokens already; remove some first")
+                raise UsageError(f"there are already {limits.TOKENS} tokens; remove some first")
             if db.execute("SELECT 1 FROM tokens WHERE name = ? AND user = ?", (name, user)).fetchone():
-                raise UsageError(f"{user} has a token {name!r} already")
+                raise UsageError(f"{user} already has a token {name!r}")
             now_s = self._clock.now_s()
             values = (_hash(secret), name, user, int(role), now_s, 0.0, " ".join(sorted(scopes)))
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?)", values)
@@ -361,13 +361,13 @@ SEEN_EVERY_S = 60.0
 def check_name(name: str) -> None:
     allowed = name.isprintable() and name == name.strip() and name.replace("-", "").replace("_", "").isalnum()
     if not allowed or not 1 <= len(name) <= limits.NAME_CHARS:
-        raise UsageError(f"a name has 1 to {limits.NAME_CHARS} letters, digits, - and _")
+        raise UsageError(f"a name must have 1 to {limits.NAME_CHARS} letters, digits, - and _")
 
 
 def check_password(password: str) -> None:
     least, most = limits.PASSWORD_CHARS
     if not least <= len(password) <= most:
-        raise UsageError(f"a password has {least} to {most:,} characters")
+        raise UsageError(f"a password must have {least} to {most:,} characters")
 
 
 def _scopes(text: str) -> frozenset[TokenScope]:

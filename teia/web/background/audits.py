@@ -66,7 +66,7 @@ class Auditor:
         """Start an audit; raise UsageError while another one is under way."""
         with self._lock:
             if self._going is not None or self._is_closed:
-                raise UsageError("an audit is being made already; the next one can begin when it has ended")
+                raise UsageError("an audit is already running; start the next one when it has finished")
             before = last_audit(self._root.collection(collection), kind)
             process = self._started(collection, kind)
             thread = Thread(target=self._wait, args=(process, collection, kind, before), name="audit", daemon=True)
@@ -74,7 +74,7 @@ class Auditor:
                 thread.start()
             except RuntimeError as error:  # the system allows no more threads
                 _end(process)
-                raise TeiaError(f"no audit can be begun: {error}") from error
+                raise TeiaError(f"the audit cannot be started: {error}") from error
             self._process, self._thread = process, thread
             self._going = AuditUnderWay(collection, kind, iso_utc(self._clock.now_s()))
             self._failed.pop((collection, kind), None)
@@ -97,7 +97,7 @@ class Auditor:
         try:
             process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603  # our own
         except OSError as error:
-            raise TeiaError(f"no audit can be begun: {error.strerror}") from error
+            raise TeiaError(f"the audit cannot be started: {error.strerror}") from error
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         return process
@@ -105,7 +105,7 @@ class Auditor:
     def _wait(
         self, process: subprocess.Popen[bytes], collection: str, kind: AuditKind, before: AuditResult | None
     ) -> None:
-        said = "this server failed while it was made"
+        said = "the server failed during the audit"
         try:
             said = self._came_to(process, collection, kind, before)
         finally:
@@ -133,13 +133,13 @@ class Auditor:
         # The exit status cannot tell a failure: it is 1 for violations found, too.
         if "checked" not in found or "violations" not in found:
             lines = told.decode("utf-8", "replace").strip().splitlines()
-            status = f"it ended with status {process.returncode}"
+            status = f"it exited with status {process.returncode}"
             return str(found.get("message") or (lines[0] if lines else status))[:SAID_CHARS]
         folder = self._root.collection(collection)
         # The child prints its result even if it could not store it, for example on a full disk.
         if last_audit(folder, kind) in (None, before):
-            counts = f"{found['checked']:,} checked, {found['violations']:,} faults"
-            return f"{counts}; this could not be kept in {folder.audits.name}/{kind}.json"
+            counts = f"{found['checked']:,} checked, {found['violations']:,} errors"
+            return f"{counts}; the result could not be saved in {folder.audits.name}/{kind}.json"
         return ""
 
 

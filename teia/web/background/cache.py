@@ -106,7 +106,7 @@ class AnswerCache:
                 return running.result(patience_s)  # type: ignore[no-any-return]
             except TooSlow:
                 if found is None:
-                    raise NotReady("this is being counted for the first time; it is here in a moment") from None
+                    raise NotReady("the first count is in progress; try again in a moment") from None
         if found is None:
             assert fault is not None
             # One exception object serves many requests; each would append its frames to the traceback.
@@ -144,7 +144,7 @@ class AnswerCache:
 
     def _begin(self, entry: _Entry, make: Callable[[], T], fresh_s: float) -> Future[CachedAnswer[T]]:
         if self._is_closed:
-            raise NotReady("the server is about to end")
+            raise NotReady("the server is shutting down")
         promised: Future[CachedAnswer[T]] = Future()
 
         def run() -> None:

@@ -144,7 +144,7 @@ class Supervisor:
         self._not_before = now + self._wait_s
         # Exponential back-off: a crawler that fails at its start is not restarted in a tight loop.
         self._wait_s = min(LONGEST_WAIT_S, 2 * self._wait_s)
-        why = self._last_word() or f"it ended with status {process.returncode}"
+        why = self._last_word() or f"it exited with status {process.returncode}"
         logger.warning("the crawler died: %s", why)
         self._say(CrawlerState("failed", None, why))
 
@@ -158,7 +158,7 @@ class Supervisor:
         try:
             process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            logger.warning("the crawler did not end in %g s and is killed; nothing is lost", GRACE_S)
+            logger.warning("the crawler did not stop within %g s and was killed; no committed data is lost", GRACE_S)
         # The rest of the group: parse children, or a crawler that did not end in time.
         self._kill_group(process)
         process.wait()

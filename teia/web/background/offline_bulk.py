@@ -64,7 +64,7 @@ class OfflineBulk:
                         return
                 self._ending.wait(REST_S)
         except (TeiaError, OSError, sqlite3.Error) as error:  # the next call of `look` starts anew
-            logger.warning("deeds could not be carried out: %s", error)
+            logger.warning("bulk actions failed: %s", error)
             with self._lock:
                 self._thread = None
 
@@ -75,4 +75,4 @@ class OfflineBulk:
         try:
             bulk.try_to_carry_out(self._root, name, self._clock)
         except TeiaError as error:
-            logger.warning("deeds on %s could not be carried out now: %s", name, error)
+            logger.warning("bulk actions on %s failed: %s", name, error)

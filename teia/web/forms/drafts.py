@@ -186,9 +186,9 @@ def _consent_problems(
 ) -> list[FieldProblem]:
     problems = []
     if needs and not visitor.may(Role.ADMIN):
-        problems.append(FieldProblem("consent", f"an admin has to decide this: {needs[0].what}"))
+        problems.append(FieldProblem("consent", f"an admin must approve this: {needs[0].what}"))
     elif any(need.needs_consent for need in needs) and len(fields.consent.strip()) < CONSENT_CHARS[0]:
-        problems.append(FieldProblem("consent", "say who consented; it is written down"))
+        problems.append(FieldProblem("consent", "enter who approved this; it is logged"))
     if not collection and fields.name.strip() in site.names():
         problems.append(FieldProblem("name", f"a collection named {fields.name.strip()} already exists"))
     return problems

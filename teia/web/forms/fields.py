@@ -242,7 +242,7 @@ def settings_of(fields: Fields, base: Config | None = None) -> tuple[dict[str, A
     # A rule that keeps has no effect unless the scope is “my rules”; saying nothing would lose it silently.
     lost = [row for row in rows_of(fields) if row.do == "keep" and not row.rule.startswith(NARROWING)]
     if lost and fields.scope != "rules":
-        faults.append(SettingFault("scope", f"the rule that keeps {lost[0].rule} counts with “my rules” alone"))
+        faults.append(SettingFault("scope", f"the include rule {lost[0].rule} needs the scope “my rules”"))
     return values, faults
 
 
@@ -278,9 +278,11 @@ def _more(text: str) -> tuple[dict[str, Any], list[SettingFault]]:
         return {}, [SettingFault("more", f"not valid TOML: {error}")]
     known = keys_of(Config)
     faults = [SettingFault("more", f"unknown setting {key!r}") for key in values if key not in known]
-    faults += [SettingFault("more", f"{key} has a field of its own above") for key in values if key in FIELD_OF]
+    faults += [SettingFault("more", f"{key} has its own field above") for key in values if key in FIELD_OF]
     faults += [
-        SettingFault("more", f"{key} is fixed when a collection is made") for key in values if key == "collection.cells"
+        SettingFault("more", f"{key} is fixed when a collection is created")
+        for key in values
+        if key == "collection.cells"
     ]
     return {key: value for key, value in values.items() if key in known and key not in FIELD_OF}, faults
 

@@ -70,7 +70,7 @@ async def visitor_of(request: Request, site: Annotated[Installation, Depends(sit
         # The look-up blocks on SQLite, so it must not run on the event loop.
         known = await run_in_threadpool(_of_token, site.accounts, scheme, key.strip())
         if known is None:
-            raise Refused(401, "this token is not known here", "make one under Settings > Tokens")
+            raise Refused(401, "unknown token", "create one under Settings > Tokens")
         return known
     secret = request.cookies.get(COOKIE, "")
     return await run_in_threadpool(_of_session, site.accounts, secret) if secret else NOBODY
@@ -92,12 +92,12 @@ def needs(role: Role, scope: TokenScope | None = None) -> Callable[..., Awaitabl
     async def check(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
         if not visitor.may(role):
             if not visitor.name:
-                raise Refused(401, f"this needs the role {role.word}", "sign in")
-            who = f"this needs the role {role.word}; you are {visitor.role.word}"
+                raise Refused(401, f"this requires the role {role.word}", "sign in")
+            who = f"this requires the role {role.word}; your role is {visitor.role.word}"
             raise Refused(403, who, "ask an admin")
         if not visitor.may(role, scope):
             of_token = ", ".join(sorted(visitor.scopes))
-            raise Refused(403, f"this needs the scope {scope}; the token has {of_token}", "make another token")
+            raise Refused(403, f"this requires the scope {scope}; the token has {of_token}", "create another token")
         if request.method not in SAFE_METHODS:
             _check_origin(request)
             await _check_csrf(request, visitor)
@@ -110,12 +110,12 @@ def _check_origin(request: Request) -> None:
     """Refuse a request that, by the browser's headers, another site's page sent."""
     # `none`: the user has typed the address or used a bookmark.
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise Refused(403, "this was sent by a page of another site")
+        raise Refused(403, "this request was sent by a page of another site")
     # Old browsers send no Sec-Fetch-Site; programs send none of these headers and pass.
     for header in ("origin", "referer"):
         value = request.headers.get(header)
         if value is not None and urlsplit(value).netloc.lower() != request.headers.get("host", "").lower():
-            raise Refused(403, "this was sent by a page of another site")
+            raise Refused(403, "this request was sent by a page of another site")
 
 
 async def _check_csrf(request: Request, visitor: Visitor) -> None:
@@ -127,7 +127,7 @@ async def _check_csrf(request: Request, visitor: Visitor) -> None:
         sent = str((await request.form()).get(CSRF_FIELD, ""))
     # In constant time: the duration must not tell how much of a guess was right.
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
-        raise Refused(403, "this form is too old", "load the page again and repeat what you did")
+        raise Refused(403, "this form has expired", "reload the page and repeat the action")
 
 
 # ---- rate limits ----------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def install(app: FastAPI, renderer: Renderer) -> None:
         # The response must not reveal internals; its number leads to the traceback in the log.
         event = secrets.token_hex(4)
         logger.error("event %s: %s %s", event, request.method, request.url.path, exc_info=error)
-        message = f"something went wrong here (event {event}); the crawl is not affected"
+        message = f"internal error (event {event}); the crawl is not affected"
         return await answer(request, Problem("internal", message))
 
 

@@ -166,10 +166,10 @@ def wanted(
     names = list(dict.fromkeys(name for name in topics.split(",") if name))
     unknown = [name for name in names if name not in TOPICS]
     if unknown or not 0 < len(names) <= TOPICS_AT_ONCE:
-        raise UsageError(f"topics={topics!r}: give 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
+        raise UsageError(f"topics={topics!r}: must be 1 to {TOPICS_AT_ONCE} of {', '.join(TOPICS)}")
     least = max(TOPICS[name].role for name in names)
     if not visitor.may(least):
-        raise Refused(403 if visitor.name else 401, f"this needs the role {least.word}", "sign in")
+        raise Refused(403 if visitor.name else 401, f"this requires the role {least.word}", "sign in")
     # A named collection must be visible to the visitor, even if the topic does not need one.
     if c or not OF_ALL.issuperset(names):
         site.check(c)

@@ -120,17 +120,17 @@ class SecurityMiddleware:
         hosts = Headers(scope=scope).getlist("host")
         # Two Host headers could be read differently by a proxy and by us.
         if len(hosts) != 1:
-            return RequestRefusal(400, "a request has one Host header")
+            return RequestRefusal(400, "a request must have exactly one Host header")
         authority = authority_of(hosts[0])
         if authority is None or not self._names & {authority, Authority(authority.name)}:
-            return RequestRefusal(421, f"this server does not answer to {hosts[0][:200]!r}")
+            return RequestRefusal(421, f"this server does not accept requests for {hosts[0][:200]!r}")
         target: bytes = scope.get("raw_path") or scope["path"].encode()
         # `*` is the target of OPTIONS for the whole server (RFC 9112, 3.2.4).
         if target.startswith(b"/") or target == b"*":
             return None
         absolute = _ABSOLUTE.fullmatch(target.decode("latin-1"))
         if absolute is None or authority_of(absolute["host"]) != authority:
-            return RequestRefusal(421, f"this server does not answer to {target[:200].decode('latin-1')!r}")
+            return RequestRefusal(421, f"this server does not accept requests for {target[:200].decode('latin-1')!r}")
         path = absolute["path"] or "/"
         scope["path"], scope["raw_path"] = unquote(path), path.encode("latin-1")
         return None
@@ -139,11 +139,11 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         most = limits.SEARCH_TARGET_BYTES if scope["path"] in SEARCHES else limits.TARGET_BYTES
         if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > most:
-            return RequestRefusal(414, "the address is too long")
+            return RequestRefusal(414, "the URL is too long")
         # A chunked body states no length; `_bounded` counts it.
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > limits.BODY_BYTES:
-            return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are taken")
+            return RequestRefusal(413, f"at most {limits.BODY_BYTES:,} bytes are accepted")
         # A busy server must still answer health checks, or its supervisor would restart it.
         if self._under_way[asker] >= limits.UNDER_WAY_PER_ADDRESS and scope["path"] != HEALTH:
             return RequestRefusal(503, "too many requests at the same time", 1)

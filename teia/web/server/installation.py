@@ -131,7 +131,7 @@ class Installation:
     def check_copies(self, name: str) -> None:
         """Refuse captures that the client may not read."""
         if name in self.closed:
-            raise ClosedCopies(f"copies of {self.check(name)} are for people who signed in")
+            raise ClosedCopies(f"sign in to read captures of {self.check(name)}")
 
     def config(self, name: str) -> Config:
         """Return a collection's settings; raise StoreError if there are none."""
@@ -196,7 +196,7 @@ class Installation:
         """Return an open search of one collection, or of all that have an index."""
         names = (self.check(name),) if name else tuple(self.searchable())
         if not names:
-            raise IndexFailure("nothing can be searched yet: no collection has an index")
+            raise IndexFailure("nothing to search yet: no collection has an index")
         # A collection that joins a cluster gets another key, so its search is opened anew.
         key = (*names, CLUSTER) if len(names) == 1 and post_of(self.root, names[0]) is not None else names
         with self._lock:
@@ -279,10 +279,10 @@ class RequestSlots:
         """Wait for a slot and hold it; raise Busy if too many wait, or for too long."""
         # `_places` bounds the running and the waiting together, `_turns` the running.
         if not self._places.acquire(blocking=False):
-            raise Busy("too many copies are being read")
+            raise Busy("too many captures are being read")
         try:
             if not self._turns.acquire(timeout=self._patience_s):
-                raise Busy("too many copies are being read")
+                raise Busy("too many captures are being read")
             try:
                 yield
             finally:

@@ -123,7 +123,7 @@ WRONG = [
     ("more", "[courtesy]\ndelay_s = 0", "has a field of its own"),
     ("more", '[parse]\nprocessors = ["a=b:c"]', "refers to files or code"),
     ("more", '[fetch]\nallow_nets = ["all"]', "write networks like"),
-    ("scope", "sites", "counts with “my rules” alone"),
+    ("scope", "sites", "needs the scope “my rules”"),
 ]
 BESIDE: dict[str, dict[str, str]] = {
     "delay_s": {"delay": "other"},
@@ -465,7 +465,7 @@ def test_paths_and_networks_of_the_machine_need_an_admin(web: Web) -> None:
         for path, sent in asked.items():
             refused = operator.post(path, json=sent, headers={"x-csrf-token": web.csrf(operator)})
             assert refused.status_code == 403, (key, refused.text)
-            assert f"this needs the role admin: addresses outside the public web are allowed ({key})" in refused.text
+            assert f"this requires the role admin: addresses outside the public web are allowed ({key})" in refused.text
         allowed = admin.post(
             "/api/v1/c/main/edit", json={"settings": settings}, headers={"x-csrf-token": web.csrf(admin)}
         )

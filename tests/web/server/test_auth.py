@@ -123,7 +123,7 @@ def test_a_token_is_refused_exactly_where_its_scopes_are_not_for(web: Web) -> No
     for gate in gates_of(web.app):
         for scope, token in [*but.items()] if gate.scope is None else [(gate.scope, but[gate.scope])]:
             answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {token}"})
-            is_refused = answer.status_code == 403 and "this needs the scope" in answer.text
+            is_refused = answer.status_code == 403 and "this requires the scope" in answer.text
             assert is_refused == (gate.scope is scope), (gate, scope, answer.status_code)
         if gate.method == "GET" and gate.scope is not None and "/api/" in gate.path:
             answer = ask(web, gate, anybody, url, headers={"authorization": f"Bearer {only[gate.scope]}"})

@@ -275,7 +275,7 @@ def simulate_question(fields: SimulateFields) -> tuple[RunRequest | None, list[M
     # In the order of POLICIES: the same choice is the same command.
     policies = [name for name in POLICIES if name in fields.policies]
     if unknown:
-        read.wrong("policies", f"{unknown[0][:40]!r} is not a policy; there are {', '.join(POLICIES)}")
+        read.wrong("policies", f"unknown policy {unknown[0][:40]!r}; available: {', '.join(POLICIES)}")
     elif not policies:
         read.wrong("policies", "choose at least one")
     read.words += ["--policy", ",".join(policies)]
@@ -294,7 +294,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     """Return the amount of work, in visits and pages; record an error if it is too much or inconsistent."""
     pages, servers = found["pages"] or 0.0, found["servers"] or 0.0
     if servers > pages:
-        read.wrong("servers", f"must not be more than the {pages:,.0f} pages")
+        read.wrong("servers", f"must be at most the {pages:,.0f} pages")
     horizon_s = 3_600.0 * (found["horizon_h"] or 24.0)
     length_s = horizon_s if found["days"] is None else 86_400.0 * found["days"]
     per_s = (found["crawlers"] or 1.0) * (found["pages_per_s"] or 1.0)
@@ -306,7 +306,7 @@ def _check_size(read: FormReader, found: Mapping[str, float | None], policies: i
     visits = per_s * length_s * policies
     if visits > MOST_VISITS:
         allowed = MOST_VISITS / (per_s * policies) / 86_400.0
-        read.wrong("days", f"{visits:,.0f} visits are more than a run can make: ask for {allowed:.3g} days at most")
+        read.wrong("days", f"{visits:,.0f} visits exceed the maximum of a run: choose at most {allowed:.3g} days")
     return visits + pages * policies * max(1.0, length_s / horizon_s)
 
 

@@ -94,7 +94,7 @@ class StoredRuns:
         with self._lock:
             run = self._load(number)
         if run is None:
-            raise UnknownRun(f"there is no run {number} of the lab; the newest {limits.LAB_KEPT} are kept")
+            raise UnknownRun(f"there is no run {number} of the lab; only the newest {limits.LAB_KEPT} are stored")
         return run
 
     def add(self, **values: Any) -> LabRun:

@@ -95,11 +95,11 @@ def _scenario(fields: PlanFields, kept: StoredRuns, read: FormReader) -> tuple[s
     chosen = fields.pages_of.strip()
     given = example() if chosen == EXAMPLE else _of_run(chosen, kept) if chosen else ""
     if chosen and not given:
-        read.wrong("pages_of", "must be empty, example, or the number of a run of plans that is kept")
+        read.wrong("pages_of", "must be empty, example, or the number of a stored run of plans")
         return "", None
     text = fields.scenario if fields.scenario.strip() else given
     if not text:
-        read.wrong("scenario", "choose a file, or write pages here")
+        read.wrong("scenario", "choose a file, or enter pages here")
         return "", None
     try:
         return text, scenario_of(text, SCENARIO)
@@ -119,11 +119,13 @@ def _visits(read: FormReader, servers: int, found: dict[str, float | None]) -> f
     """Return the most visits that the plan can have; record an error if a file cannot list them."""
     horizon_s, rest_s, budget = 3_600.0 * (found["horizon_h"] or 24.0), found["politeness_s"], found["budget"]
     if not rest_s and budget is None:
-        read.wrong("budget", "is needed where servers do not rest")
+        read.wrong("budget", "is required where servers have no delay")
         return 0.0
     # A server takes one visit per delay; the budget is for all servers together.
     most = min(servers * horizon_s / rest_s if rest_s else float("inf"), float("inf") if budget is None else budget)
     if most > MOST_PLANNED:
         allowed = MOST_PLANNED * (rest_s or 1.0) / servers / 3_600.0
-        read.wrong("horizon_h", f"{most:,.0f} visits are more than a plan can list: {allowed:.3g} hours, or a budget")
+        read.wrong(
+            "horizon_h", f"{most:,.0f} visits exceed the maximum of a plan: choose {allowed:.3g} hours, or a budget"
+        )
     return most

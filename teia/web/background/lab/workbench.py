@@ -115,9 +115,9 @@ class Workbench:
         self._open()
         with self._news:
             if self._lock is None or self._is_closed:
-                raise UsageError("another server of this folder has the lab; ask that one")
+                raise UsageError("another server of this folder runs the lab; use that one")
             if len(self._queue) >= limits.LAB_QUEUE:
-                raise FullQueue(f"{len(self._queue)} runs wait already; cancel one, or come back later")
+                raise FullQueue(f"{len(self._queue)} runs are already queued; cancel one, or try again later")
             self.kept.prune()
             run = self.kept.add(
                 kind=question.kind,
@@ -200,7 +200,7 @@ class Workbench:
             self._thread.join()
         with self._news:
             for run in self._queue:
-                self._end(run, "interrupted", "the server ended before its turn", files=self._files(run))
+                self._end(run, "interrupted", "the server stopped before the run started", files=self._files(run))
             self._queue.clear()
             if self._lock is not None:
                 os.close(self._lock)
@@ -225,7 +225,7 @@ class Workbench:
             # The lock was free, so no server works on these runs any more.
             for run in self.kept.all():
                 if run.state in GOING:
-                    self._end(run, "interrupted", "the server ended before it did", files=self._files(run))
+                    self._end(run, "interrupted", "the server stopped before the run finished", files=self._files(run))
             self.kept.prune()
 
     def _files(self, run: LabRun) -> list[str]:
@@ -321,7 +321,7 @@ class Workbench:
             going.weighed = now
             going.ended_by = _too_much_memory() if _memory_bytes(going.process.pid) > limits.LAB_MEMORY_BYTES else ""
         elif _written_bytes(self.kept.folder(going.run.number)) > 2 * limits.LAB_REPORT_BYTES:
-            going.ended_by = "it wrote more than a report can hold"
+            going.ended_by = "its output is larger than a report can be"
         said = _last_progress(self.kept.tail(going.run.number))
         if said is not None:
             going.share, going.doing = said
@@ -373,7 +373,7 @@ def _result(printed: Path) -> dict[str, Any] | None:
 def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[str, str]:
     """Return the final state of a run, and its message."""
     if going.ended_by in {"cancelled", "interrupted"}:
-        return going.ended_by, "" if going.ended_by == "cancelled" else "the server ended before it did"
+        return going.ended_by, "" if going.ended_by == "cancelled" else "the server stopped before the run finished"
     if going.ended_by:
         return "failed", going.ended_by
     if going.process.returncode == 0 and result is not None and "error" not in result:
@@ -381,7 +381,7 @@ def _verdict(going: _Going, result: dict[str, Any] | None, tail: str) -> tuple[s
     said = str((result or {}).get("message", "")) or _last_word(tail)
     if "MemoryError" in said:
         said = _too_much_memory()
-    return "failed", (said or f"it ended with status {going.process.returncode} and said nothing")[:1_000]
+    return "failed", (said or f"it exited with status {going.process.returncode} without a message")[:1_000]
 
 
 def _last_word(tail: str) -> str:
@@ -390,7 +390,7 @@ def _last_word(tail: str) -> str:
 
 
 def _too_much_memory() -> str:
-    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB a run may have; ask for less"
+    return f"it needed more memory than the {limits.LAB_MEMORY_BYTES / (1 << 30):g} GiB of a run; choose a smaller size"
 
 
 def _memory_bytes(session: int) -> int:

@@ -123,7 +123,7 @@ def moment(site: Installation, collection: str, query: str) -> dict[str, Any]:
         # The filter comes from the address of the page, so it is checked like a form.
         wanted = BulkForm.model_validate({"deed": "drop", **dict(parse_qsl(query))})
     except ValidationError as error:
-        raise UsageError(f"{query!r} is no filter of URLs") from error
+        raise UsageError(f"{query!r} is not a filter of URLs") from error
     found = site.kept.last(("bulk", site.check(collection), _chosen(wanted)))
     if found is not None:  # a live page does not start a new count
         return {"is_counting": False, "counted": iso_utc(found.time_s), "number": found.value.number, "failed": ""}
@@ -151,9 +151,9 @@ def carry_out(site: OfSite, visitor: OfVisitor, collection: str, asked: BulkForm
     site.accounts.note(visitor.name, f"many URLs: {chosen.deed}", collection=collection, **said)
     # Without a running crawl, this server executes the action.
     site.hands.look()
-    who = "by the crawl that runs" if is_running else "now"
+    who = "by the running crawl" if is_running else "now"
     return ActionResult(
-        f"{chosen.deed} is carried out {who}, for every URL that matches", link(f"/c/{collection}/frontier")
+        f"{chosen.deed} is executed {who}, for every URL that matches", link(f"/c/{collection}/frontier")
     )
 
 

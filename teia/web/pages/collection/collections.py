@@ -27,9 +27,9 @@ WORDS: dict[str, Command] = {
 }
 SAID = {
     "start": "starts now",
-    "pause": "asked to pause: requests under way are finished, no new ones begin",
-    "resume": "asked to go on",
-    "stop": "asked to stop: it finishes its requests, then stops; start it again any time, nothing is lost",
+    "pause": "pausing: requests in progress are finished, no new ones are sent",
+    "resume": "resuming",
+    "stop": "stopping: requests in progress are finished; it can be started again at any time, nothing is lost",
 }
 NO_CRAWLER = CrawlerState("off")
 
@@ -141,7 +141,7 @@ def start(site: Installation, collection: str) -> str:
     holder = site.root.holder()
     # Another process has the folder, for example `teia crawl` in a terminal.
     if not is_running and holder is not None and holder != site.supervisor.state.pid:
-        return f"starts as soon as process {holder}, which crawls this folder, has ended or takes it up"
+        return f"starts as soon as process {holder}, which is crawling this folder, has ended or takes it over"
     return SAID["start"]
 
 
@@ -163,4 +163,4 @@ def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: RemovalForm
     remove_collection(site.root, collection, site.clock)
     site.forget(collection)
     site.accounts.note(visitor.name, "remove collection", collection=collection)
-    return ActionResult(f"{collection} is removed", "/c")
+    return ActionResult(f"{collection} was removed", "/c")

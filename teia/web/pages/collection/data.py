@@ -176,4 +176,4 @@ def begin_audit(site: OfSite, visitor: OfVisitor, collection: str, asked: AuditF
     site.check(collection)
     site.auditor.begin(collection, asked.kind)
     site.accounts.note(visitor.name, "audit", collection=collection, kind=asked.kind.value)
-    return ActionResult("the audit is being made", link(f"/c/{collection}/data"))
+    return ActionResult("the audit was started", link(f"/c/{collection}/data"))

@@ -230,9 +230,9 @@ def _make(site: Installation, visitor: Visitor, config: Config, consent: str, *,
         visitor.name, "make collection", collection=name, seeds=len(config.collection.seeds), **consented
     )
     if not is_started:
-        return ActionResult(f"{name} is made", f"/c/{name}")
+        return ActionResult(f"{name} was created", f"/c/{name}")
     site.accounts.note(visitor.name, "start", collection=name)
-    return ActionResult(f"{name} is made, and {start(site, name)}", f"/c/{name}")
+    return ActionResult(f"{name} was created, and {start(site, name)}", f"/c/{name}")
 
 
 def change_settings(site: OfSite, visitor: OfVisitor, collection: str, asked: SettingsForm) -> EditEffect:
@@ -269,7 +269,7 @@ def _change(
         raise
     note()
     now, later = list(changed.now), list(changed.later) if changed.running else []
-    return EditEffect(f"{name} is changed", f"/c/{name}", True, effect, changes, now, later)
+    return EditEffect(f"{name} was changed", f"/c/{name}", True, effect, changes, now, later)
 
 
 def _good(judged: DraftResult) -> Config:
@@ -290,11 +290,11 @@ class WrongSetting(ConfigError):
 def _check_freedoms(visitor: Visitor, needs: list[RestrictedSetting], consent: str) -> dict[str, str]:
     """Refuse settings that the user may not decide; return the consent to note in the audit log."""
     if needs and not visitor.may(Role.ADMIN):
-        raise Refused(403, f"this needs the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
+        raise Refused(403, f"this requires the role admin: {needs[0].what} ({needs[0].key})", "ask an admin")
     if not any(need.needs_consent for need in needs):
         return {}
     if len(consent.strip()) < CONSENT_CHARS[0]:
-        raise UsageError(f"{needs[0].what}: say in `consent` who consented; it is written down")
+        raise UsageError(f"{needs[0].what}: enter in `consent` who approved it; it is logged")
     return {"consent": consent.strip()[: CONSENT_CHARS[1]]}
 
 

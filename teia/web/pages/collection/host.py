@@ -304,19 +304,19 @@ def _own_rest(courtesy: CourtesySettings, host: str) -> tuple[float | None, str]
 def _edits(config: Config, visitor: Visitor, host: str, asked: HostActionForm) -> tuple[list[Edit], str]:
     match asked.deed:
         case "pause":
-            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"{host} is not asked for anything"
+            return [Edit(PAUSED_KEY, Operator.ADD, host)], f"requests to {host} are paused"
         case "resume":
             left = [text for text in config.courtesy.paused if text.strip().lower() != host]
-            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"{host} is asked again"
+            return _steps(PAUSED_KEY, config.courtesy.paused, left), f"requests to {host} are resumed"
         case "block":
-            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is left out"
+            return [Edit(EXCLUDE, Operator.ADD, rule_of(host))], f"{host} is excluded"
         case "unblock":
-            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is let in again"
+            return [Edit(EXCLUDE, Operator.REMOVE, rule_of(host))], f"{host} is included again"
         case "budget":
             budget = _budget(asked.requests)
             before = config.limits.host_budgets
-            often = "as often as all others" if budget is None else f"{budget:,} times"
-            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be asked {often}"
+            often = "the usual number of times" if budget is None else f"{budget:,} times"
+            return _steps(BUDGETS, before, with_budget(before, host, budget)), f"{host} may be requested {often}"
         case _:
             return _rest(config.courtesy, visitor, host, asked)
 
@@ -347,17 +347,19 @@ def _rest(courtesy: CourtesySettings, visitor: Visitor, host: str, asked: HostAc
     longer_s, agreed = delay_s, None
     if delay_s is not None and delay_s < courtesy.delay_s:
         if delay_s < LEAST_DELAY_S and not visitor.may(Role.ADMIN):
-            raise WrongTreatment("delay_s", f"an admin has to decide this: servers rest less than {LEAST_DELAY_S:g} s")
+            raise WrongTreatment(
+                "delay_s", f"an admin must approve this: the delay between requests is below {LEAST_DELAY_S:g} s"
+            )
         if len(who) < WHO_CHARS[0]:
-            usual = f"all hosts rest {courtesy.delay_s:g} s"
-            raise WrongTreatment("agreed_by", f"{usual}; say who agreed to less, it is written down")
+            usual = f"the usual delay is {courtesy.delay_s:g} s"
+            raise WrongTreatment("agreed_by", f"{usual}; enter who approved a shorter delay, it is logged")
         longer_s, agreed = None, AgreedDelay(delay_s, " ".join(who.split()))
     # Both lists are set: a longer delay ends an agreement, and an agreement ends a longer delay.
     edits = [
         *_steps(DELAYS, courtesy.host_delays, with_delay(courtesy.host_delays, host, longer_s)),
         *_steps(AGREED, courtesy.agreed_delays, with_agreement(courtesy.agreed_delays, host, agreed)),
     ]
-    return edits, f"{host} rests {'as all others' if delay_s is None else f'{delay_s:g} s'}"
+    return edits, f"the delay of {host} is {'the usual one' if delay_s is None else f'{delay_s:g} s'}"
 
 
 def _delay(text: str) -> float | None:
@@ -387,10 +389,10 @@ def _reread(site: Installation, collection: str, line: HostLine) -> str:
     with site.lookup(collection) as lookup:
         origins = [origin for origin, *_ in lookup.cells[line.cell].robots_of(line.host_id, line.host)]
     if not origins:
-        raise UsageError(f"no robots.txt of {line.host} was read yet; it is read before its first page")
+        raise UsageError(f"robots.txt of {line.host} was not fetched yet; it is fetched before its first page")
     with closing(ControlFile(site.root.path / "control.sqlite")) as control:
         for origin in origins:
             control.ask_reread(collection, origin, site.clock.now_s())
         is_running = control.run(collection) is not None
-    when = f"at the next free moment of {line.host}" if is_running else "when a crawl of the collection runs"
-    return f"robots.txt is read anew {when}"
+    when = f"as soon as the delay of {line.host} allows" if is_running else "during the next crawl of the collection"
+    return f"robots.txt will be fetched again {when}"

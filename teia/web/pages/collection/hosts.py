@@ -124,7 +124,7 @@ def hosts_anywhere(site: OfSite, c: str = "") -> HostsView:
     """List the hosts of a collection; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:
-        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
     return hosts(site, c or names[0])
 
 

@@ -165,10 +165,10 @@ def set_aside(site: OfSite, visitor: OfVisitor, collection: str, asked: AlertFor
             now_s = site.clock.now_s()
             control.dismiss(collection, asked.kind, asked.about, badness(need), visitor.name, now_s)
     if not is_known:
-        raise StoreError("there is no such warning now")
+        raise StoreError("there is no such alert now")
     what = {"kind": asked.kind, "about": asked.about}
     site.accounts.note(visitor.name, f"warning: {asked.deed}", collection=collection, **what)
-    said = "it is set aside until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
+    said = "it is dismissed until it is twice as bad" if asked.deed == "dismiss" else "it is shown again"
     return ActionResult(said, link(f"/c/{collection}"))
 
 
@@ -227,5 +227,5 @@ def first_status(site: OfSite, c: str = "") -> dict[str, Any]:
     """Return the state of a collection's crawl; without a name, of the only one."""
     names = site.names()
     if not c and len(names) != 1:
-        raise StoreError(f"say which collection: c={'|'.join(names) or '(there is none yet)'}")
+        raise StoreError(f"missing collection: c={'|'.join(names) or '(there is none yet)'}")
     return status(site, c or names[0])

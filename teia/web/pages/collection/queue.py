@@ -203,7 +203,7 @@ def as_lines(
     with site.lookup(collection):
         pass  # raises an error if the collection has no data
     if not site.exports.acquire(blocking=False):
-        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are being made", "try again when one has ended")
+        raise Refused(429, f"{limits.EXPORTS_AT_ONCE} exports are already running", "try again when one has finished")
     lines = _lines(site, collection, only)
     next(lines)  # starts the generator, so that its `finally` releases the semaphore in any case
     head = {"content-disposition": f'attachment; filename="{collection}-frontier.jsonl"'}
@@ -247,8 +247,8 @@ def _written(found: Iterable[Sequence[WaitingUrl]], clock: Clock, until: float) 
         for some in found:
             yield "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in some)
             if clock.ticks_s() > until:
-                said = f"stopped after {limits.EXPORT_S:g} s; there is more"
-                yield json.dumps({"error": "too_long", "message": said, "next": "ask for one host or reason"}) + "\n"
+                said = f"stopped after {limits.EXPORT_S:g} s; the export is incomplete"
+                yield json.dumps({"error": "too_long", "message": said, "next": "select one host or reason"}) + "\n"
                 return
     except TeiaError as error:
         yield json.dumps({"error": "interrupted", "message": str(error), "next": "try again"}) + "\n"

@@ -135,7 +135,7 @@ def sql_csv(site: OfSite, collection: str, q: Question) -> PlainTextResponse:
 def _answer(site: Installation, collection: str, query: str) -> Rows:
     # A query has a process of its own, with up to SQL_MEMORY_BYTES.
     if not site.sql_turns.acquire(timeout=limits.SQL_S):
-        raise Refused(503, "others are asking in SQL just now", "try again in a moment")
+        raise Refused(503, "too many SQL queries are running", "try again in a moment")
     try:
         bounds = QueryLimits(limits.SQL_S, limits.SQL_MEMORY_BYTES, limits.SQL_ROWS, limits.SQL_ANSWER_BYTES)
         return ask(site.root, collection, query, bounds).rows

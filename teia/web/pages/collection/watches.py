@@ -90,7 +90,7 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionFo
     """Watch a page or a search from now on."""
     site.check(collection)
     if post_of(site.root, collection) is not None:
-        raise UsageError(f"{collection} is crawled by a cluster, where nothing can be watched yet")
+        raise UsageError(f"{collection} is crawled by a cluster; subscriptions are not supported there yet")
     given = {"url": asked.url.strip(), "query": asked.query.strip(), "webhook": asked.webhook.strip()}
     made = subscribe(site.root, collection, site.clock, who=visitor.name, **given)
     # The audit log names the host alone: the path of a webhook may contain a key.
@@ -104,14 +104,14 @@ def remove(site: OfSite, visitor: OfVisitor, collection: str, asked: Subscriptio
     """Stop watching a page or a search."""
     gone = unsubscribe(site.root, site.check(collection), asked.id)
     site.accounts.note(visitor.name, "stop watching", collection=collection, watched=gone.what)
-    return ActionResult(f"{gone.what} is not watched any more", link(f"/c/{collection}/watches"))
+    return ActionResult(f"the subscription to {gone.what} was removed", link(f"/c/{collection}/watches"))
 
 
 def try_it(site: OfSite, visitor: OfVisitor, collection: str, asked: SubscriptionId) -> ActionResult:
     """Send a test message to a webhook."""
     tried = try_webhook(site.root, site.check(collection), site.clock, asked.id)
     site.accounts.note(visitor.name, "try webhook", collection=collection, watched=tried.what)
-    return ActionResult("a message is on its way", link(f"/c/{collection}/watches"))
+    return ActionResult("a message was queued", link(f"/c/{collection}/watches"))
 
 
 def feed(request: Request, site: Whole, collection: str, key: str) -> Response:

@@ -216,5 +216,5 @@ def moment_of(time: str) -> float | None:
     except (ValueError, OverflowError):
         moment_s = -1.0
     if not 0 <= moment_s < LATEST_S:
-        raise UsageError(f"time: {time!r} is not a moment; write it like 2026-11-04T06:12:00Z")
+        raise UsageError(f"time: {time!r} is not a time; write it like 2026-11-04T06:12:00Z")
     return moment_s

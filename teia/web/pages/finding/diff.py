@@ -61,12 +61,12 @@ def diff(
         visits = lookup.visits(entry) if entry is not None else []
         known = versions(visits)
         if entry is None or not known:
-            raise StoreError(f"there is no copy of {canonical} in {collection}")
+            raise StoreError(f"there is no capture of {canonical} in {collection}")
         last = nearest(visits, moment_of(b)) or known[-1]
         before = [each for each in known if each.time_s < last.time_s and each.digest != last.digest]
         first = nearest(visits, moment_of(a)) if a else (before[-1] if before else known[0])
         if first is None:
-            raise StoreError(f"there is no copy of {canonical} in {collection}")
+            raise StoreError(f"there is no capture of {canonical} in {collection}")
         if first.time_s > last.time_s:
             first, last = last, first
         with site.copy_turns.taken():

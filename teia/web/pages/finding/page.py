@@ -124,7 +124,7 @@ def unknown(site: OfSite, collection: str, url: Url, added: bool = False) -> Unk
     return UnknownView(canonical, collection, NOT_NAMED in why, why, alike, added)
 
 
-NOT_NAMED = "no page that was read links to it"
+NOT_NAMED = "no fetched page links to it"
 
 
 def _canonical(url: str) -> str:
@@ -150,14 +150,14 @@ def check(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> 
     finally:
         control.close()
     site.accounts.note(visitor.name, "check now", collection=collection, url=entry.url)
-    when = f"at the next free moment of {entry.host}" if is_running else "when a crawl of the collection runs"
+    when = f"as soon as the delay of {entry.host} allows" if is_running else "during the next crawl of the collection"
     to = link(f"/c/{collection}/page", url=entry.url, asked="running" if is_running else "waiting")
-    return ActionResult(f"asked {when}; courtesy is not shortened", to)
+    return ActionResult(f"it will be fetched {when}; delays still apply", to)
 
 
 def _refuse_left_out(lookup: Lookup, entry: UrlEntry, now_s: float) -> None:
     if entry.state == "excluded" and entry.outcome != Outcome.ROBOTS:
-        raise UsageError(f"{entry.url} is not visited: {why_waiting(lookup, entry, now_s)}")
+        raise UsageError(f"{entry.url} is not fetched: {why_waiting(lookup, entry, now_s)}")
 
 
 def add(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> ActionResult:
@@ -166,4 +166,4 @@ def add(site: OfSite, visitor: OfVisitor, collection: str, asked: PageUrl) -> Ac
     url = _canonical(asked.url)
     change(site.root, collection, [Edit("collection.seeds", Operator.ADD, url)], site.clock)
     site.accounts.note(visitor.name, "add", collection=collection, url=url)
-    return ActionResult(f"{url} is a seed of {collection} now", link(f"/c/{collection}/unknown", url=url, added="yes"))
+    return ActionResult(f"{url} is now a seed of {collection}", link(f"/c/{collection}/unknown", url=url, added="yes"))

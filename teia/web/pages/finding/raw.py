@@ -52,7 +52,7 @@ def raw(site: Annotated[Installation, Depends(site_of)], signed: str) -> Respons
     signer = Signer(site)
     place = signer.place(signed)
     if place is None:
-        return PlainTextResponse("this address is not good any more; open the copy again\n", 404)
+        return PlainTextResponse("this URL has expired; open the capture again\n", 404)
     try:
         with site.lookup(place.collection) as lookup, site.copy_turns.taken():
             found = copy_at(lookup, place.cell, place.file, place.offset)
@@ -73,11 +73,11 @@ def _answer(site: Installation, signer: Signer, lookup: Lookup, place: SignedRec
         media_type = effective_type(content_type(parse_head(found.head).headers.all("content-type")), payload)
         # A page may name any file as its image; only images are sent as such.
         if not media_type.startswith("image/"):
-            return PlainTextResponse("this is not a picture\n", 404)
+            return PlainTextResponse("this is not an image\n", 404)
         return SpooledResponse(site, payload, media_type)
     shown = site.copies.shown(found.url, found.head, found.body, is_style=place.kind == "style")
     if not shown.is_safe:
-        return PlainTextResponse("This page cannot be shown as it was; its text and its source can.\n")
+        return PlainTextResponse("This page cannot be displayed as captured; its text and its source can.\n")
     targets = addresses(signer, lookup, found.time_s, shown.references)
     markup = filled(shown.markup, lambda number: targets[number] if number < len(targets) else "")
     return SpooledResponse(site, markup.encode(), "text/css" if place.kind == "style" else "text/html")
@@ -128,7 +128,7 @@ class SpooledResponse(Response):
         super().__init__(b"", media_type=media_type, headers=dict(headers or {}))
         self.headers["content-length"] = str(len(octets))
         if not site.copy_streams.acquire(blocking=False):
-            raise Busy("too many copies are being read")
+            raise Busy("too many captures are being read")
         self._streams = site.copy_streams
         self._file = SpooledTemporaryFile(SMALL_BYTES, dir=str(site.root.path))  # noqa: SIM115  # closed by _end
         try:

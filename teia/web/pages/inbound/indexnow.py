@@ -26,8 +26,8 @@ Whole = Annotated[Installation, Depends(site_of)]
 
 ANSWERS = {
     VERIFIED: (200, "taken\n"),
-    ASKED: (202, "taken; the key is being looked for\n"),
-    CROWDED: (429, "too many keys are being looked for; try again tomorrow\n"),
+    ASKED: (202, "accepted; the key is being verified\n"),
+    CROWDED: (429, "too many keys are being verified; try again tomorrow\n"),
 }
 """HTTP responses of the protocol, best first; the best result over all collections is sent."""
 
@@ -72,9 +72,9 @@ def _take(site: Installation, key: str, urls: list[str], location: str, host: st
         return PlainTextResponse(f"{error}\n", 422)
     states = [state for name in wanting if (state := _taken_by(site, name, ping))]
     if not states:
-        return PlainTextResponse("nobody here wants to know of these pages\n", 422)
+        return PlainTextResponse("these pages are not in the scope of any collection here\n", 422)
     best = next((state for state in ANSWERS if state in states), "")
-    status, text = ANSWERS.get(best, (403, "the key was not where it should be\n"))
+    status, text = ANSWERS.get(best, (403, "the key was not found at its location\n"))
     return PlainTextResponse(text, status)
 
 

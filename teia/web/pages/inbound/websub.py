@@ -27,7 +27,7 @@ from teia.web.server.json_routes import PageRoutes
 MAX_TOPIC_CHARS = 8_000
 MAX_TYPE_CHARS = 100
 Whole = Annotated[Installation, Depends(site_of)]
-UNKNOWN = PlainTextResponse("nothing was asked of you here\n", 404)
+UNKNOWN = PlainTextResponse("there is no subscription here\n", 404)
 TAKEN = "thank you\n"
 
 

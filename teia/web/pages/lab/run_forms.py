@@ -221,7 +221,7 @@ def _begin(site: Installation, visitor: Visitor, question: RunRequest) -> LabRun
     try:
         begun = site.lab.submit(question, visitor.name)
     except FullQueue as full:
-        raise Refused(429, str(full), "look at /lab") from full
+        raise Refused(429, str(full), "see /lab") from full
     site.accounts.note(visitor.name, "start lab run", run=begun.number, command=begun.command)
     return begun
 
@@ -231,7 +231,7 @@ def _by_api(site: Installation, visitor: Visitor, fields: BaseModel) -> ActionRe
     if question is None:
         raise WrongField(problems[0])
     begun = _begin(site, visitor, question)
-    return ActionResult(f"run {begun.number} waits for its turn", f"/lab/runs/{begun.number}")
+    return ActionResult(f"run {begun.number} is queued", f"/lab/runs/{begun.number}")
 
 
 def ask_plan(site: OfSite, visitor: OfVisitor, asked: PlanFields) -> ActionResult:
@@ -302,12 +302,12 @@ def _plan_by_form(pages: PageRoutes) -> Callable[..., Response]:
             fields = fields.model_copy(update={"scenario": file, "pages_of": ""})
         question, problems = _asked(site, fields)
         if file is None:
-            question, problems = None, [Mistake("scenario", "the file is not a text in UTF-8")]
+            question, problems = None, [Mistake("scenario", "the file is not UTF-8 text")]
         if question is not None:
             return RedirectResponse(f"/lab/runs/{_begin(site, visitor, question).number}", 303)
         shown = fields.model_dump()
         if len(fields.scenario) > SHOWN_CHARS:
-            problems.append(Mistake("scenario", "choose the file again: it is too long to be shown here"))
+            problems.append(Mistake("scenario", "choose the file again: it is too long to be displayed here"))
             shown["scenario"] = ""
         return pages.rendered(request, visitor, "lab_form.html", _form(site, "plan", shown, problems), 400)
 

@@ -165,10 +165,10 @@ def cancel(site: OfSite, visitor: OfVisitor, number: Number) -> ActionResult:
     """Stop a run under way, or remove a waiting one."""
     before = site.lab.run(number)
     if before.is_over:
-        return ActionResult(f"run {number} is over", f"/lab/runs/{number}")
+        return ActionResult(f"run {number} has finished", f"/lab/runs/{number}")
     site.lab.cancel(number)
     site.accounts.note(visitor.name, "cancel lab run", run=number)
-    return ActionResult(f"run {number} is cancelled", f"/lab/runs/{number}")
+    return ActionResult(f"run {number} was cancelled", f"/lab/runs/{number}")
 
 
 # ---- one run --------------------------------------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def node_page(site: OfSite, node: str, c: Name = "") -> NodePage:
     lines = _lines(view, view.circle())
     index = next((at for at, line in enumerate(lines) if line.name == node), None)
     if index is None:
-        raise StoreError(f"there is no node {node[:60]!r}; there is {', '.join(line.name for line in lines[:10])}")
+        raise StoreError(f"there is no node {node[:60]!r}; available: {', '.join(line.name for line in lines[:10])}")
     collection, circle = _chosen(view, c), view.circle()
     predecessor, successors, fingers = _neighbours(circle, lines, node)
     return NodePage(

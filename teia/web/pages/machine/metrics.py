@@ -16,15 +16,15 @@ from teia.web.pages.machine.cluster_metrics import ClusterCounts
 from teia.web.server.json_routes import OfSite, PageRoutes
 
 COUNTERS = {
-    "requests": "requests sent since the run began, robots.txt and redirects included",
-    "pages": "answers with a stored body",
-    "bytes": "bytes of answers, heads included",
+    "requests": "requests sent since the run began, including robots.txt and redirects",
+    "pages": "responses with a stored body",
+    "bytes": "bytes of responses, including headers",
     "links": "links found in pages",
     "archive_records": "records written to the archive",
 }
 GAUGES = {
-    "urls_known": "URLs known",
-    "urls_queued": "URLs waiting",
+    "urls_known": "known URLs",
+    "urls_queued": "queued URLs",
     "hosts": "hosts known to the crawler",
 }
 # The media type of Prometheus' text format.
@@ -54,7 +54,7 @@ class CollectionMetrics(Collector):
         return family  # type: ignore[no-any-return]
 
     def _running(self) -> Metric:
-        family = GaugeMetricFamily("teia_running", "whether a crawler is running", labels=["collection"])
+        family = GaugeMetricFamily("teia_running", "1 if a crawler is running, otherwise 0", labels=["collection"])
         for collection, (_, is_running) in self._accounts.items():
             family.add_metric([collection], float(is_running))
         return family
@@ -68,9 +68,9 @@ class CollectionMetrics(Collector):
 
     def _freshness(self) -> Iterator[Metric]:
         meanings = {
-            "fresh": "share of copies that are fresh",
-            "best": "what could be kept in the long run",
-            "possible": "what no polite crawler could exceed now",
+            "fresh": "share of captures that are fresh",
+            "best": "share that could be kept fresh in the long run",
+            "possible": "upper bound of the share for any polite crawler, now",
         }
         for key, meaning in meanings.items():
             family = GaugeMetricFamily(f"teia_freshness_{key}", meaning, labels=["collection"])
@@ -80,7 +80,7 @@ class CollectionMetrics(Collector):
             yield family
 
     def _early(self) -> Metric:
-        meaning = "requests that came before their server had rested"
+        meaning = "requests sent before the delay of their server had passed"
         family = CounterMetricFamily("teia_early_requests", meaning, labels=["collection"])
         for collection, (account, _) in self._accounts.items():
             if account.get("live"):

@@ -178,14 +178,14 @@ def change_role(site: OfSite, visitor: OfVisitor, asked: RoleForm) -> ActionResu
         _check_has_all(visitor)
     site.accounts.set_role(asked.name, _role(asked.role))
     site.accounts.note(visitor.name, "change role", [ChangeLine("role", before.word, asked.role)], user=asked.name)
-    return ActionResult(f"{asked.name} is {asked.role} now", "/settings/users")
+    return ActionResult(f"{asked.name} now has the role {asked.role}", "/settings/users")
 
 
 def remove_user(site: OfSite, visitor: OfVisitor, asked: UserName) -> ActionResult:
     """Remove a user with all sessions and tokens."""
     site.accounts.remove_user(asked.name)
     site.accounts.note(visitor.name, "remove user", user=asked.name)
-    return ActionResult(f"{asked.name} is no user any more", "/settings/users")
+    return ActionResult(f"the user {asked.name} was removed", "/settings/users")
 
 
 def _check_has_all(visitor: Visitor) -> None:
@@ -195,7 +195,7 @@ def _check_has_all(visitor: Visitor) -> None:
     """
     if visitor.scopes != ALL:
         lacks = ", ".join(sorted(ALL - visitor.scopes))
-        raise Refused(403, f"a token cannot give what it does not have: {lacks}", "sign in")
+        raise Refused(403, f"a token cannot grant scopes that it does not have: {lacks}", "sign in")
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -210,9 +210,11 @@ def make_token(site: OfSite, visitor: OfVisitor, asked: TokenForm) -> TokensView
     """Make a token with at least one scope; its secret is shown once."""
     scopes = frozenset(asked.scopes)
     if not scopes:
-        raise WrongScopes(f"say what the token is for, at least one of {', '.join(TokenScope)}")
+        raise WrongScopes(f"choose at least one scope for the token: {', '.join(TokenScope)}")
     if not scopes <= visitor.scopes:
-        raise WrongScopes(f"a token cannot give what it does not have: {', '.join(sorted(scopes - visitor.scopes))}")
+        raise WrongScopes(
+            f"a token cannot grant scopes that it does not have: {', '.join(sorted(scopes - visitor.scopes))}"
+        )
     token = site.accounts.make_token(asked.name, visitor.name, _role(asked.role), scopes)
     site.accounts.note(visitor.name, "make token", token=asked.name, role=asked.role, scopes=" ".join(sorted(scopes)))
     return TokensView(_keys(site), token)
@@ -228,7 +230,7 @@ def remove_token(site: OfSite, visitor: OfVisitor, asked: TokenName) -> ActionRe
     """Remove a token."""
     site.accounts.remove_token(asked.name, asked.user)
     site.accounts.note(visitor.name, "remove token", token=asked.name, user=asked.user)
-    return ActionResult(f"the token {asked.name} is not good any more", "/settings/tokens")
+    return ActionResult(f"the token {asked.name} was removed", "/settings/tokens")
 
 
 def _keys(site: Installation) -> list[TokenEntry]:
@@ -279,7 +281,7 @@ def change_password(site: OfSite, visitor: OfVisitor, asked: PasswordForm) -> Ac
     _check_person(visitor)
     site.accounts.set_password(visitor.name, asked.old, asked.new)
     site.accounts.note(visitor.name, "change password")
-    return ActionResult("the password is changed; sign in with the new one", "/login?to=/settings/you")
+    return ActionResult("the password was changed; sign in with the new one", "/login?to=/settings/you")
 
 
 def _check_person(visitor: Visitor) -> None:
@@ -291,7 +293,7 @@ def _check_person(visitor: Visitor) -> None:
 def _role(word: str) -> Role:
     role = role_named(word)
     if role is None:
-        raise UsageError(f"{word!r} is not a role: viewer, operator or admin")
+        raise UsageError(f"{word!r} is not a role; choose viewer, operator or admin")
     return role
 
 

@@ -60,7 +60,7 @@ def sign_in(
     _not_too_often(request, attempts, name)
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise Refused(401, "name or password are not right", "try again")
+        raise Refused(401, "wrong user name or password", "try again")
     return _with_session(RedirectResponse(_ours(to), 303), request, secret)
 
 
@@ -78,7 +78,7 @@ def begin(
     site.accounts.note(name, "first sign-in")
     secret = site.accounts.sign_in(name, password)
     if secret is None:
-        raise UsageError("the account was removed while it was made")
+        raise UsageError("the account was removed during sign-up")
     return _with_session(RedirectResponse("/c", 303), request, secret)
 
 
@@ -103,7 +103,7 @@ def choose(
 ) -> Response:
     """Set the language, the theme, the density of tables, the time zone, or keyboard shortcuts."""
     if zone not in ("", AUTO) and zone_named(zone) is None:
-        raise UsageError(f"{zone!r} is no time zone that is known here, like America/Sao_Paulo")
+        raise UsageError(f"unknown time zone {zone!r}; write it like America/Sao_Paulo")
     answer = RedirectResponse(_ours(to), 303)
     given = {"language": language, "theme": theme, "keys": keys, "density": density, "zone": zone}
     choices = {name: value for name, value in given.items() if value}
@@ -130,7 +130,7 @@ def _not_too_often(request: Request, attempts: Buckets, name: str) -> None:
     for asker in (f"from {address}", f"as {name}"):
         wait_s = attempts.wait_s(asker)
         if wait_s:
-            raise Refused(429, f"too many attempts; the next one is taken in {wait_s:.0f} s")
+            raise Refused(429, f"too many attempts; try again in {wait_s:.0f} s")
 
 
 def _ours(to: str) -> str:

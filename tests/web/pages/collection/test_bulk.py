@@ -116,7 +116,7 @@ def test_while_it_is_counted_the_page_waits_and_then_offers_what_was_counted(
         time.sleep(0.02)
     assert said["number"] == 4
     assert "Put 4 URLs first?" in client.get(address).text
-    with pytest.raises(UsageError, match="is no filter of URLs"):
+    with pytest.raises(UsageError, match="is not a filter of URLs"):
         moment(cut.site, "main", "deed=burn")
     refused = cut.client(Role.VIEWER).get("/events?topics=bulk&c=main&of=deed%3Ddrop")
     assert refused.status_code == 403

@@ -132,10 +132,10 @@ def test_a_failure_is_told_from_faults_that_were_found(web: Web) -> None:
     said = '{"error": "CorruptFile", "message": "frontier.sqlite: so and so", "next": ""}'
     for program, failure in (
         (f"import sys; print({said!r}); sys.exit(1)", "frontier.sqlite: so and so"),
-        ("raise SystemExit(1)", "it ended with status 1"),
-        ("print('[1]')", "it ended with status 0"),
+        ("raise SystemExit(1)", "it exited with status 1"),
+        ("print('[1]')", "it exited with status 0"),
         ('print(\'{"checked": 1200, "violations": 2, "details": []}\'); raise SystemExit(1)',
-         "1,200 checked, 2 faults; this could not be kept in audits/index.json"),
+         "1,200 checked, 2 errors; the result could not be saved in audits/index.json"),
     ):  # fmt: skip
         web.site.auditor = auditor_of(web, program)
         web.site.auditor.begin("main", AuditKind.INDEX)

@@ -83,7 +83,7 @@ NONSENSE = (
     ("pages", "-5", "must be a whole number"),
     ("pages", "1.5", "must be a whole number"),
     ("pages", "99999999999999999999", "must be a whole number"),
-    ("servers", "61", "must not be more than the 60 pages"),
+    ("servers", "61", "must be at most the 60 pages"),
     ("theta", "nan", "must be a number from 0 to 10"),
     ("theta", "1e9", "must be a number"),
     ("rates", "zipf:", "must be uniform, or zipf:X"),
@@ -325,7 +325,7 @@ def test_how_far_a_run_is_comes_from_what_it_says(root: Root) -> None:
             "more memory than the 0.25 GiB",
         ),
         ("import sys; sys.exit('teia: the disk is made of cheese')", ("LAB_QUEUE", 8), "made of cheese"),
-        ("print('no object')", ("LAB_QUEUE", 8), "ended with status 0 and said nothing"),
+        ("print('no object')", ("LAB_QUEUE", 8), "exited with status 0 without a message"),
         ("print('x' * (64 << 20)); import time; time.sleep(600)", ("LAB_QUEUE", 8), "more than a report can hold"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_token_is_good_for_its_scopes_alone(web: Web) -> None:
     ask = web.client().get
     assert ask("/api/v1/search?q=imposto", headers=headers).json()["hits"]
     refused = ask("/api/v1/c", headers=headers)
-    assert (refused.status_code, refused.json()["message"]) == (403, "this needs the scope read; the token has search")
+    assert (refused.status_code, refused.json()["message"]) == (403, "this requires the scope read; the token has search")
     assert (
         ask("/metrics", headers=headers).status_code
         == ask("/events?topics=status&c=main", headers=headers).status_code
@@ -100,7 +100,7 @@ def test_a_token_of_some_scopes_makes_nobody_who_has_all_of_them(web: Web) -> No
         return answer.status_code, answer.json().get("message", "")
 
     some, every = {"authorization": f"Bearer {own}"}, web.token(Role.ADMIN)
-    refused = (403, "a token cannot give what it does not have: lab")
+    refused = (403, "a token cannot grant scopes that it does not have: lab")
     assert sent("invite", some, role="viewer") == refused
     assert sent("role", some, name=name, role="operator") == refused
     assert sent("role", some, name=name, role="viewer")[0] == 200, "no more than before"
@@ -154,7 +154,7 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "web.sqlite"
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 9")
-    with pytest.raises(StoreError, match="is of version 9, and this teia reads"):
+    with pytest.raises(StoreError, match="is of version 9, but this version of teia reads"):
         Accounts(path, WallClock(), QUICK)
 
 
@@ -230,7 +230,7 @@ def test_a_new_password_needs_the_old_one_and_ends_all_sessions(web: Web) -> Non
     token = web.csrf(client)
     wrong = client.post("/settings/you/password", data={"old": "something", "new": "x" * 12, "csrf": token})
     assert wrong.status_code == 400
-    assert "the old password is not right" in wrong.text
+    assert "the old password is wrong" in wrong.text
     short = client.post("/settings/you/password", data={"old": PASSWORD, "new": "short", "csrf": token})
     assert short.status_code == 400
     changed = client.post("/settings/you/password", data={"old": PASSWORD, "new": "x" * 12, "csrf": token})
