@@ -123,7 +123,7 @@ def cache_parasite(run: ExperimentInput) -> Results:
     """Reproduce the paper's table 3 with a real Squid, and compare true freshness with and without the parasite."""
     program()
     days = QUICK_DAYS if run.quick else DAYS
-    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times their speed, one beside a Squid")
+    run.progress(f"C7: two crawls of {days:g} days at {FACTOR:g} times real speed, one of them beside a Squid")
     wanted = [ParasiteSettings(run.seed, days, is_parasite) for is_parasite in (True, False)]
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         beside, alone = pool.map(keep, wanted)
@@ -151,13 +151,13 @@ def table_3(kept: ParasiteResult) -> Table:
             ("answered from the cache within 1 s", "share of requests to it"), count["served_within_1s"] / asked, 0.63
         ),
         ResultRow(("not in the cache any more", "share of requests to it"), count["not_cached"] / asked),
-        ResultRow(("requests of users", "number"), kept.users),
+        ResultRow(("user requests", "number"), kept.users),
     )
     note = (
-        "The paper's collection had never been updated and its requests were mostly for different pages, so few were"
-        " discarded. Here users come back to the same pages, as a Zipf law has it, and a page that was renewed is"
-        " discarded for a day; one that is announced again while it waits counts as discarded too. The paper's other"
-        " requests went through to the servers; ours end at the cache."
+        "The paper's collection had never been updated and its requests were mostly for different pages, so few"
+        " were discarded. Here users return to the same pages, following a Zipf law, and a renewed page is"
+        " discarded for a day; repeated announcements of a queued page count as discarded too. The paper's other"
+        " requests were forwarded to the servers; ours end at the cache."
     )
     return Table(
         "table-3", "Requests announced by the proxy (table 3)", ("what", "measure"), rows, note=note, varies=True
@@ -167,14 +167,14 @@ def table_3(kept: ParasiteResult) -> Table:
 def gain(beside: ParasiteResult, alone: ParasiteResult, days: float) -> Table:
     """Compare freshness with and without the parasite, with the same requests to servers."""
     rows = (
-        ResultRow(("true freshness, all pages alike",), beside.fresh, alone.fresh),
-        ResultRow(("true freshness, as users ask for them",), beside.fresh_for_users, alone.fresh_for_users),
+        ResultRow(("true freshness, all pages weighted equally",), beside.fresh, alone.fresh),
+        ResultRow(("true freshness, weighted by user requests",), beside.fresh_for_users, alone.fresh_for_users),
         ResultRow(("requests to servers",), beside.requests, alone.requests),
     )
     note = (
-        f"{PAGES} URLs on {HOSTS} hosts, each host asked once in {DELAY_S / 3600:g} h at most, policy edf, for {days:g}"
-        f" days of the web, judged from day {USERS_FROM_DAY:g} on. Pages that no link leads to count as stale until a"
-        " user asks for them."
+        f"{PAGES} URLs on {HOSTS} hosts, each host requested at most once in {DELAY_S / 3600:g} h, policy edf, for "
+        f"{days:g} days of the web, measured from day {USERS_FROM_DAY:g} on. Pages without links to them count as"
+        " stale until a user requests them."
     )
     return Table("gain", "With and without the parasite", ("measure",), rows, "without", note, varies=True)
 

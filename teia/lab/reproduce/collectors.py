@@ -164,10 +164,11 @@ def rate_table(sessions: Sequence[CollectorsResult]) -> Table:
     ]
     slope, at_zero, r_squared = line_through(sessions)
     note = (
-        "Figure 3 is a picture, its numbers are not in the text; beside ours is what table 1's latencies make of so"
-        " many collectors that are never idle, 60 · n / (HTTP + scheduler). A straight line through ours has"
-        f" {slope:.2f} documents a minute and collector, {at_zero:+.1f} at none, and explains {r_squared:.4%} of their"
-        " variation. A session's first answers come a latency after its beginning, which short sessions feel."
+        "Figure 3 is a picture, its numbers are not in the text; beside ours is the rate computed from table 1's"
+        " latencies for collectors that are never idle, 60 · n / (HTTP + scheduler). A linear fit of ours has "
+        f"{slope:.2f} documents per minute and collector, {at_zero:+.1f} at zero, and explains {r_squared:.4%} of"
+        " the variance. The first responses of a session arrive one latency after its start, which affects short"
+        " sessions."
     )
     title = "Documents a minute (figure 3)"
     return Table("rates", title, ("collectors", "requests"), tuple(rows), "from table 1", note, varies=True)
@@ -194,9 +195,9 @@ def latency_table(sessions: Sequence[CollectorsResult]) -> Table:
             ResultRow((f"{each.collectors}", "scheduler, s"), each.scheduler_s, SCHEDULER_S[each.collectors]),
         ]
     note = (
-        f"The lab's servers were told to take {LATENCY_S} s, the mean of table 1. The scheduler's latency is from the"
-        " end of a request to the beginning of the next one in its slot: the loop looks every 10 ms, and everything"
-        " else the crawler does in between is in it."
+        f"The lab's servers have a latency of {LATENCY_S} s, the mean of table 1. The scheduler's latency is the"
+        " time from the end of a request to the start of the next one in its slot: the loop runs every 10 ms, and"
+        " all other work of the crawler in between is included."
     )
     return Table("latencies", "Latencies (table 1)", ("collectors", "what"), tuple(rows), note=note, varies=True)
 

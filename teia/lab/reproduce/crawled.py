@@ -122,7 +122,7 @@ def crawled_world(
             summary = uvloop.run(_crawl(root, config, run.seed))
         # Shares and totals of a crawl that was cut off would be wrong, so it is an error.
         if summary.urls_queued:
-            raise LabError(f"{summary.urls_queued} URLs were left after {summary.seconds:.0f} s; try --quick")
+            raise LabError(f"{summary.urls_queued} URLs were still queued after {summary.seconds:.0f} s; try --quick")
         with looking(root, "world") as source:
             yield CrawledWorld(source, summary)
 

@@ -138,10 +138,10 @@ def hops_table(found: _Found) -> Table:
     ]
     note = (
         "Theory: log2(n)/2 for Chord, d/4 · n^(1/d) for CAN with equal zones, log16(n) for Pastry, 1 - 1/n where"
-        " everybody knows everybody. Every look-up ended at the owner; the last hop, to it, is counted. Zones of CAN"
-        " were cut at random points, and large ones are crossed in one hop; equal ones take what theory says"
-        " (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, most of all where nodes are"
-        " few. Our nodes at 64 points each go on from whichever of their points is nearest, which costs no message."
+        " every node knows all others. Every look-up ended at the owner; the last hop, to the owner, is counted."
+        " Zones of CAN were split at random points, and large ones are crossed in one hop; equal zones agree with"
+        " theory (tests/lab/lookup/test_lookup.py). Pastry's leaves end a look-up early, above all with few nodes."
+        " Our nodes at 64 points each continue from their nearest point, which costs no message."
     )
     return Table("hops", "Hops of a look-up, on average", COLUMNS, tuple(rows), "theory", note)
 
@@ -153,10 +153,11 @@ def known_table(found: _Found) -> Table:
         for cost in found[kind.name]
     ]
     note = (
-        "Theory: log2(n) fingers for Chord, 2d neighbours for CAN with equal zones, 15 · log16(n) entries and 16 leaves"
-        " for Pastry, where the same node may be both, all others for us. Lists of successors (Chord) and of near nodes"
-        " (Pastry's M), which look-ups do not need, are not counted. What ours costs beside memory: with T = 15 s every"
-        " node renews its session every 3 s, and everybody hears of it: n/3 small messages a second at each node."
+        "Theory: log2(n) fingers for Chord, 2d neighbours for CAN with equal zones, 15 · log16(n) entries and 16"
+        " leaves for Pastry, where the same node may be both, all others for us. Lists of successors (Chord) and of"
+        " near nodes (Pastry's M), which look-ups do not need, are not counted. The cost of ours besides memory:"
+        " with T = 15 s every node renews its session every 3 s, and all nodes receive it: n/3 small messages per"
+        " second at each node."
     )
     return Table("known", "Other nodes that a node must know, on average", COLUMNS, tuple(rows), "theory", note)
 
@@ -197,7 +198,7 @@ def spread_table(found: _Found) -> Table:
         " nodes has ten times its share; 64 points a node are what makes shares even, and spread a newcomer's work of"
         " receiving over as many givers."
     )
-    return Table("spread", "The worst of it", (*COLUMNS, "measure"), tuple(rows), "theory", note)
+    return Table("spread", "Worst cases", (*COLUMNS, "measure"), tuple(rows), "theory", note)
 
 
 def _harmonic(kind: OverlayKind, cost: Cost) -> float | None:

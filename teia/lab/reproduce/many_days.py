@@ -42,7 +42,7 @@ class Case:
 
 
 MEASURES: Final = (
-    "the best in the long run",
+    "long-run optimum",
     "EDF",
     "index",
     "PSP, one plan for the whole time",
@@ -85,11 +85,11 @@ def many_days(run: ExperimentInput) -> Results:
         if case is SHOWN_CASE:
             lines = by_day
     note = (
-        "Staleness over the second half of the days. All copies are fresh at the beginning, crawlers are fast enough,"
-        " R is 8.64 visits a page and day. A plan for one day, repeated, gives up every page that it leaves out once:"
-        " what is called PSP every day. A long plan, or one from the ages that copies have, mends most of it; a queue"
-        " by due time (EDF) and the value of a visit (index) reach what is best in the long run. The other program drew"
-        " other worlds. PSP every day never settles, so its number depends on which days are counted."
+        "Staleness over the second half of the days. All copies are fresh at the beginning, crawlers are fast"
+        " enough, R is 8.64 visits per page and day. A plan for one day, repeated (PSP every day), never visits a"
+        " page that it leaves out once. A long plan, or one based on the actual ages of copies, repairs most of"
+        " this; a queue by due time (EDF) and the value of a visit (index) reach the long-run optimum. The other"
+        " program drew other worlds. PSP every day never settles, so its number depends on which days are counted."
     )
     columns = ("world", "rates per", "days", "policy")
     yield Table("many-days", "Many days", columns, tuple(rows), beside="another program", note=note)

@@ -124,7 +124,7 @@ class Study:
             by_links = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE, by_links=True, enough=best)
             done = crawl(web, [0] * len(web), seeds, Mode.EXCHANGE)
             # One process fetches no page twice and sends no links.
-            nothing = dict.fromkeys(("overlap", "URLs told, a page", "messages, a page"), 0.0)
+            nothing = dict.fromkeys(("overlap", "URLs sent per page", "messages per page"), 0.0)
             self._alone[key] = {"coverage": coverage(done, web), "quality": quality(by_links, web, best), **nothing}
         return self._alone[key]
 
@@ -135,8 +135,8 @@ class Study:
         if mode is not Mode.FIREWALL:
             yield "overlap", overlap(done)
         if mode is Mode.EXCHANGE:
-            yield "URLs told, a page", communication(done)
-            yield "messages, a page", done.messages / len(set(done.fetched))
+            yield "URLs sent per page", communication(done)
+            yield "messages per page", done.messages / len(set(done.fetched))
         yield "quality", self.quality(mode, split, processes)
 
     def _seeds(self, owners: list[int], processes: int) -> list[list[int]]:
@@ -176,12 +176,12 @@ def modes_table(study: Study) -> Table:
                     for name, value in study.measures(mode, split, processes)
                 ]
     note = (
-        f"{len(study.web):,} pages; each process begins with up to {SEEDS} home pages of its own part. Cross-over is"
-        f" looked at when {ENOUGH:.0%} of the pages are there. Overlap is pages fetched again per different page. Links"
-        f" are told by each process once, {BATCH} at a time. Quality: of the {BEST:.0%} of pages with most links to"
-        " them, how many are among the first as many that are fetched, where processes go by the links they know of."
-        " One process begins with the seeds of all. By hierarchy is by topic here; name-length is Tarântula's split"
-        " (T4), which knows as many parts as names have lengths: others have nothing to do."
+        f"{len(study.web):,} pages; each process starts with up to {SEEDS} home pages of its own part. Cross-over"
+        f" is measured when {ENOUGH:.0%} of the pages are fetched. Overlap is pages fetched again per different"
+        f" page. Each process sends a link once, {BATCH} at a time. Quality: the share of the {BEST:.0%} of pages"
+        " with most incoming links among the same number of pages fetched first, where processes order URLs by the"
+        " links they know. One process starts with the seeds of all. By hierarchy is by topic here; name-length is"
+        " Tarântula's split (T4), which has as many parts as names have lengths: the other processes are idle."
     )
     columns = ("mode", "split", "processes", "measure")
     return Table("modes", "Modes and splits", columns, tuple(rows), "one process", note)
@@ -189,7 +189,7 @@ def modes_table(study: Study) -> Table:
 
 def coverage_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = _lines(numbers, lambda split, n: coverage(study.done(Mode.FIREWALL, split, n), study.web))
-    title = "What a firewall leaves of the web"
+    title = "Pages reached with a firewall"
     return Figure("coverage", title, "processes", "coverage", series, log_x=True)
 
 
@@ -210,7 +210,7 @@ def overlap_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
 
 def told_figure(study: Study, numbers: tuple[int, ...]) -> Figure:
     series = _lines(numbers, lambda split, n: communication(study.done(Mode.EXCHANGE, split, n)))
-    return Figure("told", "Exchange: what is told", "processes", "URLs told, a page", series, log_x=True)
+    return Figure("told", "Exchange: messages sent", "processes", "URLs sent per page", series, log_x=True)
 
 
 def quality_figure(study: Study, processes: int) -> Figure:
@@ -222,7 +222,7 @@ def quality_figure(study: Study, processes: int) -> Figure:
     ]
     series.append(PlotLine("one process", x, [study.alone("site", processes)["quality"]] * len(x), ours=False))
     title = f"Exchange: quality, {processes} processes"
-    return Figure("quality", title, "links told at a time", "quality", tuple(series), log_x=True)
+    return Figure("quality", title, "links per message", "quality", tuple(series), log_x=True)
 
 
 # -- real nodes --------------------------------------------------------------------------------------------------------
@@ -251,13 +251,13 @@ def nodes_table(run: ExperimentInput) -> Table:
         ResultRow(("coverage",), different / len(web), coverage(model, web)),
         ResultRow(("overlap",), (all_of_them - different) / different, overlap(model)),
         ResultRow(("pages of the busiest node, in fair shares",), busiest * len(NODES) / different),
-        ResultRow(("messages to NATS, a page",), sum(each["messages"] for each in said.values()) / different),
-        ResultRow(("kB to NATS, a page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
+        ResultRow(("messages to NATS per page",), sum(each["messages"] for each in said.values()) / different),
+        ResultRow(("kB to NATS per page",), sum(each["sent_bytes"] for each in said.values()) / different / 1000),
     )
     note = (
-        f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, by the lab's own log of requests. Messages"
-        " are links for other cells, those of the same node included, and the records of all commits; the model has no"
-        " such thing."
+        f"{len(web):,} pages, one seed, {CRAWL['collection.cells']} cells, from the lab's own request log. Messages"
+        " are links for other cells, including those of the same node, and the records of all commits; the model"
+        " does not include those."
     )
     title = "Three real nodes: exchange by site"
     return Table("nodes", title, ("measure",), rows, "model", note, varies=True)

@@ -63,7 +63,7 @@ def periodic(run: ExperimentInput) -> Results:
     once = Periodic(WORK_DAYS / CYCLE_DAYS)
     policies: dict[str, Policy] = {
         "periodic": once,
-        "incremental, all alike": policy_named("uniform"),
+        "incremental, equal visits": policy_named("uniform"),
         "incremental, rateUpdate": policy_named("rate-update"),
         "incremental, EDF": policy_named("edf"),
     }
@@ -116,11 +116,12 @@ def levels(lines: dict[str, list[tuple[float, float]]], pages: int) -> Table:
             ResultRow((name, "most"), max(later)),
         ]
     note = (
-        f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 a day. Everybody"
-        f" makes one visit a page in {CYCLE_DAYS} days, the periodic crawler all of them within {WORK_DAYS}. As many"
-        " visits at the same distance give the same mean, whether all at once or spread, which Cho found too: what"
-        " spreading wins is the level. Showing the new store only when it is whole costs on top. Choosing whom to visit"
-        " wins more (EDF), or loses it: F2's rateUpdate divides by the days since the last visit, so pages that were"
-        " visited lately come again soon, and those that were not wait up to ten times as long."
+        f"{pages:,} pages, {PAGES_PER_SERVER} on a server, P = {POLITENESS_S:g} s, rates of 0.01 to 1 per day. All"
+        f" crawlers make one visit per page in {CYCLE_DAYS} days, the periodic crawler all of them within "
+        f"{WORK_DAYS}. The same number of visits at the same distance gives the same mean, whether at once or"
+        " spread, as Cho found too: spreading evens out the level. Showing the new store only when it is complete"
+        " costs additional freshness. Selecting the pages to visit gains more (EDF), or loses: F2's rateUpdate"
+        " divides by the days since the last visit, so recently visited pages are visited again soon, and the"
+        " others wait up to ten times as long."
     )
     return Table("levels", "Freshness over the second half", ("crawler", "measure"), tuple(rows), note=note)

@@ -49,7 +49,7 @@ Worlds = dict[tuple[Unit, float], dict[str, float]]
 
 @experiment(
     "P6",
-    title="PSP beside MP2, M-Wolf and what nobody can beat",
+    title="PSP compared with MP2, M-Wolf and the theoretical best",
     paper="the polite scheduling paper (PUC-Rio), section 4, figures 1 and 2",
 )
 def polite_scheduling(run: ExperimentInput) -> Results:

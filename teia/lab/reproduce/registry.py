@@ -39,7 +39,7 @@ class ResultRow:
     def __post_init__(self) -> None:
         # JSON has neither NaN nor infinity, and a report must not print them as results.
         if not all(math.isfinite(value) for value in (self.ours, self.other) if value is not None):
-            raise ValueError(f"{self.labels}: not a finite number; leave out what has no value")
+            raise ValueError(f"{self.labels}: not a finite number; omit missing values")
 
     @property
     def difference(self) -> float | None:
@@ -123,7 +123,7 @@ def experiment(
 ) -> Callable[[Callable[[ExperimentInput], Results]], Experiment]:
     """Make an `Experiment` of the decorated function; `given` describes its input where its results vary."""
     if mission_id not in IDS:
-        raise ValueError(f"{mission_id} is not an id of the mission")
+        raise ValueError(f"{mission_id} is not an ID of an experiment")
     return lambda body: Experiment(mission_id, title, paper, body, given)
 
 
@@ -137,7 +137,7 @@ def digest_of(results: Sequence[Table | Figure], given: Iterable[str] = ()) -> s
     # Numbers have six digits here, so that differences in the last bits between machines seldom matter.
     lines = [*given, *itertools.chain.from_iterable(_lines_of(result) for result in results if not result.varies)]
     if not lines:
-        raise ValueError("all results vary and nothing was given: there is no data to have a digest of")
+        raise ValueError("all results vary and there is no input: there is no data for a digest")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

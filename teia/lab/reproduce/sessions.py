@@ -69,7 +69,7 @@ def size_table(found: Types, crawled: CrawledWorld) -> Table:
             ("still to be collected, % of collected", f"{crawled.summary.urls_queued}"), 0.0, 100 * WAITING / theirs
         ),
     )
-    note = "Sitemaps and feeds, which CoBWeb did not know, are left out. Ours ran to the end, theirs for 15 days."
+    note = "Sitemaps and feeds, which CoBWeb did not know, are omitted. Ours ran until the end, theirs for 15 days."
     return Table("size", "What was collected (table 4)", ("measure", "our count"), rows, note=note, varies=True)
 
 
@@ -105,8 +105,9 @@ def error_table(found: Errors) -> Table:
     for each in found.rows:
         by_class[each.kind] = by_class.get(each.kind, 0) + each.urls
     note = (
-        f"Ours by class: {', '.join(f'{kind} {number}' for kind, number in sorted(by_class.items()))}. The lab fails in"
-        " T8's proportions: most of it is connections that are cut, counted here with servers that are not found."
+        f"Ours by class: {', '.join((f'{kind} {number}' for kind, number in sorted(by_class.items())))}. The lab"
+        " fails in T8's proportions: most failures are interrupted connections, counted here with servers that are"
+        " not found."
     )
     columns = ("error", "published count", "our count")
     return Table("errors", "Errors, in per cent of all errors (table 6)", columns, rows, note=note, varies=True)
@@ -122,8 +123,8 @@ def reference_table(found: Links) -> Table:
         ResultRow(("entries of sitemaps and feeds",), found.named_by_lists),
     )
     note = (
-        "The paper says that these are counted and prints no numbers. Unindexable are links whose ending names a type"
-        " that is not kept; CoBWeb's also count pictures shown in a page and e-mail addresses."
+        "The paper mentions these counts without numbers. Unindexable are links whose file extension has a type"
+        " that is not stored; CoBWeb also counts embedded images and e-mail addresses."
     )
     return Table("references", "References", ("measure",), rows, note=note, varies=True)
 
@@ -146,6 +147,7 @@ def rate_table(crawled: CrawledWorld) -> Table:
         ResultRow(("documents a day, at this rate",), per_minute * 1440, DOCS_PER_DAY),
     )
     note = (
-        "Ours: loopback, servers of our own, hardly any rest. Theirs: 60 collectors, a minute of rest, a real network."
+        "Ours: loopback, our own servers, almost no delay. Theirs: 60 collectors, a delay of one minute, a real"
+        " network."
     )
     return Table("rates", "Collection rates (table 2)", ("measure",), rows, note=note, varies=True)

@@ -28,11 +28,11 @@ OWN_CODES = {
     UrlKind.GARBAGE: -1,
 }
 OWN_MEANINGS = {
-    -1: "invalid HTTP answer",
-    -3: "forbidden type",
+    -1: "invalid HTTP response",
+    -3: "media type not allowed",
     -4: "too large",
     -7: "excluded by robots.txt",
-    -10: "took too long",
+    -10: "timed out",
     -11: "system error",
 }
 # The values of all other kinds in the table are HTTP statuses.
@@ -90,14 +90,14 @@ def status_table(found: Outcomes, unindexable: int, unasked: int) -> Table:
         for row in without_code
     ]
     note = (
-        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab "
-        "fixes how often each failure happens; the crawler tells them apart. -11 is `connect` here, a connection "
-        "that is cut, and `dns`, a name that leads nowhere. -3 is what slipped through the filter of endings, in "
-        f"the paper too; the lab's archives and sounds all have honest endings, so none does: {unindexable} "
-        "references were not followed for theirs. Redirects that never end have no code of Tarântula's. What is "
-        "scarce in the table scatters in a small world."
-        f" {unasked} URLs were never asked for, because their host had been given up after failures; they count under"
-        " -11 or -10. -10 here is mostly the limit of 2 s for a whole answer."
+        f"Ours are {found.count:,} URLs by their last outcome; the paper counts {REQUESTS:,} requests. The lab sets"
+        " the frequency of each failure; the crawler classifies them. -11 is `connect` here, an interrupted"
+        " connection, and `dns`, a name without an address. -3 are files that passed the filter of file extensions,"
+        " in the paper too; the archives and sounds of the lab all have correct extensions, so none does: "
+        f"{unindexable} references were not followed because of theirs. Redirect loops have no Tarântula code. Rare"
+        f" statuses vary strongly in a small web. {unasked} URLs were never requested, because their host was"
+        " skipped after failures; they count as -11 or -10. -10 here is mostly the limit of 2 s for a whole"
+        " response."
     )
     columns = ("code", "meaning", "our name", "published count", "our count")
     return Table("statuses", "Statuses, in per cent", columns, tuple(rows), note=note, varies=True)
@@ -135,7 +135,7 @@ def time_figure(found: Servers) -> Figure:
     theirs = PlotLine("published", (0.0, FIRST_HOURS / HOURS, 1.0), (0.0, SHARE_BY_THEN, 1.0), ours=False)
     note = (
         "The paper gives one point in words: 51% of the documents after 12 of 101 hours. Both slow down as fewer"
-        " servers have documents left, because each is asked for one at a time."
+        " servers have documents left, because each server gets one request at a time."
     )
     axes = ("share of the time", "share of the documents")
     return Figure("over-time", "Documents over time", *axes, (ours, theirs), note=note, varies=True)
@@ -148,6 +148,7 @@ def rate_table(crawled: CrawledWorld) -> Table:
         ResultRow(("mean size of an HTML document, kB",), html.mean_decoded_bytes / 1000, 23.9),
     )
     note = (
-        "A whole crawl, waits and retries included, on this machine; theirs is 7 machines on a 4 Mbit/s line in 2001."
+        "A whole crawl on this machine, including delays and retries; theirs used 7 machines on a 4 Mbit/s line in"
+        " 2001."
     )
     return Table("rates", "Rates and sizes", ("measure",), rows, note=note, varies=True)

@@ -115,10 +115,10 @@ def strategies(run: ExperimentInput) -> Results:
     try:
         make_missing(run, kept, wanted, seconds)
     except KeyboardInterrupt:
-        run.progress("A12: interrupted; the same command goes on with the rounds that are missing")
+        run.progress("A12: interrupted; run the same command to continue with the missing rounds")
     found = whole_rounds(kept.all())
     if not found["rtt"]:
-        raise LabError("no round was finished with all strategies; the same command goes on where it was")
+        raise LabError("no round was completed with all strategies; run the same command to continue")
     yield described_table(found, seconds)
     yield test_table("t-test", "t-tests (tables 3 to 7)", found, t_test, T_TESTS)
     yield test_table("mann-whitney", "Mann-Whitney (tables 8 to 11)", found, mann_whitney, MANN_WHITNEY)
@@ -145,7 +145,7 @@ def _insist(run: ExperimentInput, strategy: str, number: int, seconds: float) ->
         try:
             return make_round(strategy, number, seconds, run.seed)
         except LabError as error:
-            run.progress(f"A12: made anew, because {error}")
+            run.progress(f"A12: repeated, because {error}")
     return make_round(strategy, number, seconds, run.seed)
 
 
@@ -173,13 +173,14 @@ def described_table(found: Rounds, seconds: float) -> Table:
                 if value is not None
             ]
     note = (
-        f"Ours: {len(found['rtt'])} rounds of {seconds:g} s for each strategy, all three nodes together; theirs: 30 of"
-        " 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In the lab's world near"
-        " is fast, by its making: geo is told where servers are and is at its best, rtt has to measure them first. On"
-        " the paper's web it was not so, and GEO did worst. All nodes ran on one machine, with whatever else it did."
+        f"Ours: {len(found['rtt'])} rounds of {seconds:g} s for each strategy, all three nodes together; theirs: 30"
+        " of 40 minutes. A page that several nodes fetched counts once. hash is the paper's DHT. In the lab, near"
+        " servers are fast by construction: geo knows the locations of servers and is at its best, rtt has to"
+        " measure them first. On the paper's web this was not so, and GEO was the worst. All nodes ran on one"
+        " machine, together with its other load."
     )
     columns = ("measure", "strategy", "statistic")
-    return Table("described", "What the rounds came to (table 2)", columns, tuple(rows), note=note, varies=True)
+    return Table("described", "Results of the rounds (table 2)", columns, tuple(rows), note=note, varies=True)
 
 
 def test_table(
@@ -200,8 +201,8 @@ def test_table(
     # The smallest two-sided p of ranks: 2 of the C(2n, n) possible orders are the extreme ones.
     number = len(found["rtt"])
     note = (
-        "The probability that samples as different as these come of strategies that are equally good. With"
-        f" {number} rounds of each, ranks cannot make it less than {min(1.0, 2 / comb(2 * number, number)):.2g}."
+        f"The probability that samples as different as these come from equally good strategies. With {number}"
+        f" rounds of each, ranks cannot make it less than {min(1.0, 2 / comb(2 * number, number)):.2g}."
     )
     return Table(name, title, ("measure", "strategies"), tuple(rows), note=note, varies=True)
 
@@ -211,7 +212,7 @@ def repeated_table(found: Rounds) -> Table:
         ResultRow((strategy,), 100 * sum(each.repeated for each in rounds) / max(1, sum(each.pages for each in rounds)))
         for strategy, rounds in found.items()
     ]
-    note = "Isolated nodes begin with the same seeds and know nothing of each other. The paper does not say."
+    note = "Isolated nodes start with the same seeds and do not know each other. The paper does not specify this."
     title = "Pages fetched again, in per cent of the pages"
     return Table("repeated", title, ("strategy",), tuple(rows), note=note, varies=True)
 

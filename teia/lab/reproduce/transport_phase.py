@@ -33,12 +33,12 @@ def transport_phase(run: ExperimentInput) -> Table:
             ResultRow((f"{filled:.0%}", name), float(np.mean([each[name] for each in found]))) for name in found[0]
         ]
     note = (
-        f"One server with {PAGES} pages and {SLOTS} slots, {worlds} worlds for each row, rates between 0.01 and 1 per"
-        " six hours; the visits of a plan fill this share of the slots. Wolf's phase puts each visit into the slot that"
-        " is nearest to its planned instant (an assignment by least distance). While there is room that is better than"
-        " MERGE, which moves visits that were well where they were. Once the server is full, as the large servers of P6"
-        " are, visits of one page are pushed to different sides, and even gaps, which MERGE keeps, are better than"
-        " planned instants. MP2 waits for its instants and then comes late."
+        f"One server with {PAGES} pages and {SLOTS} slots, {worlds} worlds for each row, rates between 0.01 and 1"
+        " per six hours; the visits of a plan fill this share of the slots. Wolf's phase assigns each visit to the"
+        " slot nearest to its planned time (an assignment of least distance). While there are free slots this is"
+        " better than MERGE, which moves visits that were already well placed. Once the server is full, as the"
+        " large servers of P6 are, visits of one page are pushed to different sides, and even gaps, which MERGE"
+        " preserves, are better than planned times. MP2 waits for its planned times and is then late."
     )
     columns = ("slots filled", "how")
     return Table("transport", "Wolf's third phase and MERGE", columns, tuple(rows), note=note)

@@ -60,9 +60,9 @@ def quantity_table(found: Types, came_to: Outcomes) -> Table:
         labels = (name, str(published or ""), str(count))
         rows.append(ResultRow(labels, 100 * count / came_to.count, published and 100 * published / ACCESSED))
     note = (
-        f"Ours: {came_to.count:,} URLs; theirs: {ACCESSED:,} of 130 types, the ten most frequent printed. Which types"
-        " there are is the lab's choice; that each answer is told for what it is, by its bytes where the server is"
-        " silent, is the crawler's. What failed otherwise than by 404 has no type and is in neither column."
+        f"Ours: {came_to.count:,} URLs; theirs: {ACCESSED:,} of 130 types, the ten most frequent printed. The lab"
+        " chooses the types; the crawler recognizes the type of each response, by its content where the server does"
+        " not declare it. Failures other than 404 have no type and are in neither column."
     )
     columns = ("type", "published count", "our count")
     return Table("types", "Types x quantity, in per cent", columns, tuple(rows), note=note, varies=True)
@@ -72,23 +72,21 @@ def space_table(found: SpaceReport) -> Table:
     """Return table 24, in bytes a page."""
     by_kind = {each.what: each.per_document_bytes for each in found.total}
     rows = (
-        ResultRow(
-            ("the pages themselves", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES
-        ),
+        ResultRow(("page contents", "crawlers: data, indexes", "WARC"), by_kind["warc"], CRAWLER_BYTES / HTML_PAGES),
         ResultRow(
             ("URLs and their state", "URL server: data, indexes", "frontier"),
             by_kind["frontier"],
             URL_SERVER_BYTES / HTML_PAGES,
         ),
-        ResultRow(("where each copy lies", "", "CDXJ"), by_kind["cdxj"]),
-        ResultRow(("what every request did", "", "fetch log"), by_kind["log"]),
+        ResultRow(("locations of captures", "", "CDXJ"), by_kind["cdxj"]),
+        ResultRow(("log of requests", "", "fetch log"), by_kind["log"]),
         ResultRow(("received", "", "bytes on the wire"), by_kind["wire"]),
         ResultRow(("decoded", "", "bodies"), by_kind["decoded"]),
     )
     note = (
-        f"Ours: {found.documents:,} documents, every answer kept whole and compressed, with its request and history;"
-        " theirs: normalised text. A CDXJ file is written when its WARC file is closed, which a small crawl never does."
-        " The sorter/indexer (2,053 MB of data, 1,377 MB of indexes) is in F11."
+        f"Ours: {found.documents:,} documents, every response stored in full and compressed, with its request and"
+        " history; theirs: normalized text. A CDXJ file is written when its WARC file is closed, which never"
+        " happens in a small crawl. The sorter/indexer (2,053 MB of data, 1,377 MB of indexes) is in F11."
     )
     columns = ("what", "theirs", "ours is")
     return Table("space", "Space, in bytes a page", columns, rows, note=note, varies=True)
@@ -104,7 +102,7 @@ def time_table(crawled: CrawledWorld) -> Table:
         ResultRow(("mean time of an answer, s",), response_s),
     )
     note = (
-        "Theirs was held back by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"
+        "Theirs was limited by a line of 512 kbit/s, ours by processor cores that also run the lab. Sorting (943.89"
         " and 2,200.21 s) and indexing (3,189.88 s) are in F11."
     )
     return Table("times", "Times", ("measure",), rows, note=note, varies=True)

@@ -49,7 +49,7 @@ class LabControl:
         path, _, query = request.target.partition("?")
         try:
             if path not in self._pages:
-                raise RefusedRequest(404, f"nothing at {path}; there is {' '.join(self._pages)}")
+                raise RefusedRequest(404, f"nothing at {path}; available: {' '.join(self._pages)}")
             status, found = 200, self._pages[path](_asked(query), now_s)
         except RefusedRequest as refused:
             status, found = refused.status, {"error": str(refused)}
@@ -66,9 +66,9 @@ class LabControl:
             "time_factor": world.spec.time_factor,
             "seeds": world.seeds(),
             "paths": {
-                "/now": "the time, on the wall and in the world",
-                "/hosts": "every server: name, address, pages",
-                "/truth?url=URL": "what a page is, and when it changed up to now, or up to &until=TIME",
+                "/now": "the real time and the time of the generated web",
+                "/hosts": "all servers: name, address, pages",
+                "/truth?url=URL": "a page and the times of its changes until now, or until &until=TIME",
             },
         }
 
@@ -85,14 +85,14 @@ class LabControl:
     def _truth(self, asked: Asked, now_s: float) -> object:
         url = asked.get("url")
         if not url:
-            raise RefusedRequest(400, "say which page: /truth?url=URL, with the URL percent-encoded")
+            raise RefusedRequest(400, "missing page: /truth?url=URL, with the URL percent-encoded")
         try:
             until_s = from_iso(asked["until"]) if "until" in asked else now_s
         except ValueError:
             raise RefusedRequest(400, f"until={asked['until']} is not a time; write it like {iso_utc(now_s)}") from None
         found = truth.line(self._world, url, until_s)
         if found is None:
-            raise RefusedRequest(404, f"{url} is no page of this world")
+            raise RefusedRequest(404, f"{url} is not a page of this web")
         return found
 
 

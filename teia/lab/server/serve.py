@@ -178,5 +178,5 @@ def split_address(text: str) -> tuple[str, int]:
     """Return address and port of `127.0.0.1:53`; LabError if it is not a loopback address and a port."""
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise LabError(f"{text} is not an address with a port; give one like {DNS_HOST}:8853")
+        raise LabError(f"{text} is not an address with a port; write it like {DNS_HOST}:8853")
     return loopback(host), int(port)

@@ -153,7 +153,7 @@ def _await_ready(process: subprocess.Popen[bytes], port: int, folder: Path, cloc
 def _last_words(*logs: Path) -> str:
     lines = [line for log in logs if log.exists() for line in log.read_text("utf-8", "replace").splitlines()]
     complaints = [line for line in lines if "FATAL" in line or "ERROR" in line]
-    return (complaints or lines or ["it says nothing"])[-1]
+    return (complaints or lines or ["no message"])[-1]
 
 
 def _end(process: subprocess.Popen[bytes], service: str) -> None:

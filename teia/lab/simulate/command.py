@@ -34,15 +34,15 @@ class SimulationRequest:
     def chosen(self) -> list[Policy]:
         names = [name.strip() for name in self.policies.split(",") if name.strip()]
         if not names:
-            raise UsageError("--policy: name at least one")
+            raise UsageError("--policy: at least one is required")
         return [policy_named(name) for name in dict.fromkeys(names)]
 
     def setting(self, world: RefreshWorld) -> SimulationSettings:
         """Return the length of the simulation and the kind of changes; a mix always has drawn changes."""
         if self.process not in ("poisson", "mix"):
-            raise UsageError(f"--process: {self.process!r} is neither poisson nor mix")
+            raise UsageError(f"--process: {self.process!r} must be poisson or mix")
         if self.days is not None and not 0 < self.days < math.inf:
-            raise UsageError(f"--days: {self.days:g} is not a number > 0")
+            raise UsageError(f"--days: {self.days:g} must be > 0")
         length_s = world.horizon_s if self.days is None else self.days * DAY_S
         mixed = self.process == "mix"
         return SimulationSettings(length_s, self.sampled or mixed, "mix" if mixed else "poisson", self.seed)
@@ -57,7 +57,7 @@ def with_budget(world: RefreshWorld) -> RefreshWorld:
 
 def crawlers_of(count: int, pages_per_s: float) -> Crawlers:
     if not math.isfinite(pages_per_s):
-        raise UsageError(f"--pages-per-s: {pages_per_s:g} is not a speed")
+        raise UsageError(f"--pages-per-s: {pages_per_s:g} must be > 0")
     return Crawlers(count, pages_per_s)
 
 
@@ -76,7 +76,7 @@ def compare(
     policies, world = asked.chosen(), with_budget(world)
     setting = asked.setting(world)
     if not IS_COMPILED:
-        progress("nothing was compiled when teia was installed: a million visits take some ten seconds in Python")
+        progress("the compiled extensions are not installed: a million visits take about ten seconds in Python")
     results: dict[str, dict[str, Any]] = {}
     plan_s = simulate_s = 0.0
     for at, policy in enumerate(policies):

@@ -49,7 +49,7 @@ class SimulationSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.length_s < math.inf:
-            raise UsageError(f"a simulation lasts a time > 0, not {self.length_s:g} s")
+            raise UsageError(f"the duration of a simulation must be > 0, not {self.length_s:g} s")
 
 
 @dataclass(frozen=True, slots=True)

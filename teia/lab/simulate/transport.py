@@ -25,8 +25,8 @@ def nearest_slots(planned_s: Floats, slots_s: Floats) -> Floats:
     """Assign each visit its own slot, minimising the total distance from the planned times."""
     if len(planned_s) > len(slots_s) or len(planned_s) * len(slots_s) > MOST_PAIRS:
         raise UsageError(
-            f"{len(planned_s)} visits to {len(slots_s)} slots: visits may not be more than slots, nor pairs of them"
-            f" more than {MOST_PAIRS:,}"
+            f"{len(planned_s)} visits in {len(slots_s)} slots: there may not be more visits than slots, nor more"
+            f" than {MOST_PAIRS:,} pairs of them"
         )
     from scipy.optimize import linear_sum_assignment  # takes half a second to import; the other policies do not need it
 

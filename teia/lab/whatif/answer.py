@@ -60,15 +60,13 @@ class WhatIfRequest:
 
     def __post_init__(self) -> None:
         if self.delay_s is not None and not 0 <= self.delay_s < math.inf:
-            raise UsageError(f"--delay: {self.delay_s:g} is not a time of 0 s or more")
+            raise UsageError(f"--delay: {self.delay_s:g} must be 0 s or more")
         if self.budget is not None and self.budget < 1:
-            raise UsageError(
-                f"--budget: with {self.budget} visits a day no page would be visited again; give 1 or more"
-            )
+            raise UsageError(f"--budget: {self.budget} must be 1 or more visits per day")
         if self.nodes is not None and self.nodes < 1:
-            raise UsageError(f"--nodes: {self.nodes} machines crawl nothing; give 1 or more")
+            raise UsageError(f"--nodes: {self.nodes} must be 1 or more")
         if not 0 < self.days <= LONGEST_DAYS:
-            raise UsageError(f"--days: {self.days:g} is not between 0 and {LONGEST_DAYS:g}")
+            raise UsageError(f"--days: {self.days:g} must be between 0 and {LONGEST_DAYS:g}")
         if self.policy is not None:
             policy_named(self.policy)
 
@@ -362,32 +360,32 @@ def _worlds(past: Past, futures: list[_Future], length_s: float) -> int:
 def _notes(past: Past, manners: HostBehaviour, tested: Backtest, last: _Future, config: Config) -> list[str]:
     """Return notes that a reader needs to interpret the numbers; `last` is the alternative."""
     notes = [
-        f"tested on its own visits: of the later {tested.visits:,}, {tested.changed:,} found a change and"
-        f" {tested.expected:,.0f} should have; rates are taken {tested.factor:.2f} times as high as they seemed"
+        f"tested on past visits: of the later {tested.visits:,}, {tested.changed:,} found a change and "
+        f"{tested.expected:,.0f} were expected; rates are multiplied by {tested.factor:.2f}"
     ]
     if past.revisits < ENOUGH_REVISITS:
-        notes.append(f"not enough visits to estimate well: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
+        notes.append(f"not enough visits for a good estimate: {past.revisits:,.0f} of {ENOUGH_REVISITS}")
     if not config.refresh.keep:
-        notes.append("the collection is not kept fresh now: `as it is` is what its settings would give if it were")
+        notes.append("the collection is not kept fresh now: the current settings are evaluated as if it were")
     if last.pace.crawl_delays:
         notes.append(
-            f"{last.pace.crawl_delays:,} hosts ask for a Crawl-delay longer than {last.terms.delay_s:g} s; it wins"
+            f"{last.pace.crawl_delays:,} hosts demand a Crawl-delay longer than {last.terms.delay_s:g} s, which applies"
         )
     waiting = sum(host.waiting for host in past.hosts)
     if waiting:
         notes.append(
-            f"{waiting:,} URLs wait for their first visit and take part of the requests; they are not predicted"
+            f"{waiting:,} URLs are queued for their first visit and use part of the requests; they are not predicted"
         )
     if last.terms.nodes > 1:
         each = config.courtesy.max_hosts
         notes.append(
-            f"{last.terms.nodes} nodes: servers visited at the same time ({each:,} a node) and pages a second change;"
-            " rests of hosts do not, all nodes keep them together"
+            f"{last.terms.nodes} nodes: the number of hosts crawled in parallel ({each:,} per node) and pages per"
+            " second change; the delays of hosts do not, they apply to all nodes together"
         )
     notes.append(_machine_note(manners, last))
     notes.append(
-        "policies plan by what is known of rates now; what they would learn meanwhile is not counted."
-        " Intervals hold 90% if pages change as Poisson processes"
+        "policies use the rates known now; what they would learn meanwhile is not included. Intervals contain 90%"
+        " if pages change as Poisson processes"
     )
     return [note for note in notes if note]
 
@@ -396,10 +394,13 @@ def _machine_note(manners: HostBehaviour, last: _Future) -> str:
     machine, wanted = manners.machine, float((1.0 / last.granted.politeness_s).sum())
     most = machine.pages_per_s * last.terms.nodes
     if machine.was_the_limit:
-        return f"a machine did {machine.pages_per_s:.3g} requests a second while hosts waited for it: its limit here"
+        return (
+            f"a machine sent {machine.pages_per_s:.3g} requests per second while hosts were waiting for it: its"
+            " limit here"
+        )
     if wanted > most:
         return (
-            f"hosts would grant {wanted:.3g} visits a second; the busiest ten minutes of the log had"
-            f" {machine.pages_per_s:.3g}, and hosts did not wait: whether a machine can do more is not known"
+            f"hosts would allow {wanted:.3g} visits per second; the busiest ten minutes of the log had "
+            f"{machine.pages_per_s:.3g}, and no host was waiting: the limit of the machine is not known"
         )
     return ""

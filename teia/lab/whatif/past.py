@@ -118,8 +118,7 @@ def remembered(source: Source, now_s: float) -> Past:
             hosts.append(HostPast(name, cell, host_id, address, pages, waiting, delay_s, _is_parked(cell, host_id)))
     if not any(columns.histories.visits.any() for _, columns, _ in read):
         raise LabError(
-            "no page was visited twice yet, so nothing is known of how they change;"
-            " let `teia crawl --keep-fresh` run for a while"
+            "no page was visited twice yet, so no change rates are known; run `teia crawl --keep-fresh` for a while"
         )
     # A crawl on a sped-up clock has visits after the wall clock's now; the future begins after the last visit.
     latest_s = max(float(columns.fresh_s.max()) for _, columns, _ in read)

@@ -142,7 +142,7 @@ def _odds(shares: Iterable[tuple[UrlKind, float]]) -> Odds:
         kinds.append(kind)
     if total > 1.0:
         raise ConfigError(
-            f"errors, pdfs, orphans and excluded pages would be {total:.2f} of all leaves: lower errors.scale,"
+            f"errors, PDFs, orphans and excluded pages would be {total:.2f} of all leaf pages: reduce errors.scale,"
             " text.pdfs, links.orphans or robots.excluded"
         )
     special = kinds.index(UrlKind.FORBIDDEN_TYPE)

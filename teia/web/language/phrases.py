@@ -351,7 +351,7 @@ def _lab(_: Translate) -> tuple[str, ...]:
         _("it needed more memory than the {n} GiB of a run; choose a smaller size"),
         _("its output is larger than a report can be"),
         _("it exited with status {n} without a message"),
-        _("no page was visited twice yet, so nothing is known of how they change; let {command} run for a while"),
+        _("no page was visited twice yet, so no change rates are known; run {command} for a while"),
     )
 
 

@@ -116,7 +116,7 @@ def _notes(_: Callable[[str], str]) -> tuple[str, ...]:
 def _lab(_: Callable[[str], str]) -> tuple[str, ...]:
     """Return titles and references of experiments (lab/reproduce), and limits of visits (lab/whatif/answer.py)."""
     return (
-        _("PSP beside MP2, M-Wolf and what nobody can beat"),
+        _("PSP compared with MP2, M-Wolf and the theoretical best"),
         _("Wolf's mix of change processes"),
         _("CoBWeb's session statistics"),
         _("Look-ups over Chord, CAN, Pastry and our circle"),

@@ -165,7 +165,7 @@ def test_a16_repeats_and_firewall_loses_what_exchange_finds() -> None:
     assert rows["firewall", "url", "4", "coverage"] < 0.9
     assert rows["exchange", "url", "4", "coverage"] == 1
     assert rows["exchange", "url", "4", "overlap"] == 0 < rows["cross-over", "site", "4", "overlap"]
-    assert rows["exchange", "site", "4", "URLs told, a page"] < rows["exchange", "url", "4", "URLs told, a page"]
+    assert rows["exchange", "site", "4", "URLs sent per page"] < rows["exchange", "url", "4", "URLs sent per page"]
 
 
 def _modes(seed: int) -> Table:
@@ -182,7 +182,7 @@ def test_three_real_nodes_do_what_the_model_says_of_exchange(monkeypatch: pytest
     rows = rows_of([parallel_crawlers.nodes_table(ExperimentInput(1, True, Path(), print))], "nodes")
     assert rows[("coverage",)] == (1, 1)
     assert rows[("overlap",)] == (0, 0)
-    assert rows[("messages to NATS, a page",)][0] > 0
+    assert rows[("messages to NATS per page",)][0] > 0
 
 
 # -- C8 ----------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_experiment_on_a_real_crawl_has_the_digest_of_what_it_was_given(
 
 def test_report_says_what_the_digest_is_of() -> None:
     table, varying = (Table(name, "T", ("a",), (ResultRow(("x",), 1.0),), varies=name == "v") for name in "tv")
-    for results, words in (((table, varying), "and of t"), ((varying,), "all that it measures varies")):
+    for results, words in (((table, varying), "and of t"), ((varying,), "all its measurements vary")):
         done = Finished(two_numbers, results, 0.1, ("a world",))
         assert words in done.digested
         report = markdown_of(Heading("teia", 1, quick=True, date_s=0.0), [done])

@@ -25,7 +25,7 @@ POLICIES = (
 """Policies of teia.refresh, the paper's first; a test compares the two lists."""
 
 EXPERIMENTS = {
-    "P6": "PSP beside MP2, M-Wolf and what nobody can beat",
+    "P6": "PSP compared with MP2, M-Wolf and the theoretical best",
     "P7": "Wolf's mix of change processes",
     "A2": "Look-ups over Chord, CAN, Pastry and our circle",
     "A12": "Isolated, hash, geographic and response-time crawlers",
