@@ -21,8 +21,9 @@ from teia.fetch.destination import Destination, Destinations
 from teia.fetch.dns import CaresResolver
 from teia.fetch.fetcher import FetchRequest
 from teia.fetch.guard import AddressGuard
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, Schedule
 from teia.records import Fetched
 from teia.urls import key_of, split
 

@@ -26,7 +26,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from teia.config import CourtesySettings
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, Schedule
 from teia.urls import cell_of, cell_starts, key_of, site_of, slot_of

@@ -269,3 +269,12 @@ class Visit:
     outcome: str
     digest: str = ""
     changed: bool | None = None
+
+
+class Command(StrEnum):
+    """Command to a running crawl."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    RUN = "run"  # begin a run now; for the coordinator of schedules

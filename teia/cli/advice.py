@@ -7,7 +7,7 @@ from typing import Any
 
 from teia.config import Config, CourtesySettings
 from teia.errors import StoreError
-from teia.fetch.dns import Failure
+from teia.fetch.resolver import Failure
 from teia.records import Outcome
 from teia.store.root import Root
 from teia.urls import split
@@ -75,7 +75,7 @@ def _seed_and_outcome(failed: str) -> tuple[str, str]:
 
 
 def _robots_line(root: Root, config: Config, url: str) -> str:
-    from teia.views.lookup import Lookup  # only where a crawl got nowhere
+    from teia.crawler.lookup import Lookup  # only where a crawl got nowhere
     from teia.views.page_detail import robots_word
 
     try:

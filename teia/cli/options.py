@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,3 +13,12 @@ Collection = Annotated[
     str | None, typer.Option("--collection", metavar="NAME", help="Which collection, where there are several.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on the last line.")]
+
+
+class When(Enum):
+    """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
+
+    AS_CONFIGURED = "as configured"
+    SCHEDULED = "scheduled"
+    NOW = "now"
+    AS_ORDERED = "as ordered"

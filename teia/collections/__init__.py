@@ -3,7 +3,6 @@
 stored           collections in a data folder
 change_settings  change settings while a crawl runs or not
 clustered        collections that a cluster crawls
-compiled         a configuration, checked and compiled
 edits            changes of settings as people write them
 drafts           a collection drafted by form or program
 preview_change   effect of a settings change on known URLs
@@ -11,7 +10,6 @@ preview_url      explain step by step whether a URL would be crawled
 add_urls         many URLs added at once
 bulk             bulk actions on URLs
 inbox            requests to a running crawler: `control.sqlite`
-requests         pages, bulk actions and announcements requested of a crawl
 crawler_reports  the crawler's side of `control.sqlite`
 calendar         dates, periods, deadlines (T1)
 coordinator      due schedules become runs (T3)
@@ -24,5 +22,6 @@ resident         the coordinator of `teia serve`
 crawler_needed   check whether a root needs a crawler now
 overview         a schedule in words: next starts, last runs
 account          keys of `teia crawl --json` and `status --json`
+index_state      number of pages that can be found, and that wait
 series           numbers of a crawl over time
 """

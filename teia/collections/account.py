@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from teia.collections.index_state import IndexState, state_of_crawl
 from teia.crawler.running_collection import Crawl
-from teia.indexer.state import IndexState, state_of_crawl
 from teia.store.root import CollectionFolder
 
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from teia.clock import Clock
 from teia.collections.change_settings import change
-from teia.collections.compiled import seeds_of
 from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
 from teia.collections.edits import Edit, Operator, edited, implied_scope
 from teia.collections.preview_url import Trial
 from teia.config import Config
+from teia.crawler.compiled_settings import seeds_of
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root
 from teia.urls import from_user
-from teia.views.lookup import Lookup
 
 MOST = 200
 """Most URLs of one request."""

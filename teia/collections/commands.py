@@ -23,9 +23,10 @@ from typing import Any
 from teia.clock import Clock
 from teia.collections.calendar import Schedule
 from teia.collections.due_runs import Task, duty_of
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.run_log import ScheduledRun
 from teia.frontier.cell.database import LIMIT_LOG, sqlite_errors
+from teia.records import Command
 from teia.store.root import Root
 
 _DDL = """

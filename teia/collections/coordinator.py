@@ -22,11 +22,10 @@ from teia.clock import Clock
 from teia.collections.account import summarize
 from teia.collections.bulk import carry_out
 from teia.collections.controllers import Charge, config_for, schedule_in
-from teia.collections.crawler_reports import announce, take_up, tell
+from teia.collections.crawler_reports import announce, hear, take_up, tell
 from teia.collections.due_runs import Task, deadline_of, duty_of
 from teia.collections.edits import from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
-from teia.collections.requests import hear
+from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
 from teia.collections.run_log import RunBook, Why, in_words
 from teia.collections.series import Series
 from teia.config import Config, ScheduleSettings, keys_of
@@ -35,6 +34,7 @@ from teia.crawler.running_collection import Counts, State
 from teia.crawler.start import open_crawler
 from teia.errors import DiskFull, TeiaError
 from teia.parse.children.spawn import ZygoteProcess
+from teia.records import Command
 from teia.store.root import Root
 
 DISK_RETRY_S = 5.0

@@ -15,12 +15,12 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.change_settings import Changed, change
-from teia.collections.compiled import check, is_a_word
 from teia.collections.edits import Edit, Operator, changed_keys
 from teia.collections.inbox import Control
 from teia.collections.preview_change import judge_at_rest
-from teia.collections.stored import saved
+from teia.collections.stored import check, saved
 from teia.config import Config, keys_of, read_tree, to_toml, value_of
+from teia.crawler.compiled_settings import is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size

@@ -23,12 +23,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from teia.errors import DiskFull, UsageError
 from teia.frontier.cell.database import LIMIT_LOG, create_database, sqlite_errors
+from teia.records import Command
 
 POLL_S = 0.2
 ACCOUNT_S = 1.0
@@ -78,15 +78,6 @@ CREATE TABLE IF NOT EXISTS series (
     PRIMARY KEY (collection, step_s, time_s)
 ) WITHOUT ROWID;
 """
-
-
-class Command(StrEnum):
-    """Command to a running crawl."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    STOP = "stop"
-    RUN = "run"  # begin a run now; for the coordinator of schedules
 
 
 @dataclass(frozen=True, slots=True)

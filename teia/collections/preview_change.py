@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning, meaning_of
 from teia.collections.edits import implied_scope
 from teia.config import Config
+from teia.crawler.compiled_settings import Meaning, meaning_of
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.reconsider import END, in_question, progress, reconsider
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_DONE, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.frontier.rules.scope import Rulebook
 from teia.store.root import Root
 from teia.urls import site_of, slot_of

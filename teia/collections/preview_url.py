@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from teia.collections.compiled import seeds_of
 from teia.collections.edits import implied_scope
 from teia.config import Config
+from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.follow_links import Place, Refusal, place_of_link
+from teia.crawler.lookup import Lookup, main_url
 from teia.fetch.guard import FORBIDDEN_PORTS
 from teia.fetch.robots import Access, rules_from_answer
 from teia.frontier.rules.scope import Rulebook
 from teia.urls import from_user, split
-from teia.views.lookup import Lookup
-from teia.views.site_names import main_url
 
 MOST = 200
 

@@ -18,9 +18,9 @@ from typing import Any
 from teia.collections.commands import ASKED, NO_ORDER, Order, Orders, is_needed
 from teia.collections.controllers import Charge
 from teia.collections.coordinator import Coordinator
-from teia.collections.inbox import Command
 from teia.errors import DiskFull, StoreError
 from teia.frontier.cell.cell import FrontierCell
+from teia.records import Command
 from teia.store.root import Root
 
 IDLE_S = 60.0

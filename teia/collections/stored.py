@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from teia.collections.compiled import check
+from teia.collections.calendar import schedule_of
 from teia.collections.edits import Edit, Operator, changed_keys, edited
 from teia.config import Config, Effective, flatten, load, read_tree, to_toml, toml_value, value_of
+from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ConfigError, TeiaError, UsageError
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
@@ -24,6 +25,12 @@ from teia.store.root import CollectionFolder, Root
 
 SEEDS = "collection.seeds"
 RULE_LISTS = ("scope.include", "scope.exclude")
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError for a setting with an invalid text: a seed, a rule, a date, a network …"""
+    check_crawl(config)
+    schedule_of(config.schedule)
 
 
 def choose(root: Root, name: str | None) -> str:

@@ -24,28 +24,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.collections.requests import Wishes
 from teia.crawler.budgets import spent_before
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import Meaning
 from teia.crawler.depths import spread
 from teia.crawler.fetch_rows import log_row, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
+from teia.crawler.requests import Wishes
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, answer_of, keep_answer, remembered
 from teia.crawler.sites.trap_notes import next_urls, note_visit, via
 from teia.crawler.visit import Visit
 from teia.errors import DiskFull
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import Archived, Found, PageRow, Settled, either
 from teia.frontier.cell.database import LOG_BYTES
 from teia.frontier.cell.reconsider import END, progress, reconsider
+from teia.frontier.cell.rows import Archived, Found, NotFound, PageRow, Queued, Settled, either
 from teia.frontier.cell.schema import STATE_FAILED, STATE_QUEUED
-from teia.frontier.cell.soft404 import NotFound
 from teia.frontier.queue.ledger import InForce, Ledger, Rest
 from teia.frontier.queue.order import better
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import NOT_MODIFIED, Outcome
 from teia.store.archive import Stored
 from teia.store.warc import Members
@@ -269,8 +268,8 @@ class Committer:
                 self._record(cell, visits, stored, done)
         done.records += sum(map(len, stored.values()))
         done.new_urls += cell.frontier.known - known_before
-        if cell.frontier.watch is not None:
-            given_up, shunned = cell.frontier.watch.take_news()
+        if cell.watch is not None:
+            given_up, shunned = cell.watch.take_news()
             done.given_up += given_up
             done.shunned.update(shunned)
 
@@ -290,14 +289,14 @@ class Committer:
             for place in self._settle(cell, visit, archived):
                 self._count(cell, links, place, {})
             hand_over(cell, visit, changes)
-            note_visit(frontier, visit)
+            note_visit(cell, visit)
             if self._order.keeps_trails and note_read(cell, visit, self._clock.now_s()):
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
         self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
-        if frontier.watch is not None:
-            frontier.watch.close()
+        if cell.watch is not None:
+            cell.watch.close()
         for to_cell, found in links.items():
             mail.post(frontier, to_cell, found.values())
         if cell.number in self._delivered:
@@ -521,7 +520,7 @@ class Committer:
         if self.refresh is not None:
             items, held, due_s = self.refresh.next_urls(cell, queue, limit, skip)
         else:
-            items, held = next_urls(cell.frontier, queue, limit, skip, self._clock.now_s())
+            items, held = next_urls(cell, queue, limit, skip, self._clock.now_s())
             due_s = None if items else cell.frontier.next_due_s(queue.host_id, queue.host)
         done.held += [queue] if held else []
         in_memory = queue.loaded  # their captures were checked when they were read into the buffer

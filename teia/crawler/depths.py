@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from teia.collections.compiled import Meaning
 from teia.crawler.child.messages import FoundLink
+from teia.crawler.compiled_settings import Meaning
 from teia.crawler.follow_links import (
     Judge,
     Judgement,
@@ -30,7 +30,7 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.outlinks import field_of, outlinks_of
 from teia.errors import StoreError
 from teia.frontier.cell import counted_links, mail, shorter_paths
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import Found
 from teia.records import LinkKind, Outcome
 from teia.store.reader import ArchiveReader
 

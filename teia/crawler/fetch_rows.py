@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Archived, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Archived
 from teia.records import Outcome
 from teia.store.fetchlog import FetchRow, LogPart
+from teia.store.root import Root
 from teia.urls import site_of
+
+if TYPE_CHECKING:
+    from teia.store.sql import FetchLog
 
 CACHED = "cached"
 """Kind of a row for a page from the operator's cache proxy (C7): no request to its server."""
+
+IMPORTED_RUN = -1
+"""The `run` of rows from `teia import log`: requests of other crawlers, which the politeness audit skips."""
 
 ROLL_OUT_ROWS = 50_000
 ROLL_OUT_AT_END = 5_000
@@ -81,6 +91,27 @@ def log_part(frontier: FrontierCell, folder: Path) -> LogPart:
     """Return a cell's log as readers see it: its Parquet files and the rows still in the frontier."""
     rows = frontier.db.execute("SELECT row FROM log ORDER BY seq").fetchall()
     return LogPart(folder, _next_serial(frontier), [_decode(row) for (row,) in rows])
+
+
+@contextmanager
+def fetch_log(root: Root, collection: str) -> Iterator[FetchLog]:
+    """Open the fetch log of a collection as of now, for SQL and reports."""
+    from teia.store.sql import FetchLog  # loads DuckDB, which the end of a small crawl does without
+
+    with FetchLog(log_parts(root, collection)) as log:
+        yield log
+
+
+def log_parts(root: Root, collection: str) -> list[LogPart]:
+    """Return the logs of a collection's cells as readers see them."""
+    parts = []
+    for folder in root.collection(collection).cells():
+        cell = FrontierCell(folder.frontier, read_only=True)
+        try:
+            parts.append(log_part(cell, folder.log))
+        finally:
+            cell.close()
+    return parts
 
 
 def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], bool]) -> None:

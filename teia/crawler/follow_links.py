@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from teia.config import LimitSettings
 from teia.crawler.outlinks import FOUND_BY
+from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.rules.scope import Scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Link, LinkKind

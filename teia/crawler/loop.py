@@ -24,11 +24,10 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
-from teia.collections.inbox import Command
 from teia.config import Config
 from teia.crawler.child.messages import decode_result, in_parts
 from teia.crawler.commit import Committed
+from teia.crawler.compiled_settings import Meaning
 from teia.crawler.disk_space import DiskSpace
 from teia.crawler.robots import Permission, RobotsBook
 from teia.crawler.running_collection import Crawl, Want
@@ -39,12 +38,13 @@ from teia.errors import DiskFull, StoreError, TeiaError
 from teia.fetch.destination import Destination, Destinations
 from teia.fetch.fetcher import Fetcher, FetchRequest
 from teia.fetch.robots import RobotsRules
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.host_rules import courtesy_of_all
 from teia.frontier.queue.ledger import InForce
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, Schedule
 from teia.metrics import Metrics
 from teia.parse.children.pool import ChildPool, Lost
-from teia.records import Fetched, Outcome
+from teia.records import Command, Fetched, Outcome
 from teia.urls import Parts, split
 
 TICK_S, BRISK_TICK_S, BRISK_S = 0.01, 0.001, 0.1

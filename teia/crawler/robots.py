@@ -13,7 +13,7 @@ from enum import Enum
 
 from teia.config import CourtesySettings, LimitSettings
 from teia.fetch.robots import RobotsRules, rules_from_answer
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import Queued
 from teia.records import Outcome
 from teia.urls import key_of
 

@@ -13,25 +13,24 @@ from enum import StrEnum
 from math import ceil
 
 from teia.clock import Clock
-from teia.collections.compiled import Meaning
 from teia.config import Config
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_reading, with_focus
 from teia.crawler.commit import Committed, Committer, Group
+from teia.crawler.compiled_settings import Meaning
 from teia.crawler.live import Live
 from teia.crawler.sites.alias_names import Names
 from teia.crawler.sites.aliases import AliasBook
 from teia.crawler.sites.soft404 import PROBE, take_up
 from teia.crawler.visit import Visit
 from teia.errors import TeiaError
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import Found, Queued, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SEED, BY_SITEMAP, LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
 from teia.frontier.queue.ledger import InForce, Rest
 from teia.frontier.queue.order import order_named
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, Schedule
 from teia.frontier.queue.shared_addresses import KEPT_FROM
 from teia.records import Outcome
 from teia.urls import key_of, resolve, split

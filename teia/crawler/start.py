@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.collections.compiled import check, meaning_of, remove_old_copies, user_agent
 from teia.config import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
 from teia.crawler.commit import Committed, Committer
+from teia.crawler.compiled_settings import check_crawl, meaning_of, remove_old_copies, user_agent
 from teia.crawler.descriptors import PER_CHILD, open_now, raise_limit, share_out
 from teia.crawler.disk_space import DiskSpace
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
@@ -207,9 +207,7 @@ def _open_cell(folder: CellFolder, collection: str, config: Config, clock: Clock
     order = order_named(config.collection.order, config.sydney)
     cell = Cell(folder, collection, order, config.archive.file_bytes, clock)
     if config.sites.traps and config.parse.text:  # without their text all pages look alike
-        from teia.frontier.traps.watch import Watch
-
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     return cell
 
 
@@ -313,7 +311,7 @@ def _open_sound(
     sound = []
     for config in configs:
         try:
-            check(config)
+            check_crawl(config)
         except TeiaError as error:
             park(config.collection.name, error)
         else:

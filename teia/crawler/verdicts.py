@@ -9,10 +9,10 @@ from email.utils import parsedate_to_datetime
 from teia.config import Config
 from teia.crawler.child.messages import Task
 from teia.crawler.visit import Visit
+from teia.frontier.cell.rows import Queued
 from teia.frontier.cell.schema import AS_SITEMAP, STATE_FAILED, STATE_QUEUED
 from teia.frontier.queue.order import NO_HINT
 from teia.frontier.queue.retry import RETRY_RULES, Verdict, verdict
-from teia.frontier.queue.schedule import Queued
 from teia.records import Fetched
 
 MAX_RETRY_AFTER_S = 86_400.0

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teia.crawler.child.messages import Result
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.retry import Verdict
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 
 

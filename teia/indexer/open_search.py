@@ -21,25 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teia.clock import Clock, WallClock
+from teia.collections.index_state import IndexState, state_of
 from teia.collections.stored import choose, saved
-from teia.errors import CorruptFile, IndexFailure, StoreError, UsageError
+from teia.crawler.lookup import Glance, Lookup
+from teia.errors import CorruptFile, IndexFailure, UsageError
 from teia.graph.rankfile import RankFile
 from teia.index.entry import Entry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
-from teia.indexer.state import IndexState, state_of
 from teia.search.rank.formula import Keys, Ranking
-from teia.search.rank.semantic import Model, Models, load, save
+from teia.search.rank.semantic import Model, Models
 from teia.search.serve.searcher import Options, Searcher
 from teia.search.serve.shards import LocalShard
 from teia.search.show.messages import Message, Told
 from teia.search.show.results import Facts, Hit, Results
 from teia.store.root import CollectionFolder, Root, open_root
-from teia.views.lookup import Glance, Lookup
-
-RETRAIN_GROWTH = 2.0
-"""Growth in pages, as a factor, after which the semantic model is trained again."""
 
 logger = logging.getLogger(__name__)
 
@@ -244,29 +241,3 @@ def _about_index(state: IndexState) -> Iterator[Message]:
         yield Message(Told.BEHIND if state.is_written else Told.LEFT_BEHIND, (f"{state.behind:,}",))
     if state.unreadable:
         yield Message(Told.UNREADABLE, (f"{state.unreadable:,}",))
-
-
-# ---- semantic model -------------------------------------------------------------------------------------------------
-
-
-def renew_model(folder: CollectionFolder, clock: Clock, *, seed: int, anew: bool = False) -> bool:
-    """Train the semantic model if a collection has none or has doubled, or if `anew`; return whether it was trained.
-
-    For many pages it takes minutes and a core, so run it in a thread or process that no user waits for.
-    """
-    from teia.search.rank.train_semantic import MIN_PAGES, train
-
-    place = folder.semantic
-    with contextlib.closing(_reader([folder])) as reader:
-        try:
-            known = load(place)
-        except StoreError:
-            known = None
-        pages = reader.searcher().num_docs
-        if pages < MIN_PAGES or (known is not None and not anew and pages < RETRAIN_GROWTH * known.pages):
-            return False
-        model = train(reader.all_entries, seed=seed)
-    if model is None:
-        return False
-    save(model, place, clock.now_s())
-    return True

@@ -15,11 +15,11 @@ from teia.clock import Clock
 from teia.config import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Task, decode_result, in_parts
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.index.entry import Entry, decoded
 from teia.parse.children.pool import ChildLimits, ChildPool, Lost
 from teia.store.reader import split_head
-from teia.views.lookup import Lookup
 
 AT_ONCE = 64
 

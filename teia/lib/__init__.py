@@ -2,7 +2,7 @@
 
     csvtext         comma-separated values without formulas
     difference      the difference of two sequences, in bounded time
-    hamming         the distance of two fingerprints
+    fingerprints    constants of 64-bit fingerprints, and their distance
     linearregex     regular expressions that no text makes slow
     machinezone     the time zone of this machine
     outline         a hash of a text that ignores its numbers

@@ -29,12 +29,11 @@ from teia.crawler.start import open_crawls
 from teia.crawler.visit import Visit
 from teia.errors import UsageError
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found, Settled
+from teia.frontier.cell.rows import Found, Queued, Settled, tail_of
 from teia.frontier.cell.schema import LANE_NEW
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.store.archive import Stored
 from teia.store.root import Root
 from teia.urls import cell_of, key_of, site_of, slot_of, split

@@ -1,7 +1,5 @@
 """Read-only views for the command line, the web and the API.
 
-lookup          find one URL: history, captures, links
-site_names      names of one site
 page            keys of `teia page --json`
 page_detail     all details of one page
 page_signals    signals about one page

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teia.clock import from_iso
+from teia.crawler.lookup import Lookup, UrlEntry, VisitEntry
 from teia.durable import disk_errors
 from teia.errors import StoreError
 from teia.store.archive import place_of
 from teia.store.audit import matches
 from teia.store.reader import Record, split_head
-from teia.views.lookup import Lookup, UrlEntry, VisitEntry
 
 MAX_HOPS = 4
 """Longest chain from a revisit to the record with the body; our own revisits name that record at once."""

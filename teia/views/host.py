@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from teia.clock import iso_utc
 from teia.collections.stored import saved
 from teia.config import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell import site_statements
@@ -25,7 +26,6 @@ from teia.urls import site_of, slot_of
 from teia.views.feasibility import Feasibility, feasibility_of
 from teia.views.host_rhythm import Asked, Bin, last_requests, log_bins, quantile
 from teia.views.hosts import HostLine, HostTable
-from teia.views.lookup import Lookup
 from teia.views.queue import Coming, Filter, coming
 from teia.views.reports.source import snapshot
 from teia.views.reports.traps import STANDINGS

@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from teia.crawler.lookup import Lookup
 from teia.crawler.outlinks import leads_to
 from teia.errors import CorruptFile
 from teia.graph.rankfile import RankFile
@@ -21,7 +22,6 @@ from teia.index.cell import read_position
 from teia.index.relations import linking_pages
 from teia.records import Link
 from teia.urls import key_of
-from teia.views.lookup import Lookup
 
 SCANNED_FOR_LINKS_IN = 10_000
 """Most pages scanned for links to one page, which takes about two seconds."""

@@ -8,14 +8,13 @@ from difflib import get_close_matches
 from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of
+from teia.crawler.lookup import Lookup, UrlEntry, main_url, why_alias
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.errors import StoreError
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH
 from teia.urls import from_user, split
 from teia.views.links import links_in, targets
-from teia.views.lookup import Lookup, UrlEntry
 from teia.views.page_signals import PageSignal, page_signals
-from teia.views.site_names import main_url, why_alias
 from teia.views.why_waiting import why_unknown, why_waiting
 
 SUGGESTIONS = 3

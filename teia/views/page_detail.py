@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields
 from teia.clock import Clock, iso_utc
 from teia.config import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.fetch.robots import rules_from_answer
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SITEMAP
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Link
 from teia.urls import from_user, site_of, slot_of, split
 from teia.views.captures import versions
 from teia.views.links import targets
-from teia.views.lookup import Lookup, UrlEntry
 from teia.views.page import PageView, entry_of, page_view
 
 LINKS_AT_ONCE = 50

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teia.clock import iso_utc
+from teia.crawler.lookup import Lookup, UrlEntry
 from teia.crawler.signals_in.site_hints import voices_of
 from teia.frontier.cell import site_statements
 from teia.signals.trust import Kind, Voice, is_news
 from teia.urls import site_of, slot_of
-from teia.views.lookup import Lookup, UrlEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ from itertools import islice
 from teia.clock import iso_utc
 from teia.config import Config
 from teia.crawler.keep_fresh.keep_fresh import in_turns
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Queued
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.cell.take import InLane, later_of_lane, of_lane, of_page
-from teia.frontier.queue.schedule import Queued
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable
-from teia.views.lookup import Lookup
 
 HOSTS_LOOKED_AT = 100
 MATCHED_AMONG = 2_000

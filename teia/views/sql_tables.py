@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from teia.durable import disk_errors
 from teia.frontier.cell.alias_evidence import ALIAS
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -35,7 +36,6 @@ from teia.frontier.cell.schema import (
     STATE_NAMES,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.store.root import Root
 from teia.store.sql import FetchLog
 from teia.urls import site_of

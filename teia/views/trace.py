@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teia.clock import Clock, iso_utc
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup, PageEntry, UrlEntry
 from teia.crawler.sites.soft404 import soft_404_note
 from teia.frontier.cell.schema import BY_FEED, BY_LINK, BY_REDIRECT, BY_SEED, BY_SIGNAL, BY_SITEMAP
 from teia.records import Role
-from teia.transfer.read_all import fetch_log
 from teia.urls import split
 from teia.views.links import links_in, targets
-from teia.views.lookup import Lookup, PageEntry, UrlEntry
 from teia.views.page import next_due
 from teia.views.why_waiting import why_waiting
 

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from teia.config import Config
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.cell.take import InLane, all_of_lane
 from teia.urls import site_of, slot_of
 from teia.views.hosts import HostLine, HostTable, Waits
-from teia.views.lookup import Lookup
 from teia.views.queue import SOURCES, Filter, first_key, time_or_never, why_of
 
 AT_ONCE = 2_000

@@ -6,10 +6,11 @@ import sqlite3
 from urllib.parse import quote
 
 from teia.clock import iso_utc
-from teia.collections.compiled import ASKED_FOR
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
 from teia.config import Config
+from teia.crawler.compiled_settings import ASKED_FOR
+from teia.crawler.lookup import Lookup, UrlEntry, why_alias
 from teia.errors import ConfigError
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW
 from teia.frontier.queue.host_rules import PAUSED, paused_hosts
@@ -18,8 +19,6 @@ from teia.frontier.rules.scope import why_out_of_scope
 from teia.frontier.traps.shapes import trap_of
 from teia.records import Outcome
 from teia.urls import site_of, slot_of
-from teia.views.lookup import Lookup, UrlEntry
-from teia.views.site_names import why_alias
 
 COUNTED_AHEAD = 100_000
 

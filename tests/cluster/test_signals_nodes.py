@@ -13,7 +13,7 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.indexnow import receive
 from teia.lab.server.requestlog import Entry, read_log
 from teia.lab.server.serve import LabServer

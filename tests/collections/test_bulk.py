@@ -58,8 +58,8 @@ def test_a_running_crawl_drops_what_waits_also_in_its_memory(tmp_path: Path) -> 
 
 
 def _known(root: Root) -> bool:
+    from teia.crawler.lookup import Lookup
     from teia.errors import StoreError
-    from teia.views.lookup import Lookup
 
     try:
         with Lookup(root, "main") as lookup:

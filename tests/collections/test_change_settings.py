@@ -13,13 +13,13 @@ from teia.clock import WallClock
 from teia.collections.change_settings import Changed, change
 from teia.collections.edits import parse_edit
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import State
 from teia.errors import ConfigError, StoreError
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import Answer, Request
 from teia.store.root import Root
 from teia.transfer.read_all import audit_of, known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_waiting
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots
 

@@ -20,13 +20,14 @@ from teia.collections.change_settings import change
 from teia.collections.coordinator import Coordinator
 from teia.collections.due_runs import Task
 from teia.collections.edits import parse_edit
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.run_log import RunBook, ScheduledRun
 from teia.collections.stored import configure
 from teia.lab.server.requestlog import Entry, read_log
 from teia.lab.server.serve import LabServer
 from teia.lab.server.witness import early_requests
 from teia.lab.world.exchange import Answer, Request
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_of
 from tests.crawler.webs import Page, ScriptedWeb, html, text_of

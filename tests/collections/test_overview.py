@@ -17,7 +17,8 @@ from teia.collections.run_log import RunBook, Why
 from teia.config import CollectionSettings, Config, CourtesySettings, ScheduleSettings, to_toml
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 from teia.errors import UsageError
-from teia.frontier.cell.cell import FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import PageRow
 from teia.frontier.cell.schema import STATE_DONE
 from teia.store.root import Root, open_root
 from tests.frontier.cells import HOST, absorb, found, items, page, settle

@@ -10,10 +10,11 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.drafts import apply, drafted, edits_between
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.preview_change import Effect, effect_of, sample_effect
 from teia.collections.stored import saved
 from teia.config import Config
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 from tests.collections.test_change_settings import site

@@ -9,10 +9,10 @@ import pytest
 from teia.collections.preview_url import Trial
 from teia.collections.stored import saved
 from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings
+from teia.crawler.lookup import Lookup
 from teia.lab.world.exchange import Answer, Request
 from teia.store.root import open_root
 from teia.transfer.read_all import known_urls
-from teia.views.lookup import Lookup
 from teia.views.why_waiting import why_unknown
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html, robots, text_of
 

@@ -14,7 +14,7 @@ from teia.clock import WallClock
 from teia.collections.calendar import schedule_of
 from teia.collections.commands import NO_ORDER, Order, Orders, is_needed, order
 from teia.collections.drafts import make_collection
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.remove import remove_collection
 from teia.collections.resident import Resident
 from teia.collections.run_log import RunBook
@@ -22,6 +22,7 @@ from teia.collections.stored import saved
 from teia.config import Config, ScheduleSettings, read_tree
 from teia.lab.server.requestlog import Entry, read_log
 from teia.lab.server.serve import LabServer
+from teia.records import Command
 from teia.store.root import Root, open_root
 from tests.collections.test_coordinator import DELAY_S, site, until
 from tests.crawler.webs import ScriptedWeb

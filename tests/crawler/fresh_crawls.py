@@ -22,12 +22,11 @@ from teia.crawler.running_collection import Crawl
 from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for, verdict_of
 from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Found
+from teia.frontier.cell.rows import Found, Queued, tail_of
 from teia.frontier.cell.schema import AS_SITEMAP, BY_SITEMAP
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.measure.true_freshness import PageTruth, true_freshness
 from teia.lab.world.exchange import Request
 from teia.lab.world.spec import WorldSpec

@@ -22,12 +22,11 @@ from teia.crawler.start import open_crawls
 from teia.crawler.verdicts import task_for
 from teia.crawler.visit import Visit
 from teia.frontier.cell.alias_evidence import visit_again
-from teia.frontier.cell.cell import Found
-from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.cell.rows import Found, Queued, tail_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.politeness import Place
 from teia.frontier.queue.retry import verdict
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Fetched
 from teia.store.root import Root, open_root
 from teia.urls import key_of, split
@@ -143,7 +142,9 @@ def _opened(root: Root, config: Config, clock: VirtualClock) -> Iterator[Crawl]:
     try:
         with root.locked(), open_crawls(root, [config], ledger, clock) as (crawl,):
             for cell in crawl.committer.cells:
-                cell.frontier.watch = None  # what looks like a trap is held back; here the order alone decides
+                cell.watch = cell.frontier.watch = (
+                    None  # what looks like a trap is held back; here the order alone decides
+                )
             crawl.committer.deliver(Committed())
             yield crawl
     finally:

@@ -15,9 +15,9 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.visit import Visit
 from teia.errors import DiskFull
 from teia.frontier.cell.alias_evidence import visit_again
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, tail_of
 from teia.frontier.cell.schema import STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
 from teia.frontier.queue.ledger import Ledger, Rest
 from teia.frontier.queue.order import breadth
 from teia.frontier.queue.politeness import Place

@@ -11,11 +11,11 @@ from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.inbox import Control
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.ledger import courtesy_history
 from teia.store.root import Root
 from teia.transfer.politeness_audit import audit_politeness
-from teia.views.lookup import Lookup
 from teia.views.reports.source import looking
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 

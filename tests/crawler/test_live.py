@@ -10,8 +10,9 @@ from teia.clock import VirtualClock
 from teia.collections.inbox import Control
 from teia.crawler.live import SHOWN_DONE, SHOWN_NOW, Live, states_of
 from teia.crawler.visit import Visit
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, HostState, Queued
+from teia.frontier.queue.schedule import HostQueue, HostState
 from teia.records import Fetched
 from teia.store.root import Root
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, text_of

@@ -15,10 +15,10 @@ from teia.cli.crawl.control import current_account
 from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
-from teia.collections.inbox import Command
 from teia.collections.resident import Resident
 from teia.crawler.start import open_crawler
 from teia.errors import TeiaError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.views.alerts import Disk, needs_of
 from tests.collections.test_coordinator import until

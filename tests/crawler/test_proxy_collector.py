@@ -16,7 +16,7 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.stored import configure
 from teia.crawler.proxy_collector import age_s
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.errors import ConfigError
 from teia.lab.server.requestlog import Entry, read_log
@@ -236,7 +236,7 @@ def test_a_flood_of_messages_does_no_harm_and_young_copies_are_kept(tmp_path: Pa
 
 
 def test_a_proxy_without_a_port_is_refused_in_a_line(tmp_path: Path) -> None:
-    from teia.collections.compiled import check
+    from teia.collections.stored import check
 
     root = open_root(tmp_path / "data", create=True)
     flags = {"collection.seeds": ["https://example.org/"], "signals.proxy": "127.0.0.1"}

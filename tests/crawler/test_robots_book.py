@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teia.config import CourtesySettings, LimitSettings
 from teia.crawler.robots import RobotsBook
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import Queued
 from teia.records import Outcome
 
 ORIGIN = "http://a.test"

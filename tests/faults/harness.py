@@ -29,6 +29,7 @@ from teia.config import Config
 from teia.crawler import loop, write_cdxj
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import Crawl
 from teia.errors import TeiaError
 from teia.fetch.fetcher import FetchRequest
@@ -40,7 +41,6 @@ from teia.records import Fetched
 from teia.store.cdxj import write_index
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import audit_archives, audit_of, known_urls, stored_records
-from teia.views.lookup import Lookup
 
 HOSTS, PAGES = ("a.test", "b.test", "c.test"), 10
 FILE_BYTES = 6_000

@@ -23,10 +23,10 @@ from teia.clock import WallClock
 from teia.errors import ConfigError
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
-from teia.fetch.dns import StaticResolver
 from teia.fetch.fetcher import Post
 from teia.fetch.guard import AddressGuard
 from teia.fetch.outcome import Stop
+from teia.fetch.resolver import StaticResolver
 from teia.fetch.wire import Pin
 from teia.records import Fetched, Outcome
 from tests.fetch.conftest import IMPATIENT, LIMITS, Fetching, get

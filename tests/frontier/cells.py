@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from teia.frontier.cell.cell import Archived, Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Archived, Found, PageRow, Queued, Settled, tail_of
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
 from teia.urls import key_of, split
 
 NOW_S = 1_700_000_000.0

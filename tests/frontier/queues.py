@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 from teia.config import CourtesySettings
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, Schedule
 
 keys = itertools.count(1)
 

@@ -23,8 +23,10 @@ import tantivy
 from msgspec.structs import replace
 
 from teia.clock import WallClock
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
 from teia.config import Config
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisit_all import ask_again
@@ -32,20 +34,18 @@ from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_FAILED
 from teia.index.cell import CellIndex
 from teia.index.reader import META_FILE
 from teia.index.schema import stems
+from teia.indexer.cell_indexer import BROKEN, CellIndexer, beside_index
 from teia.indexer.companion import MODULE, Companion
-from teia.indexer.indexer import BROKEN, CellIndexer, beside_index
 from teia.indexer.mend_idle import IndexKeeper
 from teia.indexer.open_search import CollectionSearch
 from teia.indexer.process import Following, follow, indexing_lock
 from teia.indexer.rebuild import audit_index, rebuild_index
 from teia.indexer.reread import Rereader
-from teia.indexer.state import state_on_disk
 from teia.lab.world.exchange import Answer, Request
 from teia.store.archive import place_of
 from teia.store.root import CellFolder, CollectionFolder, Root, open_root
 from teia.transfer.read_all import account_at_rest
 from teia.urls import cell_starts, key_of, numbering, site_of, slot_of
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html
 
 PATHS = [f"/{number}" for number in range(8)]

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
+from teia.crawler.lookup import Lookup
 from teia.lab.server.witness import early_requests
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
-from teia.views.lookup import Lookup
 from tests.conftest import missing
 
 from .labs import Lab, crawl, crawl_command, running_lab

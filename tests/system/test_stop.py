@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from teia.cli.crawl.control import tell
-from teia.collections.inbox import Command
+from teia.crawler.fetch_rows import fetch_log
 from teia.frontier.queue.ledger import Ledger
 from teia.lab.server.witness import early_requests
+from teia.records import Command
 from teia.store.root import open_root
-from teia.transfer.read_all import fetch_log
 
 from .labs import Lab, crawl, crawling, running_lab, said
 from .test_kill import EPOCH, LOG_WRITTEN_S, ArchiveWatch, pages_of, wait_for_request

@@ -19,6 +19,8 @@ import pytest
 
 from teia.clock import WallClock
 from teia.config import Config, to_toml
+from teia.crawler.fetch_rows import fetch_log
+from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError, UsageError
 from teia.store.reader import ArchiveReader
 from teia.store.root import Root, open_root
@@ -26,8 +28,7 @@ from teia.transfer.export import export_log, export_warc, export_warc_folder, gr
 from teia.transfer.import_data import Imported, collection_for, open_target
 from teia.transfer.import_lists import import_log, import_urls
 from teia.transfer.import_warc import hosts_of_archives, import_warc
-from teia.transfer.read_all import audit_archives, audit_of, fetch_log, known_urls
-from teia.views.lookup import Lookup
+from teia.transfer.read_all import audit_archives, audit_of, known_urls
 from teia.views.reports.freshness import pace_of
 from teia.views.reports.source import looking
 from tests.crawler.crawled import Crawled

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from teia.clock import iso_utc
 from teia.collections.stored import saved
+from teia.crawler.lookup import Lookup
 from teia.frontier.cell import site_statements
 from teia.signals.trust import Kind
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from teia.views.page import page_view
 from teia.views.page_signals import PageSignal
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited

@@ -11,6 +11,7 @@ from teia.clock import VirtualClock
 from teia.collections.account import nothing_yet
 from teia.collections.stored import saved
 from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.host_rules import PAUSED
 from teia.frontier.queue.politeness import Politeness
@@ -21,7 +22,6 @@ from teia.views.feasibility import WeekPlan, feasibility_of, week_plan
 from teia.views.host import host_view, line_of, standing_at, state_of
 from teia.views.host_reasons import count_reasons, reasons_of
 from teia.views.hosts import HostLine, HostTable, Waits, host_table, whys_of
-from teia.views.lookup import Lookup
 from teia.views.queue import Filter, coming
 from tests.crawler.webs import Crawled, ScriptedWeb, crawl_web, html, robots, text_of
 

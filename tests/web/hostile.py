@@ -11,10 +11,10 @@ from pathlib import Path
 
 from teia.clock import WallClock
 from teia.collections.inbox import Control
+from teia.crawler.lookup import Lookup
 from teia.indexer.process import Following
 from teia.lab.world.exchange import Answer
 from teia.store.root import open_root
-from teia.views.lookup import Lookup
 from tests.crawler.webs import Page, ScriptedWeb, crawl_web, html
 
 HOST, LIVE = "evil.test", "live.test"

@@ -21,9 +21,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from teia.clock import WallClock
 from teia.collections import bulk
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.stored import saved
 from teia.errors import StoreError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.web.access.accounts import Accounts
 from teia.web.access.roles import Role

@@ -83,7 +83,7 @@ def up(
 
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
     """Keep what is to be crawled beside the cluster; its nodes read it from there."""
-    from teia.collections.compiled import check
+    from teia.collections.stored import check
     from teia.config import load, to_toml
 
     kept = data / "web.toml"

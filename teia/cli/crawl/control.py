@@ -12,10 +12,11 @@ from teia.cli.progress import print_summary
 from teia.clock import WallClock
 from teia.collections.account import nothing_yet
 from teia.collections.clustered import is_clustered, nobody_hears
-from teia.collections.inbox import Command, Control
+from teia.collections.inbox import Control
 from teia.collections.overview import in_summary
 from teia.collections.stored import choose
 from teia.errors import StoreError
+from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from teia.cli.options import AsJson, Data
+from teia.cli.options import AsJson, Data, When
 from teia.crawler.child import JOB
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -41,15 +40,6 @@ Scheduled = Annotated[bool, typer.Option("--scheduled", help="Serve the schedule
 Now = Annotated[bool, typer.Option("--now", help="A run at once, whatever the schedule says: known pages again too.")]
 Resident = Annotated[bool, typer.Option("--resident", help="Crawl what `teia serve` is told; it starts this itself.")]
 Cells = Annotated[int | None, typer.Option(help="Parts a new collection is split into.")]
-
-
-class When(Enum):
-    """When collections are crawled: as each is configured, those with a schedule alone, a run now, as people say."""
-
-    AS_CONFIGURED = "as configured"
-    SCHEDULED = "scheduled"
-    NOW = "now"
-    AS_ORDERED = "as ordered"
 
 
 def crawl(

@@ -15,13 +15,14 @@ import typer
 import uvloop
 
 from teia.cli.advice import about_contact, got_nowhere, next_steps
-from teia.cli.crawl.crawl import When
 from teia.cli.exits import FAILED, INTERRUPTED
+from teia.cli.options import When
 from teia.cli.output import print_json, progress_console
 from teia.cli.progress import finish_index, print_summary, show_progress
 from teia.clock import WallClock
 from teia.collections.account import Summary, nothing_yet, summarize, with_index
 from teia.collections.crawler_reports import last_change, listen
+from teia.collections.index_state import state_on_disk
 from teia.collections.stored import choose, configure, configure_all, saved
 from teia.config import Config
 from teia.crawler.loop import Crawler
@@ -29,7 +30,6 @@ from teia.crawler.running_collection import State
 from teia.crawler.start import Park, open_crawler
 from teia.errors import StoreError, TeiaError, UsageError
 from teia.indexer.companion import Companion
-from teia.indexer.state import state_on_disk
 from teia.notify.keep_process import CourierKeeper
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

@@ -20,6 +20,7 @@ from teia.clock import Clock, WallClock
 from teia.collections.account import nothing_yet, with_index
 from teia.collections.controllers import Charge
 from teia.collections.coordinator import Coordinator
+from teia.collections.index_state import state_on_disk
 from teia.collections.overview import in_summary
 from teia.collections.resident import Resident
 from teia.collections.run_log import Why
@@ -27,7 +28,6 @@ from teia.config import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
 from teia.indexer.companion import Companion
-from teia.indexer.state import state_on_disk
 from teia.notify.keep_process import CourierKeeper
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import Root

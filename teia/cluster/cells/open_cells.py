@@ -30,7 +30,6 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.journal import CLUSTER, RecordingConnection, applied_seq, apply, note_seq
 from teia.frontier.queue.order import order_named
-from teia.frontier.traps.watch import Watch
 from teia.store.archive import ArchiveWriter, Position
 from teia.store.root import CellFolder, CollectionFolder
 
@@ -211,7 +210,7 @@ def opened_cell(
     order = order_named(config.collection.order, config.sydney)
     cell = KeptCell(folder, collection, order, config.archive.file_bytes, clock, LogJournal(log, thread))
     if config.sites.traps and config.parse.text:
-        cell.frontier.watch = Watch(cell.frontier, config.scope.max_depth)
+        cell.watch_traps(config.scope.max_depth)
     try:
         yield cell
         with suppress(ClusterError):  # this node may have lost it

@@ -19,7 +19,8 @@ import msgspec
 from teia.crawler.signals_in.for_other_nodes import Passed
 from teia.errors import ClusterError, DiskFull
 from teia.frontier.cell import mail, move_site
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 from teia.frontier.cell.split import split_off
 from teia.frontier.queue.ledger import Ledger
 from teia.urls import cell_table, site_of, slot_of

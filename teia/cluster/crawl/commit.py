@@ -25,8 +25,8 @@ from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import Elsewhere, Message, Passed
 from teia.crawler.visit import Visit
 from teia.frontier.cell import mail
-from teia.frontier.cell.cell import Found
 from teia.frontier.cell.move_site import URLS_MOST, Moved, Part, SiteTooLarge, urls_of
+from teia.frontier.cell.rows import Found
 from teia.frontier.queue.ledger import Ledger, Rest
 from teia.store.archive import Stored
 from teia.urls import site_of

@@ -25,9 +25,9 @@ from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.crawl.shared_addresses import AddressTurns
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.collections.compiled import Meaning, meaning_of, remove_old_copies
 from teia.config import Config
 from teia.crawler.commit import Committed, Group
+from teia.crawler.compiled_settings import Meaning, meaning_of, remove_old_copies
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll
 from teia.crawler.keep_fresh.weights import weigher
 from teia.crawler.pagerank_order import Authority
@@ -37,11 +37,12 @@ from teia.crawler.visit import Visit
 from teia.errors import ClusterError
 from teia.frontier.cell import mail
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.host_rules import delay_of
 from teia.frontier.queue.ledger import Ledger
 from teia.frontier.queue.order import pagerank
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued, Schedule
+from teia.frontier.queue.schedule import HostQueue, Schedule
 from teia.store.root import Root
 from teia.urls import site_of, split
 

@@ -35,15 +35,17 @@ from teia.cluster.members.agreement import (
 )
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer, Wire
-from teia.collections.compiled import check, meaning_of
 from teia.collections.crawler_reports import announce, last_change, tell
 from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
-from teia.collections.inbox import ACCOUNT_S, POLL_S, Command, Control
+from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
 from teia.collections.series import Series
+from teia.collections.stored import check
 from teia.config import Config, to_toml
+from teia.crawler.compiled_settings import meaning_of
 from teia.crawler.running_collection import State
 from teia.errors import DiskFull, TeiaError, UsageError
 from teia.frontier.rules.scope import list_of
+from teia.records import Command
 from teia.store.root import Root
 
 if TYPE_CHECKING:

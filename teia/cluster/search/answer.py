@@ -33,6 +33,7 @@ from teia.cluster.search.messages import (
     numbers,
     who,
 )
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError, IndexFailure, TeiaError
 from teia.index.union import UnionReader
 from teia.indexer.open_search import CollectionRanks, FrontierFacts
@@ -40,7 +41,6 @@ from teia.indexer.ranks import rank_file
 from teia.search.serve.shard_server import Serving
 from teia.search.serve.shards import LocalShard
 from teia.store.root import Root
-from teia.views.lookup import Lookup
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -23,6 +23,7 @@ import msgspec
 from teia.clock import Clock
 from teia.config import Config, FocusSettings
 from teia.crawler.child.messages import Focus, encode
+from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError, CorruptFile, StoreError
 from teia.lib.topic import SCALE, learn, stems
@@ -31,7 +32,6 @@ from teia.parse.headers import parse_head
 from teia.parse.parse import parse_document
 from teia.parse.text.normal import normalised
 from teia.store.root import CollectionFolder, Root
-from teia.views.lookup import Lookup
 
 FILE_NAME = "focus.json"
 MAX_EXAMPLES = 1_000

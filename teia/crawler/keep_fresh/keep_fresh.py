@@ -51,10 +51,11 @@ from teia.frontier.cell import histories, revisits, trails
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors
 from teia.frontier.cell.revisits import Held, Move
+from teia.frontier.cell.rows import Queued
 from teia.frontier.cell.schema import LANE_DUE, LANE_REFRESH, STATE_DONE, STATE_FAILED
 from teia.frontier.cell.take import of_page
 from teia.frontier.queue.host_rules import delay_of
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, estimate, same_for_all
 from teia.refresh.trust import Trust
@@ -262,7 +263,7 @@ class Refresh:
         if self.is_full:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
-            new, held = next_urls(frontier, queue, limit, skip, now_s)
+            new, held = next_urls(cell, queue, limit, skip, now_s)
         host.discovers = bool(new)
         known, look_s = self._known(host, limit, skip, now_s)
         items = in_turns(new, known, limit, self._settings.share, queue.requests)

@@ -17,8 +17,9 @@ from teia.crawler.signals_in.site_hints import Heard
 from teia.crawler.visit import Visit
 from teia.errors import CorruptFile
 from teia.frontier.cell import histories
-from teia.frontier.cell.cell import FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.histories import Known
+from teia.frontier.cell.rows import PageRow, Settled
 from teia.frontier.cell.schema import STATE_DONE
 from teia.parse.dates import parse_date
 from teia.records import NOT_MODIFIED, Outcome

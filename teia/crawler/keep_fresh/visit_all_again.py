@@ -102,9 +102,9 @@ class RevisitAll:
         if self.is_full:
             known = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,))
             return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
-        items, held = next_urls(frontier, queue, limit, skip, now_s)
+        items, held = next_urls(cell, queue, limit, skip, now_s)
         due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
-        if frontier.watch is not None:
+        if cell.watch is not None:
             return Refill(items, held, due_s)
         new = [item for item in items if item.lane == LANE_NEW]
         known = [item for item in items if item.lane != LANE_NEW]

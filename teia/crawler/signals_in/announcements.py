@@ -30,16 +30,14 @@ from teia.clock import Clock
 from teia.config import Config, SignalsSettings
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import Elsewhere, Passed, take_passed
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import Visit
-from teia.frontier.cell.cell import Found
-from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, unless_busy
+from teia.frontier.cell.database import sqlite_errors, unless_busy
 from teia.frontier.cell.fetch_now import visit_soon
+from teia.frontier.cell.rows import Found, Queued, tail_of
 from teia.frontier.cell.schema import BY_SIGNAL, LANE_NEW, STATE_EXCLUDED
 from teia.frontier.cell.take import of_url
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
 from teia.records import Fetched
-from teia.signals import announce
 from teia.signals.announce import PROXY, Announcement, Inbox, transaction
 from teia.signals.indexnow import FIRST, Keys
 from teia.urls import cell_of, key_of, site_of, slot_of, split
@@ -67,23 +65,6 @@ DEPTH = 1
 _log = logging.getLogger(__name__)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
-
-
-def open_inbox(path: Path) -> Inbox:
-    """Open a collection's inbox for reading and writing; it is made if it is missing."""
-    return Inbox(open_database(path, announce.DDL, announce.VERSION, announce.PRAGMAS))
-
-
-def counts_in(path: Path) -> dict[str, dict[str, int]]:
-    """Return the counts of a collection's signals by kind and result."""
-    if not path.exists():
-        return {}
-    db = open_to_read(path, announce.VERSION)
-    try:
-        with sqlite_errors(path):
-            return announce.counts_of(db)
-    finally:
-        db.close()
 
 
 class Wanted(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.crawler.signals_in.announcements import open_inbox
 from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.frontier.cell import site_statements
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import open_database, sqlite_errors

@@ -11,8 +11,8 @@ import asyncio
 from dataclasses import replace
 
 from teia.clock import Clock
-from teia.collections.compiled import user_agent
 from teia.config import Config
+from teia.crawler.compiled_settings import user_agent
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations
 from teia.fetch.dns import CaresResolver

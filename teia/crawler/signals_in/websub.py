@@ -14,7 +14,7 @@ from pathlib import Path
 
 from teia.clock import Clock
 from teia.config import Config
-from teia.crawler.signals_in.announcements import open_inbox
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.post import Poster, is_taken, said
 from teia.crawler.signals_in.posts_under_way import HUBS, Places, UnderWay
 from teia.errors import TeiaError

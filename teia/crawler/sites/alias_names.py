@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from teia.crawler.sites.aliases import AliasBook
-from teia.frontier.cell.url_tails import tail_of
+from teia.frontier.cell.rows import Queued, tail_of
 from teia.frontier.queue.politeness import Politeness
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 
 
 class Names:

@@ -48,9 +48,9 @@ from teia.crawler.sites.likeness import (
 from teia.crawler.visit import Visit
 from teia.frontier.cell import alias_evidence
 from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
-from teia.frontier.cell.url_tails import tail_of, url_from
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 

@@ -17,7 +17,7 @@ import xxhash
 from teia.crawler.sites.titles import plain_title
 from teia.frontier.cell.alias_evidence import Evidence, Pair, Seen, Standing
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.lib.hamming import distance
+from teia.lib.fingerprints import distance
 from teia.urls import split
 
 SAME_TIME_S = 86_400.0

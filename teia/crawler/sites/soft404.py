@@ -12,22 +12,18 @@ of words of menu and ten of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from teia.crawler.child.messages import Result
+from teia.crawler.lookup import UrlEntry
 from teia.crawler.sites.titles import plain_title
 from teia.crawler.visit import Visit
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.soft404 import NotFound, keep, kept, mark, probe_path, suspects
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import NotFound, Queued, url_from
+from teia.frontier.cell.soft404 import keep, kept, mark, probe_path, suspects
 from teia.frontier.queue.retry import RETRY_RULES
-from teia.frontier.queue.schedule import HostQueue, Queued
-from teia.lib.hamming import distance
+from teia.frontier.queue.schedule import HostQueue
+from teia.lib.fingerprints import distance
 from teia.records import Outcome
 from teia.urls import key_of, split
-
-if TYPE_CHECKING:
-    from teia.views.lookup import UrlEntry
 
 PROBE = "probe"
 """The purpose of such a request, and its kind in the fetch log."""

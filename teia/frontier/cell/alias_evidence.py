@@ -19,8 +19,8 @@ import msgspec
 from teia.errors import CorruptFile
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import LANE_DUE, STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import key_of, site_of, slot_of
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     LANE_DUE,
     LANE_LATER,
@@ -32,7 +33,6 @@ from teia.frontier.cell.schema import (
     STATE_FAILED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS, site_of, slot_of
 

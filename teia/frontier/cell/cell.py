@@ -14,18 +14,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Protocol
 
 from teia.frontier.cell import revisits, shorter_paths, trails
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors, store_error
 from teia.frontier.cell.journal import Journal, RecordingConnection, forget, publish, refuse_cluster
+from teia.frontier.cell.rows import NOT_ARCHIVED, Archived, Found, PageRow, Queued, Settled, either
 from teia.frontier.cell.schema import (
-    BY_LINK,
     DDL,
     LANE_DUE,
     LANE_NEW,
@@ -40,14 +40,10 @@ from teia.frontier.cell.schema import (
 )
 from teia.frontier.cell.site_statements import TABLES
 from teia.frontier.cell.take import of_lane
-from teia.frontier.queue.order import TOP_SCORE, Hint, Order, better, breadth, is_aside, sequence_of
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.queue.order import TOP_SCORE, Order, better, breadth, is_aside, sequence_of
 from teia.frontier.queue.sydney import sampled
 from teia.records import NOT_MODIFIED
 from teia.urls import site_of, slot_of
-
-if TYPE_CHECKING:
-    from teia.frontier.traps.watch import Watch
 
 ADDED = TABLES + OUTLINKS
 """Tables that older cells may lack."""
@@ -56,75 +52,23 @@ HOST_CACHE = 200_000
 DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
-@dataclass(slots=True)
-class Found:
-    """A URL on its way into the cell: one or more links to it, merged. `hint` is for orders that need one.
+class TrapFilter(Protocol):
+    """The trap detector as a cell calls it while links come in (frontier/traps/watch.py has the real one)."""
 
-    `in_links` is the number of pages that newly link to it. A `Found` without a tail only takes links back.
+    def forget(self) -> None:
+        """Clear the memory, because a transaction was rolled back."""
 
-    `via` is the pattern (watch.py) of the linking page, if that is of the same host; negative if several pages of
-    that pattern link to it, 0 if pages of different ones do.
-    """
+    def begin(self, links: Iterable[tuple[int, int, int, int, Found]], now_s: float) -> None:
+        """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
 
-    host: str
-    key: int
-    tail: str
-    depth: int
-    in_links: int = 1
-    hops: int = 0
-    by: int = BY_LINK
-    hint: Hint | None = None
-    via: int = 0
+    def place(self, host_id: int, item: Found) -> tuple[int, int, int] | None:
+        """Return (pattern, lane, lag) of a URL that was never seen; None if it is not stored."""
 
+    def meet(self, host_id: int, item: Found, number: int) -> None:
+        """Register another link to a queued URL of a pattern."""
 
-class Archived(NamedTuple):
-    """Location of a capture in the cell's archive; a tuple, as it is stored in the tables."""
-
-    file: str = ""
-    offset: int = 0
-    length: int = 0
-
-
-NOT_ARCHIVED = Archived()
-
-
-class PageRow(NamedTuple):
-    """Result of a visit, as the `pages` and `visits` tables store it."""
-
-    status: int
-    digest: bytes = b""
-    text_digest: bytes = b""
-    simhash: int = 0
-    media_type: str = ""
-    language: str = ""
-    title: str = ""
-    etag: str = ""
-    last_modified: str = ""
-    redirect_to: str = ""
-    canonical: str = ""
-    noindex: bool = False
-    payload_digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The end of one visit: the URL's next state (see retry.verdict) and the result.
-
-    `repeats`: the archive holds a revisit record of it, which has no body; the capture stays where it was. `saw`
-    and `changed` are for visits that were compared with the one before; otherwise the digests decide.
-    """
-
-    host_id: int
-    queued: Queued
-    outcome: str
-    state: int
-    time_s: float
-    again_s: float = 0.0
-    page: PageRow | None = None
-    archived: Archived = NOT_ARCHIVED
-    repeats: bool = False
-    saw: int | None = None
-    changed: bool | None = None
+    def placed(self) -> None:
+        """End what `begin` began."""
 
 
 class FrontierCell:
@@ -149,7 +93,7 @@ class FrontierCell:
         if journal is None and not read_only and not of_cluster:
             refuse_cluster(self.db, path)
         self._host_ids: dict[str, int] = {}
-        self.watch: Watch | None = None
+        self.watch: TrapFilter | None = None
         """Detector of traps, if one is attached (frontier/traps/watch.py)."""
         self.is_in_doubt = False
         """True if a commit failed: the file may hold it as committed, though this connection does not see it."""
@@ -536,11 +480,6 @@ class FrontierCell:
     def _save_counters(self) -> None:
         rows = [("sequence", self._sequence), ("known", self.known), ("queued", self.queued)]
         self.db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
-
-
-def either(via: int, also: int) -> int:
-    """Return the `via` of a URL that two pages link to."""
-    return -abs(via) if abs(via) == abs(also) else 0
 
 
 def _merged(found: Iterable[Found]) -> Iterable[Found]:

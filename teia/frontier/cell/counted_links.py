@@ -21,7 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 
 Place = tuple[int, int, int]
 """(slot, host id, key)"""

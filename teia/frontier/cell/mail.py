@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from teia.errors import ClusterError, CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 from teia.frontier.queue.order import Hint
 
 BULK_URLS = 1_000

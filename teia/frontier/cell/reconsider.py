@@ -20,8 +20,8 @@ from typing import Any
 
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import RecordingConnection
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import STATE_EXCLUDED, STATE_QUEUED
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Outcome
 from teia.urls import SLOTS
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from teia.frontier.cell.revisits import COPIED_S
+from teia.frontier.cell.rows import Queued, url_from
 from teia.frontier.cell.schema import LANE_NEW, LANE_REFRESH
-from teia.frontier.cell.url_tails import url_from
-from teia.frontier.queue.schedule import Queued
 
 _REST = f"""
     u.depth, u.found_s, u.failures, u.hops, u.found_by, u.pattern,

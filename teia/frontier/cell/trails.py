@@ -14,8 +14,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.order import NO_HINT, NO_KIND, TOP_SCORE, Hint
-from teia.frontier.queue.schedule import Queued
 
 HEAD_START_S = 86_400.0
 """Among free hosts, a URL with the top score counts as having waited this much longer."""

@@ -24,15 +24,11 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from teia.config import CourtesySettings
-from teia.frontier.queue.order import Hint
+from teia.frontier.cell.rows import NotFound, Queued
 from teia.frontier.queue.politeness import Place, Politeness
 from teia.records import Outcome
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.soft404 import NotFound
 
 
 class HostState(Enum):
@@ -41,33 +37,6 @@ class HostState(Enum):
     IDLE = "idle"
     WAITING = "waiting"
     FETCHING = "fetching"
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """One URL in a host's buffer. `lane` and `rank` are its place in the queue on disk; `since_s` is its arrival time.
-
-    `digest` and `copied_s` are those of the response that holds its body, if it was visited before.
-    """
-
-    url: str
-    key: int
-    lane: int
-    rank: int
-    depth: int
-    since_s: float
-    visits: int = 0
-    failures: int = 0
-    hops: int = 0
-    found_by: int = 0
-    pattern: int = 0
-    etag: str = ""
-    last_modified: str = ""
-    digest: str = ""
-    copied_s: float = 0.0
-    purpose: str = "page"
-    origin: str = ""
-    hint: Hint | None = None
 
 
 @dataclass(eq=False, slots=True)

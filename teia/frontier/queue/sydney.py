@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import xxhash
 
+from teia.frontier.cell.rows import Found
 from teia.frontier.queue.order import ASIDE
-
-if TYPE_CHECKING:
-    from teia.frontier.cell.cell import Found
 
 
 def draw(seed: int, page: int, key: int) -> int:

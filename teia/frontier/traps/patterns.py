@@ -51,7 +51,7 @@ _YEAR = re.compile(r"(?<![0-9])([0-9]{4})(?=[/-](?:0[1-9]|1[0-2])(?![0-9]))|(?:y
 
 
 def pattern_of(tail: str) -> str:
-    """Return the pattern of a URL's tail, as the frontier stores it (url_tails.tail_of): the part after its host."""
+    """Return the pattern of a URL's tail, as the frontier stores it (rows.tail_of): the part after its host."""
     path, mark, query = tail.partition("?")
     if mark:
         return f"{_script(path) or '*'}{_names(query)}"

@@ -24,7 +24,8 @@ import msgspec
 
 from teia.errors import CorruptFile
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, Queued, tail_of, url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_SEED,
@@ -34,8 +35,6 @@ from teia.frontier.cell.schema import (
     STATE_EXCLUDED,
     STATE_QUEUED,
 )
-from teia.frontier.cell.url_tails import tail_of, url_from
-from teia.frontier.queue.schedule import Queued
 from teia.frontier.traps.pattern_table import HostPatterns
 from teia.frontier.traps.patterns import FAR, REPEATS, is_variant, pattern_of, years_away
 from teia.frontier.traps.spellings import plain_of

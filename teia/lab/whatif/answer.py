@@ -18,7 +18,7 @@ from teia.config import Config
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.lab.simulate.run import Setting, simulate
 from teia.lab.whatif.backtest import Backtest, backtest
 from teia.lab.whatif.judging import Estimate, Judge, draw_worlds, estimated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from teia.frontier.cell.url_tails import url_from
+from teia.frontier.cell.rows import url_from
 from teia.records import Outcome
 from teia.views.reports.outcomes import code_of, meaning_of
 from teia.views.reports.source import Source, share_of

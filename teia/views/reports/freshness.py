@@ -10,7 +10,7 @@ import numpy as np
 
 from teia.clock import Clock, WallClock
 from teia.config import RefreshSettings
-from teia.crawler.fetch_rows import CACHED
+from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.crawler.keep_fresh.bound import Lost, Standing, feasibility, lost_of, standing_of, together
 from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, plan_host
 from teia.crawler.keep_fresh.observe import readable
@@ -20,7 +20,6 @@ from teia.refresh.history import DAY_S
 from teia.refresh.priors import FIRST_CHANGES, FIRST_TIME_S, fit_sums
 from teia.refresh.rates import Floats, Gamma, same_for_all
 from teia.refresh.trust import Trust
-from teia.transfer.politeness_audit import IMPORTED_RUN
 from teia.urls import site_of, slot_of
 from teia.views.reports.source import OpenCell, Source
 

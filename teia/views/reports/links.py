@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from teia.frontier.cell.rows import url_from
 from teia.frontier.cell.schema import (
     BY_FEED,
     BY_LINK,
@@ -14,7 +15,6 @@ from teia.frontier.cell.schema import (
     BY_SITEMAP,
     STATE_NAMES,
 )
-from teia.frontier.cell.url_tails import url_from
 from teia.views.reports.source import Source, share_of
 
 WAYS = {

@@ -24,9 +24,9 @@ from teia.collections.overview import Preview, largest_host, preview_of, too_lon
 from teia.collections.preview_change import Effect, effect_of, sample_effect
 from teia.collections.preview_url import MOST, Trial, Tried
 from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint
-from teia.views.lookup import Lookup
 from teia.web import limits
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role

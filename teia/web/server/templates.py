@@ -23,8 +23,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from teia import __version__
 from teia.clock import Clock
+from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role
 from teia.web.access.scopes import Scope

@@ -20,7 +20,8 @@ from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.cell_owners import CircleOrder
 from teia.config import Config, load
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 from teia.lab.server.requestlog import Entry
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, host_of, key_of, site_of, slot_of

@@ -28,13 +28,15 @@ from teia.config import Config, CourtesySettings
 from teia.crawler.commit import Committed, Committer, Group
 from teia.crawler.open_cell import note_position
 from teia.crawler.running_collection import State
-from teia.crawler.signals_in.announcements import Announced, announcing, open_inbox
+from teia.crawler.signals_in.announcements import Announced, announcing
 from teia.crawler.signals_in.for_other_nodes import Passed
+from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.visit import Visit
 from teia.errors import ClusterError, DiskFull
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, Queued
 from teia.frontier.queue.politeness import Place
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.queue.schedule import HostQueue
 from teia.signals.announce import PROXY, Announcement
 from teia.store.archive import Position
 from teia.store.root import CellFolder, open_root

@@ -17,14 +17,15 @@ from teia.cluster.cells.open_cells import KeptCells
 from teia.cluster.cells.site_homes import Departure, Homes, said_in
 from teia.cluster.crawl.commit import NodeCommitter
 from teia.config import Config, to_toml
+from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier.cell import mail, move_site, site_statements
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow, Settled
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, PageRow, Settled
 from teia.frontier.cell.schema import STATE_DONE
 from teia.signals.trust import Kind
 from teia.store.root import open_root
 from teia.urls import cell_of, cell_starts, key_of, slot_of
-from teia.views.lookup import Lookup
 
 CELLS = 4
 STARTS = cell_starts(CELLS)

@@ -29,9 +29,10 @@ from teia.config import Config
 from teia.crawler.commit import Committed
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.journal import CLUSTER, note_seq
 from teia.frontier.cell.mail import THE_STREAM
+from teia.frontier.cell.rows import Found
 from teia.frontier.cell.split import middle, split_off
 from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of

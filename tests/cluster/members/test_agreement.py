@@ -11,7 +11,8 @@ from teia.cluster.cells.open_cells import prepare
 from teia.cluster.members.agreement import agree, agree_on_pace, write_down
 from teia.config import CollectionSettings, Config
 from teia.errors import ClusterError, StoreError
-from teia.frontier.cell.cell import Found, FrontierCell
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found
 from teia.store.root import open_root
 from teia.urls import key_of
 from tests.cluster.conftest import Nats

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from teia.collections.inbox import Control
+from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import State
 from teia.store.root import Root, open_root
 from teia.views.alerts import Disk, Need, needs_of
-from teia.views.lookup import Lookup
 from tests.crawler.poison import POISON
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots, text_of
 

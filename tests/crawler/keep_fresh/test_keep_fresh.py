@@ -13,7 +13,7 @@ import pytest
 from teia.config import RefreshSettings, fields
 from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.frontier.cell.revisits import hosts_with_pages, next_known
-from teia.frontier.queue.schedule import Queued
+from teia.frontier.cell.rows import Queued
 from teia.lab.measure.true_freshness import true_freshness
 from teia.refresh.policies import POLICIES
 from teia.store.root import open_root

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from teia.frontier.cell import trails
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, PageRow, Queued
 from teia.frontier.cell.schema import STATE_DONE
 from teia.frontier.cell.trails import HEAD_START_S, Read
 from teia.frontier.queue.order import NO_HINT, NO_KIND, Hint, breadth, focused
-from teia.frontier.queue.schedule import Queued
 from tests.frontier.cells import (
     HOST,
     NOW_S,

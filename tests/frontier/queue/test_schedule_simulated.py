@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teia.config import CourtesySettings
-from teia.frontier.queue.schedule import HostQueue, Queued
+from teia.frontier.cell.rows import Queued
+from teia.frontier.queue.schedule import HostQueue
 from tests.frontier.queues import queued, schedule_of
 
 MOST_HOSTS = CourtesySettings().shared_sites

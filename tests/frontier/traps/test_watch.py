@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from teia.errors import CorruptFile
-from teia.frontier.cell.cell import Found, FrontierCell, PageRow
+from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import Found, PageRow, Queued, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
-from teia.frontier.cell.url_tails import tail_of
-from teia.frontier.queue.schedule import Queued
 from teia.frontier.traps.suspicion import Doubt, Standing
 from teia.frontier.traps.watch import Watch
 from teia.lib.outline import outline

@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from teia.clock import Clock, iso_utc
 from teia.collections.overview import preview_of
+from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
 from teia.views.hosts import HostTable, Whys, host_table, whys_of
-from teia.views.lookup import Lookup
 from teia.views.queue import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
 from teia.views.waiting_urls import Waiting, waiting_urls
 from teia.web import limits

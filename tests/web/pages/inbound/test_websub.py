@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlencode
 import uvicorn
 
 from teia.clock import WallClock
-from teia.crawler.signals_in.announcements import counts_in
+from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.signals_in.websub import opened, states_in
 from teia.lab.world.exchange import Answer
 from teia.notify.process import Courier

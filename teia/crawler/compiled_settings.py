@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from teia import __version__
-from teia.collections.calendar import schedule_of
 from teia.config import Config, CourtesySettings
 from teia.crawler.child.messages import Reading, encode
 from teia.durable import disk_errors, write_atomically
@@ -30,6 +28,7 @@ from teia.frontier.rules.scope import COPIED, Lists, Scope, canonical_list, comp
 from teia.records import Outcome
 from teia.signals.websub import base_of
 from teia.urls import from_user, host_of, resolve
+from teia.version import __version__
 
 ASKED_FOR = BY_SEED | BY_REQUISITE | AS_SITEMAP
 """Ways to find a URL that need no rule of `scope.include`: a user named it, or a page cannot be shown without it."""
@@ -192,11 +191,10 @@ def _check_processors(names: Sequence[str]) -> None:
         with_users(names)
 
 
-def check(config: Config) -> None:
-    """Raise ConfigError for a setting with an invalid text: a seed, a rule, a date, a network …"""
+def check_crawl(config: Config) -> None:
+    """Raise ConfigError for a setting of a crawl with an invalid text: a seed, a rule, a network …"""
     seeds_of(config)
     reading_of(config)
-    schedule_of(config.schedule)
     order_named(config.collection.order)
     if config.collection.order == focused.name:
         from teia.crawler.child.topic import check_focus

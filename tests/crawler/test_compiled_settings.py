@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from teia.collections.compiled import Meaning, check, meaning_of, remove_old_copies, seeds_of
+from teia.collections.stored import check
 from teia.config import CollectionSettings, Config, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_reading
+from teia.crawler.compiled_settings import Meaning, meaning_of, remove_old_copies, seeds_of
 from teia.errors import ConfigError
 from teia.frontier.cell.reconsider import Judged
 from teia.frontier.cell.schema import AS_SITEMAP, BY_LINK, BY_REQUISITE, BY_SEED

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from teia.crawler.outlinks import outlinks_of
 from teia.errors import CorruptFile, StoreError
+from teia.frontier.cell.alias_evidence import alias_row, stands_for
 from teia.frontier.cell.cell import FrontierCell
+from teia.frontier.cell.rows import tail_of, url_from
 from teia.frontier.cell.schema import STATE_NAMES
-from teia.frontier.cell.url_tails import url_from
 from teia.records import Link
 from teia.store.reader import ArchiveReader, Record, StoredAnswer
 from teia.store.root import CellFolder, Root
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 SAME_TIME_S = 0.001
 """Largest difference of equal times: record dates have microseconds, the frontier has floats."""
+
+MAX_CHAIN = 16
+"""Longest chain of aliases that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,3 +284,24 @@ _PAGE_COLUMNS = (
     "visits, changes, last_visit_s, last_change_s, status, digest, text_digest, media_type, language, title,"
     " canonical, redirect_to, noindex, file, offset, length"
 )
+
+
+# ---- names of one site (A7) ------------------------------------------------------------------------------------------
+
+
+def main_url(lookup: Lookup, url: str) -> str | None:
+    """Return the main URL of an alias' URL; None if its host is not an alias."""
+    found = None
+    for _ in range(MAX_CHAIN):
+        host = split(url).host
+        pair = alias_row(lookup.cells[lookup.cell_number(host)], host)
+        if pair is None:
+            break
+        found = url = stands_for(pair, pair.other, tail_of(url, host))
+    return found
+
+
+def why_alias(lookup: Lookup, url: str) -> str | None:
+    """Explain that the host of a URL is another name of a site; None if it is not."""
+    there = main_url(lookup, url)
+    return None if there is None else f"its host is another name of {split(there).host}: see {there}"

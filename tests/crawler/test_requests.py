@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from teia.collections.inbox import MAX_WISHES, Control
+from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.store.root import Root, open_root
-from teia.views.lookup import Lookup
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
 
 HOST = "w.test"

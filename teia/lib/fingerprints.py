@@ -1,0 +1,29 @@
+"""64-bit fingerprints of texts: the constants that define a simhash, and the distance between two.
+
+simhash.py makes fingerprints in compiled code and simhash_arrays.py on arrays; both must give the same. A caller that
+only compares fingerprints loads neither.
+"""
+
+from __future__ import annotations
+
+SHINGLE_WORDS = 3
+BASE = 0x9E3779B97F4A7C15 | 1
+WORD_WEIGHTS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
+
+SEPARATOR, LETTER, IDEOGRAPH = range(3)
+
+
+def _kinds() -> bytes:
+    table = bytearray([SEPARATOR] * 0x80 + [LETTER] * 0x80)
+    for octet in b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
+        table[octet] = LETTER
+    table[0xE3:0xEA] = bytes([IDEOGRAPH] * 7)
+    return bytes(table)
+
+
+KINDS = _kinds()
+
+
+def distance(one: int, other: int) -> int:
+    """Return in how many of the 64 bits two fingerprints differ."""
+    return (one ^ other).bit_count()
