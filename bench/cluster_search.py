@@ -45,7 +45,8 @@ from teia.clock import WallClock
 from teia.cluster.nats.servers import NatsServers
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import Holding, Kept, Post
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import LANE_NEW, STATE_DONE

@@ -14,7 +14,7 @@ from pathlib import Path
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.loop import TICK_S
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destination, Destinations

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import Found
 from teia.frontier.queue.politeness import Politeness

@@ -26,7 +26,7 @@ from typing import Any
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import Config, LimitSettings
+from teia.config.sections import Config, LimitSettings
 from teia.crawler.start import open_crawler
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import url_from

@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from teia.config import FocusSettings, SydneySettings
+from teia.config.sections import FocusSettings, SydneySettings
 from teia.crawler.child.messages import Focus, FoundLink
 from teia.crawler.child.relevance import Lens, judge, lens_of
 from teia.crawler.order_hints import RULE_HOPS, focused_hints

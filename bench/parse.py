@@ -19,7 +19,7 @@ from itertools import cycle
 from resiliparse.parse.html import HTMLTree
 
 from teia.clock import WallClock
-from teia.config import CollectionSettings, Config, LimitSettings
+from teia.config.sections import CollectionSettings, Config, LimitSettings
 from teia.crawler.child.messages import Task, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.compiled_settings import reading_of

@@ -26,9 +26,9 @@ import uvloop
 from teia.clock import WallClock
 from teia.collections.account import Summary, summarize
 from teia.collections.crawler_reports import last_change, listen
-from teia.collections.edits import FLAGS
 from teia.collections.stored import choose, configure, saved
-from teia.config import Config
+from teia.config.flags import FLAGS
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup
 from teia.crawler.loop import Crawler

@@ -14,7 +14,9 @@ import typer
 from rich.table import Table
 
 from teia.cli.output import print_json, result_console
-from teia.config import Config, Effective, keys_of, load, toml_value, value_of
+from teia.config.load import Effective, load, toml_value
+from teia.config.sections import Config
+from teia.config.tree import keys_of, value_of
 
 
 def config(
@@ -85,7 +87,7 @@ def markdown() -> str:
     lines = [
         "# Settings",
         "",
-        "Made by `teia config --markdown > docs/config.md` from [teia/config.py](../teia/config.py); change it there.",
+        "Made by `teia config --markdown > docs/config.md` from [config/sections.py](../teia/config/sections.py).",
         "Values come from, in rising order: the default, a TOML file (`--config`), the environment",
         "(`TEIA_COURTESY_DELAY_S=2`), flags. `teia config` shows the result and where each value came from.",
     ]

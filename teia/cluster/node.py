@@ -51,7 +51,7 @@ from teia.cluster.search.forget_after_split import Settling
 from teia.cluster.search.messages import Post
 from teia.cluster.search.processes import Library
 from teia.cluster.views.node_file import Teller
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.loop import Crawler
 from teia.crawler.start import open_crawler

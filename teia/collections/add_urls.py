@@ -15,7 +15,7 @@ from teia.collections.change_settings import change
 from teia.collections.drafts import MAX_SEEDS, SEEDS, seed_faults
 from teia.collections.edits import Edit, Operator, edited, implied_scope
 from teia.collections.preview_url import Trial
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError

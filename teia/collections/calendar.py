@@ -24,7 +24,7 @@ from itertools import count, islice
 from math import inf
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from teia.config import ScheduleSettings
+from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
 from teia.lib.machinezone import machine_zone
 

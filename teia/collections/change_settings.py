@@ -19,7 +19,8 @@ from teia.collections.clustered import is_clustered, nobody_hears
 from teia.collections.edits import Edit, edited, to_text
 from teia.collections.inbox import Control
 from teia.collections.stored import amend, saved
-from teia.config import Config, value_of
+from teia.config.sections import Config
+from teia.config.tree import value_of
 from teia.errors import StoreError
 from teia.store.root import Root
 

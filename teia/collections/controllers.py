@@ -10,7 +10,7 @@ from teia.collections.calendar import Schedule, schedule_of
 from teia.collections.commands import NO_ORDER, Order
 from teia.collections.due_runs import Duty, Task, duty_of
 from teia.collections.run_log import ScheduledRun
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount
 from teia.crawler.running_collection import Counts, Crawl
 

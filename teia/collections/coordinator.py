@@ -28,7 +28,8 @@ from teia.collections.edits import from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
 from teia.collections.run_log import RunBook, Why, in_words
 from teia.collections.series import Series
-from teia.config import Config, ScheduleSettings, keys_of
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import keys_of
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import Counts, State
 from teia.crawler.start import open_crawler

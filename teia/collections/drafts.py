@@ -19,12 +19,14 @@ from teia.collections.edits import Edit, Operator, changed_keys
 from teia.collections.inbox import Control
 from teia.collections.preview_change import judge_at_rest
 from teia.collections.stored import check, saved
-from teia.config import Config, keys_of, read_tree, to_toml, value_of
+from teia.config.declare import ADMIN, HERE
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import keys_of, read_tree, value_of
 from teia.crawler.compiled_settings import is_a_word
 from teia.errors import ConfigError, StoreError, UsageError
 from teia.frontier.queue.host_rules import agreements
 from teia.frontier.rules.scope import compile_scope, regex_size
-from teia.settings import ADMIN, HERE
 from teia.store.root import Root, checked_name
 from teia.urls import from_user
 

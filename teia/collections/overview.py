@@ -15,7 +15,7 @@ from teia.collections.due_runs import Task, duty_of
 from teia.collections.inbox import Control
 from teia.collections.run_log import RunBook, ScheduledRun
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings
+from teia.config.sections import Config, ScheduleSettings
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import Root

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from teia.clock import Clock
 from teia.collections.edits import implied_scope
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import Meaning, meaning_of
 from teia.errors import ConfigError
 from teia.frontier.cell.cell import FrontierCell

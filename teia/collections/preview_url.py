@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from teia.collections.edits import implied_scope
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import seeds_of
 from teia.crawler.follow_links import Place, Refusal, place_of_link
 from teia.crawler.lookup import Lookup, main_url

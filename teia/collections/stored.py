@@ -15,7 +15,9 @@ from typing import Any
 
 from teia.collections.calendar import schedule_of
 from teia.collections.edits import Edit, Operator, changed_keys, edited
-from teia.config import Config, Effective, flatten, load, read_tree, to_toml, toml_value, value_of
+from teia.config.load import Effective, load, to_toml, toml_value
+from teia.config.sections import Config
+from teia.config.tree import flatten, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
 from teia.errors import ConfigError, TeiaError, UsageError
 from teia.frontier.queue.order import focused

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.visit import Visit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.queue.host_rules import budget_of

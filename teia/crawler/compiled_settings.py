@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.crawler.child.messages import Reading, encode
 from teia.durable import disk_errors, write_atomically
 from teia.errors import ConfigError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.outlinks import FOUND_BY
 from teia.frontier.cell.rows import tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_REQUISITE

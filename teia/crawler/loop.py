@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import partial
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, in_parts
 from teia.crawler.commit import Committed
 from teia.crawler.compiled_settings import Meaning

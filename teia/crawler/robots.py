@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.fetch.robots import RobotsRules, rules_from_answer
 from teia.frontier.cell.rows import Queued
 from teia.records import Outcome

@@ -13,7 +13,7 @@ from enum import StrEnum
 from math import ceil
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.budgets import Budgets
 from teia.crawler.child.messages import decode_reading, with_focus
 from teia.crawler.commit import Committed, Committer, Group

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
 from teia.crawler.commit import Committed, Committer

@@ -6,7 +6,7 @@ import random
 import re
 from email.utils import parsedate_to_datetime
 
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import Task
 from teia.crawler.visit import Visit
 from teia.frontier.cell.rows import Queued

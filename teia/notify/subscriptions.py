@@ -10,7 +10,7 @@ from secrets import token_hex, token_urlsafe
 
 from teia.clock import Clock, iso_utc
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import UsageError
 from teia.fetch.guard import AddressGuard

@@ -21,7 +21,8 @@ from typing import Any
 
 from teia.clock import Clock
 from teia.collections.stored import saved
-from teia.config import Config, load, to_toml
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
 from teia.crawler.commit import Committed, Committer, Spot, answer_place, page_row, repeats_earlier
 from teia.crawler.keep_fresh.observe import observed
 from teia.crawler.open_cell import Cell, note_position

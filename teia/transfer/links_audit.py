@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from teia.clock import Clock
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.commit import Committed
 from teia.crawler.compiled_settings import Meaning, meaning_of

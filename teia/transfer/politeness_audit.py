@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from teia.clock import iso_utc
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.frontier.queue.ledger import InForce
 from teia.frontier.queue.shared_addresses import OF_A_CDN, Networks

@@ -13,7 +13,7 @@ from teia.clock import iso_utc
 from teia.collections.account import index_counts
 from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.crawler.fetch_rows import fetch_log, log_parts
 from teia.crawler.open_cell import committed_position, stored_records
 from teia.errors import StoreError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S
 from teia.views.hosts import HostLine

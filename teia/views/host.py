@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from teia.clock import iso_utc
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError
 from teia.fetch.robots import parse_robots

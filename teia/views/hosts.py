@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.fetch.robots import parse_robots
 from teia.frontier.cell.schema import (
     LANE_DUE,

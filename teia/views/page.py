@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from teia.clock import Clock, iso_utc
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of
 from teia.crawler.lookup import Lookup, UrlEntry, main_url, why_alias
 from teia.crawler.sites.soft404 import soft_404_note

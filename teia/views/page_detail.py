@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from teia.clock import Clock, iso_utc
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.page_freshness import freshness_of, rate_of_peers
 from teia.crawler.lookup import Lookup, UrlEntry
 from teia.fetch.robots import rules_from_answer

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from teia.clock import iso_utc
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell import revisits

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_NEW, LANE_REFRESH
 from teia.frontier.cell.take import InLane, all_of_lane

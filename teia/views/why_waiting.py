@@ -8,7 +8,7 @@ from urllib.parse import quote
 from teia.clock import iso_utc
 from teia.collections.edits import implied_scope
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import ASKED_FOR
 from teia.crawler.lookup import Lookup, UrlEntry, why_alias
 from teia.errors import ConfigError

@@ -15,7 +15,8 @@ from teia.cluster.nats.wire import connect
 from teia.cluster.search.answer import Answerer
 from teia.cluster.search.ask_nodes import ClusterSearch
 from teia.cluster.search.messages import Kept
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.errors import IndexFailure
 from teia.frontier.cell.cell import FrontierCell
 from teia.index.entry import Entry

@@ -16,7 +16,7 @@ from teia.clock import WallClock
 from teia.cluster.nats.wire import NoAnswer
 from teia.cluster.node import Node, Place
 from teia.cluster.placing.cell_owners import Overrides
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import ConfigError
 from teia.parse.children.spawn import ZygoteProcess
 from teia.store.root import open_root

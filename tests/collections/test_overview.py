@@ -14,7 +14,8 @@ from teia.collections.calendar import schedule_of
 from teia.collections.inbox import Control
 from teia.collections.overview import agenda_of, in_summary
 from teia.collections.run_log import RunBook, Why
-from teia.config import CollectionSettings, Config, CourtesySettings, ScheduleSettings, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScheduleSettings
 from teia.crawler.keep_fresh.visit_all_again import RoundAccount
 from teia.errors import UsageError
 from teia.frontier.cell.cell import FrontierCell

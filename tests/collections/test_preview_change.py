@@ -13,7 +13,7 @@ from teia.collections.drafts import apply, drafted, edits_between
 from teia.collections.inbox import Control
 from teia.collections.preview_change import Effect, effect_of, sample_effect
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.records import Command
 from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest

@@ -8,7 +8,7 @@ import pytest
 
 from teia.collections.preview_url import Trial
 from teia.collections.stored import saved
-from teia.config import CollectionSettings, Config, CourtesySettings, ScopeSettings
+from teia.config.sections import CollectionSettings, Config, CourtesySettings, ScopeSettings
 from teia.crawler.lookup import Lookup
 from teia.lab.world.exchange import Answer, Request
 from teia.store.root import open_root

@@ -19,7 +19,8 @@ from teia.collections.remove import remove_collection
 from teia.collections.resident import Resident
 from teia.collections.run_log import RunBook
 from teia.collections.stored import saved
-from teia.config import Config, ScheduleSettings, read_tree
+from teia.config.sections import Config, ScheduleSettings
+from teia.config.tree import read_tree
 from teia.lab.server.requestlog import Entry, read_log
 from teia.lab.server.serve import LabServer
 from teia.records import Command

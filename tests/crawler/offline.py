@@ -13,7 +13,7 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, encode
 from teia.crawler.child.read_answer import read
 from teia.crawler.commit import Committed, Group

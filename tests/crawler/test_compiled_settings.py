@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.collections.stored import check
-from teia.config import CollectionSettings, Config, LimitSettings, ScopeSettings
+from teia.config.sections import CollectionSettings, Config, LimitSettings, ScopeSettings
 from teia.crawler.child.messages import decode_reading
 from teia.crawler.compiled_settings import Meaning, meaning_of, remove_old_copies, seeds_of
 from teia.errors import ConfigError

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler import proxy_collector
 from teia.crawler.commit import Group
 from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, Collector, collecting, is_from_cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.config import CourtesySettings, LimitSettings
+from teia.config.sections import CourtesySettings, LimitSettings
 from teia.crawler.robots import RobotsBook
 from teia.frontier.cell.rows import Queued
 from teia.records import Outcome

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from teia.config import Config, RefreshSettings, ScheduleSettings
+from teia.config.sections import Config, RefreshSettings, ScheduleSettings
 from teia.crawler.verdicts import LONGEST_WAIT_S, MAX_RETRY_AFTER_S, PATIENT_TRIES, retry_after_s, verdict_of
 from teia.crawler.visit import Visit
 from teia.frontier.cell.rows import Queued

@@ -25,7 +25,7 @@ from teia.clock import Clock, WallClock
 from teia.collections import inbox
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.stored import configure
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler import loop, write_cdxj
 from teia.crawler import start as crawler_start
 from teia.crawler.child.read_answer import read

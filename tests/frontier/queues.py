@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.politeness import Politeness
 from teia.frontier.queue.schedule import HostQueue, Schedule

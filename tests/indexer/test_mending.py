@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from teia.clock import WallClock
 from teia.collections.index_state import state_on_disk
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.cell.cell import FrontierCell

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import Clock, VirtualClock, WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.signals_in.post import AT_ONCE, Poster
 from teia.crawler.signals_in.posts_under_way import HUBS, WEBHOOKS, Places
 from teia.crawler.signals_in.websub import HubRound, keep_found, open_hubs

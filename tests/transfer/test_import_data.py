@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import fetch_log
 from teia.crawler.lookup import Lookup
 from teia.errors import CorruptFile, StoreError, UsageError

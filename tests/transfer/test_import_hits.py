@@ -9,7 +9,7 @@ import pytest
 
 from teia.clock import WallClock
 from teia.collections.stored import configure
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.weights import MARK, hits_file, read_hits, weigher
 from teia.errors import UsageError
 from teia.frontier.cell.revisits import Held

@@ -10,7 +10,7 @@ import pytest
 from teia.clock import VirtualClock
 from teia.collections.account import nothing_yet
 from teia.collections.stored import saved
-from teia.config import Config, CourtesySettings, RefreshSettings
+from teia.config.sections import Config, CourtesySettings, RefreshSettings
 from teia.crawler.lookup import Lookup
 from teia.errors import StoreError
 from teia.frontier.queue.host_rules import PAUSED

@@ -14,7 +14,7 @@ from teia.clock import WallClock
 from teia.collections.change_settings import change
 from teia.collections.edits import Edit, Operator
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import LATEST_S

@@ -84,7 +84,7 @@ def up(
 def _write_settings(data: Path, seeds: list[str], config: Path | None, name: str) -> None:
     """Keep what is to be crawled beside the cluster; its nodes read it from there."""
     from teia.collections.stored import check
-    from teia.config import load, to_toml
+    from teia.config.load import load, to_toml
 
     kept = data / "web.toml"
     if kept.exists():

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from teia.cli.options import AsJson, Data, When
+from teia.config.choices import ORDERS
+from teia.config.flags import by_key
 from teia.crawler.child import JOB
 from teia.errors import UsageError
 from teia.parse.children.spawn import ZygoteProcess
@@ -22,7 +24,7 @@ MaxPages = Annotated[int | None, typer.Option(help="Stop after so many pages.")]
 MaxDepth = Annotated[int | None, typer.Option(help="Follow links so many hops from a seed.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Stop after so long.")]
 Delay = Annotated[float | None, typer.Option(help="Seconds a server rests; 0 only for hosts that are yours.")]
-OrderName = Annotated[str | None, typer.Option(help="breadth, depth, backlinks, focused or sydney.")]
+OrderName = Annotated[str | None, typer.Option(help=f"{', '.join(ORDERS[:-1])} or {ORDERS[-1]}.")]
 PerHost = Annotated[int | None, typer.Option(help="Requests at once to one host; more only for your own.")]
 MaxHosts = Annotated[int | None, typer.Option(help="Servers visited at the same time.")]
 Requisites = Annotated[bool | None, typer.Option("--requisites", help="Also fetch what pages need to be shown.")]
@@ -76,26 +78,26 @@ def crawl(
     and not(RULE), and(RULE, RULE). Repeated rules are "or". Example:
     teia crawl https://example.org/ --data archive --max-pages 1000
     """
-    flags: dict[str, Any] = {
-        "collection.seeds": seeds or None,
-        "collection.cells": cells,
-        "collection.order": order,
-        "limits.pages": max_pages,
-        "limits.seconds": max_seconds,
-        "scope.max_depth": max_depth,
-        "scope.include": scope or None,
-        "scope.exclude": exclude or None,
-        "courtesy.delay_s": delay,
-        "courtesy.per_host": per_host,
-        "courtesy.max_hosts": max_hosts,
-        "archive.requisites": requisites,
-        "refresh.keep": keep_fresh,
-        "refresh.policy": policy,
-        "index.enabled": False if no_index else None,
-        "fetch.resolve": resolve or None,
-        "fetch.dns": dns,
-        "fetch.allow_nets": allow_net or None,
+    given = {
+        "cells": cells,
+        "order": order,
+        "max_pages": max_pages,
+        "max_seconds": max_seconds,
+        "max_depth": max_depth,
+        "scope": scope,
+        "exclude": exclude,
+        "delay": delay,
+        "per_host": per_host,
+        "max_hosts": max_hosts,
+        "requisites": requisites,
+        "keep_fresh": keep_fresh,
+        "policy": policy,
+        "resolve": resolve,
+        "dns": dns,
+        "allow_net": allow_net,
     }
+    index = False if no_index else None
+    flags = {"collection.seeds": seeds or None, "index.enabled": index, **by_key(given)}
     when = _when(scheduled, resident, now, is_new=bool(seeds or config))
     crawl_with(open_root(data, create=when in {When.AS_CONFIGURED, When.NOW}), name, config, flags, as_json, when)
 

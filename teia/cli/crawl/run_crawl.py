@@ -24,7 +24,7 @@ from teia.collections.account import Summary, nothing_yet, summarize, with_index
 from teia.collections.crawler_reports import last_change, listen
 from teia.collections.index_state import state_on_disk
 from teia.collections.stored import choose, configure, configure_all, saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.crawler.running_collection import State
 from teia.crawler.start import Park, open_crawler

@@ -24,7 +24,7 @@ from teia.collections.index_state import state_on_disk
 from teia.collections.overview import in_summary
 from teia.collections.resident import Resident
 from teia.collections.run_log import Why
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.loop import Crawler
 from teia.errors import StoreError
 from teia.indexer.companion import Companion

@@ -21,7 +21,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLog, Entry
 from teia.cluster.cells.publish import LogJournal, unpacked
 from teia.cluster.nats.thread import LoopThread
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.open_cell import Cell, committed_position
 from teia.durable import disk_errors

@@ -21,7 +21,7 @@ from teia.cluster.cells.owner import Keeper
 from teia.cluster.cells.ship_archive import Shipping
 from teia.cluster.cells.snapshots import Snapshots
 from teia.cluster.nats.wire import Wire
-from teia.clustersettings import ClusterSettings
+from teia.config.sections import ClusterSettings
 from teia.errors import TeiaError
 
 LOOK_S = 1.0

@@ -25,7 +25,7 @@ from teia.cluster.crawl.refresh import NodeRefresh
 from teia.cluster.crawl.shared_addresses import AddressTurns
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.commit import Committed, Group
 from teia.crawler.compiled_settings import Meaning, meaning_of, remove_old_copies
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll

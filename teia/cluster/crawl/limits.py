@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from teia.cluster.members.session import NodeState, Session
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 
 STORED = "stored"
 """The row of `meta` with the number of pages that were stored in a cell."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.keep_fresh import Host, Made, Refresh
 from teia.crawler.open_cell import Cell

@@ -33,7 +33,7 @@ from teia.cluster.nats.thread import LoopThread
 from teia.collections.controllers import schedule_in
 from teia.collections.due_runs import Duty, Task, duty_of
 from teia.collections.run_log import ScheduledRun, Why
-from teia.config import Config
+from teia.config.sections import Config
 from teia.errors import TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder

@@ -40,7 +40,8 @@ from teia.collections.edits import LIVE, Edit, changed_keys, edited, from_json
 from teia.collections.inbox import ACCOUNT_S, POLL_S, Control
 from teia.collections.series import Series
 from teia.collections.stored import check
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import meaning_of
 from teia.crawler.running_collection import State
 from teia.errors import DiskFull, TeiaError, UsageError

@@ -19,7 +19,9 @@ import msgspec
 from teia.clock import Clock
 from teia.cluster.members.session import Pace
 from teia.cluster.nats.wire import NoAnswer, Wire, open_bucket
-from teia.config import Config, flatten, read_tree, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, read_tree
 from teia.errors import ClusterError
 from teia.store.root import Root
 from teia.urls import cell_starts

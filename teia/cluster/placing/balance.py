@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 IDLE, NORMAL, OVERLOADED = "idle", "normal", "overloaded"
 MOSTLY_SLOW = 0.5

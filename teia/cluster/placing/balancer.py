@@ -17,7 +17,7 @@ from teia.cluster.members.session import NodeState, Session
 from teia.cluster.placing.balance import Standing, Transfer, is_slow, migration, plan
 from teia.cluster.placing.cell_owners import CircleOrder, Overrides, Ring, moved
 from teia.cluster.placing.site_strategies import GEO, way_from
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from teia.clock import Clock
 from teia.cluster.cells.site_homes import Departure, Homes
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.site_strategies import Note, Sight, Strategy, cell_for, zone_of
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.crawler.visit import Visit
 from teia.frontier.cell.move_site import Moved
 from teia.frontier.queue.schedule import HostQueue

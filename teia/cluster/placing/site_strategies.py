@@ -24,7 +24,7 @@ from teia.cluster.circle.fingers import Fingers
 from teia.cluster.members.agreement import HASH
 from teia.cluster.members.session import NodeState
 from teia.cluster.placing.countries import Countries, open_countries
-from teia.clustersettings import PlacementSettings
+from teia.config.sections import PlacementSettings
 from teia.errors import ClusterError
 
 GEO, RTT, ISOLATED = "geo", "rtt", "isolated"

@@ -23,7 +23,7 @@ from teia.clock import Clock
 from teia.cluster.cells.log import CellLog
 from teia.cluster.nats.servers import write_private
 from teia.cluster.search.messages import BORROW_S, LINGER_AT_MOST_S, MAX_LINE_BYTES, Holding, Kept, Post, Ready
-from teia.config import Config
+from teia.config.sections import Config
 from teia.indexer.companion import Companion
 from teia.store.root import Root
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.child.feed_hub import hub_of
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.parse.decode import decode
 from teia.parse.document import Document, Options
 from teia.parse.headers import parse_head

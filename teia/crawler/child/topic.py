@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from teia.clock import Clock
-from teia.config import Config, FocusSettings
+from teia.config.sections import Config, FocusSettings
 from teia.crawler.child.messages import Focus, encode
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors, write_atomically

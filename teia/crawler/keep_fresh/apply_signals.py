@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import Columns, HostPlan, Price, intervals, plan_host
 from teia.crawler.signals_in.site_hints import voices_of
 from teia.frontier.cell import site_statements

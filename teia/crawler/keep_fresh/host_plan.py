@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.frontier.cell.revisits import Held, Move
 from teia.frontier.cell.schema import LANE_REFRESH, STATE_FAILED
 from teia.refresh.history import DAY_S, Histories, History, in_columns, record_says_gone

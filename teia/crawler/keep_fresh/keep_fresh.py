@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, Heeding
 from teia.crawler.keep_fresh.bound import Standing, standing_of
 from teia.crawler.keep_fresh.give_way import Swap, swaps

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import SHORTEST_SLOT_S, Columns, one_host
 from teia.refresh.dispatch import PageState, TimetableQueue, queue_of
 from teia.refresh.policies import policy_named

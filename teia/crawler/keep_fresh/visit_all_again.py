@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.keep_fresh import Refill, Touched, count_kept, in_turns, is_kept
 from teia.crawler.open_cell import Cell
 from teia.crawler.sites.trap_notes import next_urls

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.durable import disk_errors
 from teia.errors import ConfigError, CorruptFile

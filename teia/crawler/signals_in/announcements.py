@@ -27,7 +27,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from teia.clock import Clock
-from teia.config import Config, SignalsSettings
+from teia.config.sections import Config, SignalsSettings
 from teia.crawler.open_cell import Cell
 from teia.crawler.signals_in.for_other_nodes import Elsewhere, Passed, take_passed
 from teia.crawler.signals_in.inbox import open_inbox

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import replace
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.compiled_settings import user_agent
 from teia.fetch.curl import CurlFetcher
 from teia.fetch.destination import Destinations

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.signals_in.inbox import open_inbox
 from teia.crawler.signals_in.post import Poster, is_taken, said
 from teia.crawler.signals_in.posts_under_way import HUBS, Places, UnderWay

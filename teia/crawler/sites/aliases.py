@@ -28,7 +28,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from teia.config import SitesSettings
+from teia.config.sections import SitesSettings
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.sites.likeness import (
     Says,

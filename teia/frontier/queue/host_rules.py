@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from teia.config import Config, CourtesySettings, LimitSettings
+from teia.config.sections import Config, CourtesySettings, LimitSettings
 from teia.errors import ConfigError
 
 MAX_DELAY_S = 86_400.0

@@ -26,7 +26,7 @@ from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.database import open_database, open_to_read, sqlite_errors
 from teia.frontier.queue.host_rules import agreements
 

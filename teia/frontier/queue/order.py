@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import NamedTuple
 
-from teia.config import SydneySettings
+from teia.config.sections import SydneySettings
 from teia.errors import ConfigError
 
 Rank = Callable[[int, int, int, int], int]

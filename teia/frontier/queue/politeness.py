@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.queue.host_rules import delay_of, host_delays
 from teia.frontier.queue.shared_addresses import MAX_SITES, OF_A_CDN, Networks, address_rest_s, shared_rest_s
 from teia.urls import site_of

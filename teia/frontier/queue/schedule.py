@@ -25,7 +25,7 @@ import itertools
 from dataclasses import dataclass, field
 from enum import Enum
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import NotFound, Queued
 from teia.frontier.queue.politeness import Place, Politeness
 from teia.records import Outcome

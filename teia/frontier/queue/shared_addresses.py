@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.errors import ConfigError
 
 MAX_SITES = 4_096

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ import numpy as np
 
 from teia.clock import FastClock, WallClock, from_iso
 from teia.collections.stored import configure
-from teia.config import flatten
+from teia.config.tree import flatten
 from teia.crawler.signals_in.inbox import counts_in
 from teia.crawler.start import open_crawler
 from teia.lab.measure.true_freshness import PageTruth, true_freshness

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from teia.clock import Clock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import UsageError
 from teia.frontier.cell import revisits

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from teia.clock import Clock, WallClock
-from teia.config import RefreshSettings
+from teia.config.sections import RefreshSettings
 from teia.crawler.fetch_rows import CACHED, IMPORTED_RUN
 from teia.crawler.keep_fresh.bound import Lost, Standing, feasibility, lost_of, standing_of, together
 from teia.crawler.keep_fresh.host_plan import Columns, Weigh, columns_of, plan_host

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from teia.collections.stored import saved
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.fetch_rows import log_part
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.database import sqlite_errors

@@ -23,7 +23,8 @@ from teia.collections.edits import implied_scope
 from teia.collections.overview import Preview, largest_host, preview_of, too_long
 from teia.collections.preview_change import Effect, effect_of, sample_effect
 from teia.collections.preview_url import MOST, Trial, Tried
-from teia.config import Config, ScheduleSettings, to_toml, toml_value
+from teia.config.load import to_toml, toml_value
+from teia.config.sections import Config, ScheduleSettings
 from teia.crawler.lookup import Lookup
 from teia.errors import ConfigError, StoreError
 from teia.frontier.rules.lint import lint

@@ -19,7 +19,7 @@ from teia.cluster.views.node_file import cluster_of
 from teia.cluster.views.view import ClusterSource
 from teia.collections.inbox import hold
 from teia.collections.stored import saved
-from teia.config import Config, PublicSettings
+from teia.config.sections import Config, PublicSettings
 from teia.crawler.compiled_settings import Meaning, meaning_of
 from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher

@@ -24,6 +24,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from teia.clock import Clock
+from teia.config.choices import ORDERS
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
 from teia.web.access.roles import Role
@@ -74,7 +75,7 @@ class Renderer:
         environment.tests["past"] = lambda moment: (_seconds(moment) or 0.0) <= self._clock.now_s()
         environment.globals |= {"locale": locale, "locales": tuple(LOCALES.values()), "Role": Role, "link": link}
         environment.globals |= {"charts": Charts(locale, translations.gettext), "Line": Line, "Part": Part, "Bar": Bar}
-        environment.globals |= {"unit_of": unit_of, "zones": zones}
+        environment.globals |= {"unit_of": unit_of, "zones": zones, "orders": ORDERS}
         return environment
 
     def response(self, request: Request, visitor: Visitor, template: str, view: Any, status: int = 200) -> HTMLResponse:

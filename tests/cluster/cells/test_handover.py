@@ -19,7 +19,8 @@ from teia.cluster.members.session import NodeState
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import connect
 from teia.cluster.placing.cell_owners import CircleOrder
-from teia.config import Config, load
+from teia.config.load import load
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import Found
 from teia.lab.server.requestlog import Entry

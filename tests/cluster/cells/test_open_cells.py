@@ -23,8 +23,7 @@ from teia.cluster.cells.site_homes import PASSED, Homes
 from teia.cluster.crawl.commit import HEARD_AT_ONCE, HEARD_WITHIN_S, NodeCommitter
 from teia.cluster.crawl.crawl import AHEAD, GATHER_S, LATE_S, NodeCrawl
 from teia.cluster.placing.site_analyzer import Analyzer
-from teia.clustersettings import PlacementSettings
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings, PlacementSettings
 from teia.crawler.commit import Committed, Committer, Group
 from teia.crawler.open_cell import note_position
 from teia.crawler.running_collection import State

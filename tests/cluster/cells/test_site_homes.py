@@ -16,7 +16,8 @@ import pytest
 from teia.cluster.cells.open_cells import KeptCells
 from teia.cluster.cells.site_homes import Departure, Homes, said_in
 from teia.cluster.crawl.commit import NodeCommitter
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.errors import ClusterError
 from teia.frontier.cell import mail, move_site, site_statements

@@ -25,7 +25,7 @@ from teia.cluster.members.agreement import Agreement, Split, agree, amend_agreem
 from teia.cluster.nats.objects import ObjectsAway
 from teia.cluster.nats.thread import LoopThread
 from teia.cluster.nats.wire import NoAnswer
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.commit import Committed
 from teia.errors import ClusterError, DiskFull, StoreError
 from teia.frontier.cell import journal as frontier_journal
@@ -372,7 +372,7 @@ def test_numbers_of_cells_need_not_be_in_the_order_of_slots() -> None:
 
 
 def test_one_cell_is_split_at_a_time() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=4))
     agreement = wish(Agreement("x", to_toml(config), 1), 2)
@@ -391,7 +391,7 @@ def test_one_cell_is_split_at_a_time() -> None:
 
 
 def test_there_are_no_more_cells_than_the_links_of_a_page_fit_into_a_batch_for() -> None:
-    from teia.config import to_toml
+    from teia.config.load import to_toml
 
     config = replace(Config(), collection=replace(Config().collection, cells=512))
     full = Agreement("x", to_toml(config), 1, splits=[Split(0, 1)] * (MOST_CELLS - 512))

@@ -18,7 +18,8 @@ from teia.clock import VirtualClock
 from teia.cluster.crawl.runs import KEPT_RUNS, BetweenRuns, begun, duty_now, ended
 from teia.cluster.members.agreement import Agreement, Run
 from teia.collections.due_runs import Task
-from teia.config import Config, to_toml
+from teia.config.load import to_toml
+from teia.config.sections import Config
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.root import CellFolder
 from tests.cluster.conftest import Nats

@@ -21,7 +21,8 @@ from teia.collections import bulk
 from teia.collections.change_settings import change
 from teia.collections.edits import edited, parse_edit, to_text
 from teia.collections.inbox import Control
-from teia.config import Config, load, to_toml
+from teia.config.load import load, to_toml
+from teia.config.sections import Config
 from teia.errors import ClusterError, DiskFull, UsageError
 from teia.frontier.cell.bulk import Chosen, Deed
 from teia.store.root import Root, open_root

@@ -23,7 +23,7 @@ from teia.cluster.placing.cell_owners import (
     read_ring,
     why_moved,
 )
-from teia.clustersettings import BalanceSettings
+from teia.config.sections import BalanceSettings
 from teia.errors import ClusterError
 from teia.urls import cell_starts
 from tests.cluster.conftest import PACE, Nats

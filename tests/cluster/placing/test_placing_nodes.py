@@ -114,7 +114,7 @@ def test_sites_go_to_the_node_that_is_near_them(
 def test_a_node_of_another_strategy_is_refused(nats: Nats, tmp_path: Path) -> None:
     """Two that went by different ones would send sites to and fro."""
     from teia.cluster.members.agreement import agree
-    from teia.config import Config
+    from teia.config.sections import Config
     from teia.errors import ClusterError
 
     async def work() -> None:

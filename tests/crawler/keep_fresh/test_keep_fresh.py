@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from teia.config import RefreshSettings, fields
+from teia.config.sections import RefreshSettings
 from teia.crawler.keep_fresh.keep_fresh import in_turns
 from teia.frontier.cell.revisits import hosts_with_pages, next_known
 from teia.frontier.cell.rows import Queued

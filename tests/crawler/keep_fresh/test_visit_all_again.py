@@ -9,7 +9,7 @@ from typing import Any
 
 from teia.clock import VirtualClock
 from teia.collections.stored import configure
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.crawler.budgets import Budgets
 from teia.crawler.commit import Group
 from teia.crawler.keep_fresh.visit_all_again import RevisitAll, RoundAccount

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler.lookup import Lookup
 from teia.crawler.running_collection import State
 from teia.crawler.sites.soft404 import MAX_AGE_S, take_up

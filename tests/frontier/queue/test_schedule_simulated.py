@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teia.config import CourtesySettings
+from teia.config.sections import CourtesySettings
 from teia.frontier.cell.rows import Queued
 from teia.frontier.queue.schedule import HostQueue
 from tests.frontier.queues import queued, schedule_of

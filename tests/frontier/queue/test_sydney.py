@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.config import SydneySettings
+from teia.config.sections import SydneySettings
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import Found
 from teia.frontier.cell.schema import STATE_DONE

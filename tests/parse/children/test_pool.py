@@ -18,7 +18,7 @@ import pytest
 import uvloop
 
 from teia.clock import WallClock
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.errors import ParseError
 from teia.parse.children import pool as pool_module
 from teia.parse.children.pool import TRIES, ChildLimits, ChildPool, Lost

@@ -18,7 +18,7 @@ from teia.collections.change_settings import change
 from teia.collections.drafts import LEAST_DELAY_S
 from teia.collections.edits import Edit, Operator, edited, form_of, holds
 from teia.collections.inbox import Control
-from teia.config import Config, CourtesySettings
+from teia.config.sections import Config, CourtesySettings
 from teia.errors import StoreError, UsageError
 from teia.frontier.queue.host_rules import (
     LEAST_AGREED_S,

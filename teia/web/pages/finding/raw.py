@@ -18,7 +18,7 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from teia.clock import iso_utc
-from teia.config import LimitSettings
+from teia.config.sections import LimitSettings
 from teia.crawler.lookup import Lookup
 from teia.durable import disk_errors
 from teia.errors import TeiaError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.clock import WallClock
-from teia.config import Config
+from teia.config.sections import Config
 from teia.crawler import compiled_settings as compiled
 from teia.crawler.signals_in.inbox import counts_in, open_inbox
 from teia.crawler.signals_in.indexnow import prove

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from teia.clock import WallClock
+from teia.config.choices import POLICIES
 from teia.lab.reproduce.catalogue import EXPERIMENTS as KNOWN_EXPERIMENTS
 from teia.refresh.policies import POLICIES as KNOWN_POLICIES
 from teia.store.root import Root, open_root
@@ -28,7 +29,6 @@ from teia.web.access.roles import Role
 from teia.web.background.lab.findings import digest_of, warned_of_simulation, warned_of_what_if
 from teia.web.background.lab.forms import (
     EXPERIMENTS,
-    POLICIES,
     Question,
     ReproduceFields,
     SimulateFields,
@@ -73,7 +73,7 @@ def ask(web: Web, kind: str, **fields: Any) -> int:
 
 
 def test_the_forms_offer_what_the_commands_know() -> None:
-    assert sorted(POLICIES) == sorted(KNOWN_POLICIES)
+    assert tuple(KNOWN_POLICIES) == POLICIES
     assert {each.id: each.title for each in KNOWN_EXPERIMENTS.values()} == EXPERIMENTS
     assert set(EXPERIMENTS.values()) <= set(sentences(str)), "in other languages, too"
 

@@ -16,7 +16,7 @@ import pytest
 from teia.clock import Clock, WallClock
 from teia.collections.change_settings import Changed, change
 from teia.collections.edits import Edit, Operator
-from teia.config import toml_value
+from teia.config.load import toml_value
 from teia.errors import StoreError, UsageError
 from teia.store.root import Root
 from teia.web.access.accounts import Accounts

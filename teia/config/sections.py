@@ -1,39 +1,15 @@
-"""Every setting, in one typed tree.
+"""Every setting: sections as frozen dataclasses, and `Config`, the tree of all sections.
 
-A section is a frozen dataclass; a setting is a field made by `setting(default, meaning, ...)` (settings.py), which
-carries its unit and what values are allowed. Values come from, in rising order: the default here, a TOML file, the
-environment (`TEIA_COURTESY_DELAY_S=2`), flags. `load` reads them once at start; from then on sections are passed in as
-values.
-
-Unknown keys refuse to start and name the nearest one; a wrong value says the key, the value and what is allowed.
-`teia config` prints the result with where each value came from; docs/config.md is generated from this tree.
-The same reader serves the lab's world files (teia/lab/world/spec.py): `read_tree` knows nothing of crawling.
+docs/config.md is generated from this tree.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import json
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar, get_origin, get_type_hints
+from dataclasses import dataclass, field
 
-from teia.clustersettings import BalanceSettings, ClusterSettings, PlacementSettings
-from teia.errors import ConfigError
-from teia.settings import ADMIN, HERE, checked, setting
+from teia.config.choices import ORDERS, POLICIES
+from teia.config.declare import ADMIN, HERE, setting
 from teia.urls import DEFAULT_RULES, RULES, SLOTS
-
-Tree = TypeVar("Tree")
-ENVIRONMENT_PREFIX = "TEIA_"
-NOT_SETTINGS = frozenset({"TEIA_CONFORMANCE", "TEIA_PYTHON", "TEIA_VENV"})
-"""Variables that our scripts and tests read; everything else that begins with TEIA_ must be a setting."""
-
-
-# ---- the tree -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +21,7 @@ class CollectionSettings:
     order: str = setting(
         "breadth",
         "which new URL of a host comes first (A6)",
-        choices=("breadth", "depth", "backlinks", "pagerank", "focused", "sydney"),
+        choices=ORDERS,
     )
     cells: int = setting(4, "parts the collection is split into; fixed when it is made", at_least=1, at_most=SLOTS)
 
@@ -250,11 +226,8 @@ class RefreshSettings:
     policy: str = setting(
         "edf",
         "which page is visited again when; edf is the one that is best over weeks",
-        choices=(
-            "psp", "psp-centred", "psp-aged", "mp2", "m-wolf", "uniform", "proportional", "cho", "edf", "index",
-            "rate-update", "round-robin", "sampling", "user-centric",
-        ),
-    )  # fmt: skip
+        choices=POLICIES,
+    )
     share: float = setting(
         0.5, "of a host's requests that go to known pages while it also has new ones", at_least=0, at_most=1
     )
@@ -329,6 +302,65 @@ class PublicSettings:
     copies: bool = setting(True, "whether they may read copies of its pages")
 
 
+# ---- many machines (docs/cluster.md) ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Many machines: what is kept of cells beside their logs (A3; see cluster.md)."""
+
+    snapshots: str = setting(
+        "nats",
+        "where copies of cells go: nats, its object store; or a path, like /mnt/teia or s3://bucket/teia",
+        of_machine=ADMIN,
+    )
+    snapshot_s: float = setting(600.0, "a cell that changed is copied after so long", unit="s", at_least=1)
+    snapshot_log_bytes: int = setting(
+        256 * 2**20, "and when its log has grown by so much", unit="bytes", at_least=64 * 1024
+    )
+    ship_archive: bool = setting(False, "whether archive files go there too, and come along when a cell moves")
+    stream_bytes: int = setting(
+        0, "room of the collection's stream in NATS; 0: as much as NATS has", unit="bytes", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSettings:
+    """Which node of a cluster crawls a site, with the strategy rtt (see cluster.md)."""
+
+    minimum_kb_s: float = setting(
+        0.0, "a node that gets less from a site passes it on; 0: the fastest region has it", unit="kB/s", at_least=0
+    )
+    measured_pages: int = setting(3, "pages of a site by which its speed is judged", at_least=1, at_most=1_000)
+    again_s: float = setting(86_400.0, "how long a measurement holds", unit="s", at_least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """How work is shared out between the nodes of a cluster (A5, A14; see cluster.md)."""
+
+    enabled: bool = setting(True, "whether overloaded nodes hand cells to others")
+    idle_urls: int = setting(100, "a node with fewer URLs waiting, for each unit of capacity, is idle", at_least=0)
+    overloaded_urls: int = setting(1_000, "one with more is overloaded", at_least=1)
+    hysteresis: float = setting(
+        0.2, "so far beyond these lines, as a part of them, a state ends", at_least=0, at_most=0.9
+    )
+    slack: float = setting(0.1, "what a node may have above its share before it gives", at_least=0, at_most=10)
+    quantity: int = setting(0, "URLs that a node gives at once; 0: until it has its share", at_least=0)
+    scheme: str = setting(
+        "many-to-many",
+        "who takes part in a transfer",
+        choices=("one-to-one", "one-to-many", "many-to-many"),
+    )
+    split_urls: int = setting(
+        10_000_000, "a cell that knows more URLs is split; 0: only when somebody says so", at_least=0
+    )
+    every_s: float = setting(60.0, "time between two decisions; each costs a hand-over", unit="s", at_least=0.1)
+
+
+# ---- the tree --------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The whole tree; one section per stage."""
@@ -352,169 +384,3 @@ class Config:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     balance: BalanceSettings = field(default_factory=BalanceSettings)
     public: PublicSettings = field(default_factory=PublicSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """A configuration and where each of its values came from: `default`, a file, a variable or `flag`."""
-
-    config: Config
-    origins: Mapping[str, str]
-
-
-def to_toml(config: Config) -> str:
-    """Return the settings that differ from their defaults, as a file that `load` reads back to the same values."""
-    lines: list[str] = []
-    for each in fields(config):
-        section, standard = getattr(config, each.name), getattr(Config(), each.name)
-        changed = [f.name for f in fields(section) if getattr(section, f.name) != getattr(standard, f.name)]
-        if changed:
-            lines += [f"[{each.name}]", *(f"{name} = {toml_value(getattr(section, name))}" for name in changed), ""]
-    return "\n".join(lines)
-
-
-def toml_value(value: Any) -> str:
-    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them, but for DEL."""
-    text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
-    return text.replace("\x7f", "\\u007f")
-
-
-def value_of(tree: Any, key: str) -> Any:
-    """Value of a dotted key in a tree of sections."""
-    for name in key.split("."):
-        tree = getattr(tree, name)
-    return tree
-
-
-# ---- reading --------------------------------------------------------------------------------------------------------
-
-
-def load(
-    path: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    flags: Mapping[str, Any] | None = None,
-) -> Effective:
-    """Read file, environment and flags (`{"courtesy.delay_s": 2.0}`) into one configuration."""
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(keys_of(Config), "default")
-    for key, value in ({} if path is None else flatten(read_toml(path))).items():
-        values[key], origins[key] = value, str(path)
-    for variable, key in _settings_in(environ or {}).items():
-        values[key], origins[key] = from_text(Config, key, (environ or {})[variable]), variable
-    for key, value in (flags or {}).items():
-        if value is not None:
-            values[key], origins[key] = value, "flag"
-    return Effective(read_tree(Config, values), origins)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file; every way this can fail is one line that names the file."""
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except RecursionError:
-        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
-    except ValueError as error:
-        # Not only TOMLDecodeError: bytes that are not UTF-8 and numbers of 5,000 digits end here too.
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-
-
-def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
-    flat: dict[str, Any] = {}
-    for key, value in tables.items():
-        if isinstance(value, dict):
-            flat.update(flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-_hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
-"""The types of a section's fields. Finding them takes a while, and web pages read settings all the time."""
-
-
-def keys_of(tree: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
-    """Every dotted key of a tree of sections, with its field, in the order they are declared."""
-    return _keys(tree, "")
-
-
-def _keys_below(tree: type[Any], prefix: str) -> Mapping[str, dataclasses.Field[Any]]:
-    keys: dict[str, dataclasses.Field[Any]] = {}
-    hints = _hints(tree)
-    for each in fields(tree):
-        if dataclasses.is_dataclass(hints[each.name]):
-            keys.update(_keys_below(hints[each.name], f"{prefix}{each.name}."))
-        else:
-            keys[f"{prefix}{each.name}"] = each
-    return keys
-
-
-_keys: Callable[[Any, str], Mapping[str, dataclasses.Field[Any]]] = cache(_keys_below)
-
-
-def read_tree(tree: type[Tree], values: Mapping[str, Any]) -> Tree:
-    """Build a tree of sections from dotted keys; unknown keys and wrong values are refused."""
-    known = keys_of(tree)
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"unknown setting {key!r}{_nearest(key, known)}")
-    return _build(tree, values, "")
-
-
-def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
-    hints = _hints(tree)
-    arguments: dict[str, Any] = {}
-    for each in fields(tree):  # type: ignore[arg-type]  # every caller passes a dataclass
-        key = f"{prefix}{each.name}"
-        if dataclasses.is_dataclass(hints[each.name]):
-            arguments[each.name] = _build(hints[each.name], values, f"{key}.")
-        elif key in values:
-            arguments[each.name] = checked(key, values[key], hints[each.name], each.metadata)
-    return tree(**arguments)
-
-
-def from_text(tree: type[Any], key: str, text: str) -> Any:
-    """Turn the text of an environment variable into the type of its setting; lists are split at commas."""
-    kind = _hint_of(tree, key)
-    if get_origin(kind) is tuple:
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind is bool:
-        lowered = text.strip().lower()
-        return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(lowered, text)
-    for number in (int, float):
-        if kind is number:
-            try:
-                return number(text)
-            except ValueError:
-                return text
-    return text
-
-
-def _hint_of(tree: type[Any], key: str) -> Any:
-    for name in key.split("."):
-        tree = _hints(tree)[name]
-    return tree
-
-
-def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
-    by_variable = {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in keys_of(Config)}
-    found: dict[str, str] = {}
-    for variable in environ:
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
-            continue
-        if variable not in by_variable:
-            raise ConfigError(f"unknown setting {variable} in the environment{_nearest(variable, by_variable)}")
-        found[variable] = by_variable[variable]
-    return found
-
-
-def _nearest(key: str, known: Mapping[str, Any]) -> str:
-    last = key.rpartition(".")[2]
-    close = [each for each in known if each.rpartition(".")[2] == last][:1]
-    close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from teia.config import Config, Effective, flatten, keys_of, load, read_toml, read_tree
+from teia.config.declare import ADMIN, HERE
+from teia.config.load import Effective, load, read_toml
+from teia.config.sections import Config
+from teia.config.tree import flatten, keys_of, read_tree
 from teia.errors import ConfigError
-from teia.settings import ADMIN, HERE
 
 
 def from_file(folder: Path, text: str | bytes) -> Effective:

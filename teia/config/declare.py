@@ -1,7 +1,7 @@
 """Settings: their declaration, and the check of their values.
 
 `setting` makes a field of a frozen dataclass that carries the setting's description, unit and limits; `checked` judges
-a value by them. The tree of sections is config.py, and the lab's world files have one of their own (spec.py).
+a value by them. The tree of sections is sections.py, and the lab's world files have one of their own (spec.py).
 """
 
 from __future__ import annotations
