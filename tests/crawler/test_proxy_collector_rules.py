@@ -19,6 +19,7 @@ from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, Collector, col
 from teia.crawler.robots import RobotsBook
 from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.crawler.signals_in.inbox import counts_in
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
@@ -74,9 +75,7 @@ class Proxy:
 
     def counts(self) -> dict[str, int]:
         self.crawl._commit(Group())
-        return announcements.counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")[
-            "proxy"
-        ]
+        return counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")["proxy"]
 
 
 def pages(number: int) -> list[str]:
