@@ -12,7 +12,7 @@ from teia.config.sections import LimitSettings
 from teia.parse.decode import decode
 from teia.parse.document import Document, Options
 from teia.parse.headers import parse_head
-from teia.parse.html.replay import Use, replay, restyle
+from teia.parse.html.replay import replay, restyle
 from teia.parse.parse import parse_document
 
 JOB = "teia.crawler.child.read_copy:work"
@@ -56,7 +56,6 @@ decode_wanted = msgspec.msgpack.Decoder(Wanted).decode
 decode_text = msgspec.msgpack.Decoder(Text).decode
 decode_shown = msgspec.msgpack.Decoder(Shown).decode
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-USES = frozenset(Use)
 
 
 def work(payload: bytes) -> bytes:

@@ -72,7 +72,6 @@ def outcome_of(world: World, policy: str, days: float = 1.0) -> Outcome:
     return simulate(world, policy_named(policy), Setting(days * DAY_S), WallClock())
 
 
-BOUNDS: Final = ("NonPolite", "WP", "InfCrawlers")
 NAMES: Final = {"psp": "PSP", "mp2": "MP2", "m-wolf": "M-Wolf", "edf": "EDF", "index": "index"}
 
 
