@@ -76,7 +76,7 @@ def _seed_and_outcome(failed: str) -> tuple[str, str]:
 
 def _robots_line(root: Root, config: Config, url: str) -> str:
     from teia.crawler.lookup import Lookup  # only where a crawl got nowhere
-    from teia.views.page_detail import robots_word
+    from teia.views.page import robots_word
 
     try:
         with Lookup(root, config.collection.name) as lookup:

@@ -1,8 +1,7 @@
 """Collections: their settings, their schedules, and changes to both.
 
-stored           collections in a data folder
+stored           collections in a data folder, those of a cluster too
 change_settings  change settings while a crawl runs or not
-clustered        collections that a cluster crawls
 edits            changes of settings as people write them
 drafts           a collection drafted by form or program
 preview_change   effect of a settings change on known URLs
@@ -18,8 +17,7 @@ due_runs         the run that a schedule requires at an instant
 controllers      a collection as the coordinator sees it
 commands         standing commands of users (T2)
 remove           remove a collection with its files
-resident         the coordinator of `teia serve`
-crawler_needed   check whether a root needs a crawler now
+resident         the coordinator of `teia serve`, and when one is needed
 overview         a schedule in words: next starts, last runs
 account          keys of `teia crawl --json` and `status --json`
 index_state      number of pages that can be found, and that wait

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered
 from teia.collections.inbox import Control
+from teia.collections.stored import is_clustered
 from teia.crawler.requests import Asked
 from teia.errors import ClusterError, StoreError, UsageError
 from teia.frontier.cell.bulk import END, Chosen, Deed, as_values, carry_on, matching, progress

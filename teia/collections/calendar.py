@@ -14,6 +14,7 @@ two.
 
 from __future__ import annotations
 
+import os
 import re
 from calendar import monthrange
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import count, islice
 from math import inf
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from teia.config.sections import ScheduleSettings
 from teia.errors import ConfigError
-from teia.lib.machinezone import machine_zone
 
 SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 SHORTEST_MONTH_S = 28 * 86_400.0
@@ -241,3 +242,22 @@ def amount(seconds: float) -> str:
 def next_starts(schedule: Schedule, now_s: float, number: int) -> list[float]:
     """Return at most so many next starts after an instant: the dates shown to users and used by the coordinator."""
     return list(islice(schedule.starts(now_s), number))
+
+
+# ---- the machine's zone ----------------------------------------------------------------------------------------------
+
+
+LOCALTIME = Path("/etc/localtime")
+ZONES = "zoneinfo/"
+
+
+def machine_zone(localtime: Path = LOCALTIME) -> str:
+    """Return the time zone of `TZ`, else that of /etc/localtime; `UTC` where neither names a zone."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        return named.partition(ZONES)[2] or named
+    try:
+        target = str(localtime.resolve(strict=True))
+    except OSError:
+        return "UTC"
+    return target.partition(ZONES)[2] or "UTC"

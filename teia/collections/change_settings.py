@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from teia.clock import Clock
-from teia.collections.clustered import is_clustered, nobody_hears
 from teia.collections.edits import Edit, edited, to_text
 from teia.collections.inbox import Control
-from teia.collections.stored import amend, saved
+from teia.collections.stored import amend, is_clustered, nobody_hears, saved
 from teia.config.sections import Config
 from teia.config.tree import value_of
 from teia.errors import StoreError

@@ -189,7 +189,7 @@ class Control:
         self._write("DELETE FROM rereads WHERE collection = ? AND origin = ?", (collection, origin))
 
     def dismiss(self, collection: str, kind: str, about: str, badness: float, who: str, now_s: float) -> None:
-        """Dismiss an alert (views/dismissals.py)."""
+        """Dismiss an alert (views/alerts.py)."""
         row = (collection, kind, about, badness, who, now_s)
         self._write("INSERT OR REPLACE INTO dismissed VALUES (?, ?, ?, ?, ?, ?)", row)
 

@@ -5,6 +5,8 @@ ended; then it is idle. Started again it continues with the queued URLs; where n
 more. The commands of users are in the table `orders` (commands.py), so that they survive a death. The coordinator
 notices collections that are created or removed meanwhile. With nothing to do now or later it exits after a minute;
 `teia serve` starts another one when there is work.
+
+`Needed` makes that decision for `teia serve`.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from teia.clock import Clock
+from teia.collections.calendar import Schedule
 from teia.collections.commands import ASKED, NO_ORDER, Order, Orders, is_needed
-from teia.collections.controllers import Charge
+from teia.collections.controllers import Charge, schedule_in
 from teia.collections.coordinator import Coordinator
-from teia.errors import DiskFull, StoreError
+from teia.collections.run_log import RunBook
+from teia.collections.stored import saved
+from teia.errors import DiskFull, StoreError, TeiaError
 from teia.frontier.cell.cell import FrontierCell
 from teia.records import Command
 from teia.store.root import Root
@@ -164,3 +170,46 @@ def _has_waiting(root: Root, name: str) -> bool:
             if queued:
                 return True
     return False
+
+
+# ---- the decision to start a crawler ---------------------------------------------------------------------------------
+
+
+class Needed:
+    """Reads standing commands and schedules; belongs to one thread. Settings are read again when their file changes."""
+
+    def __init__(self, root: Root, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._orders = Orders(root.path / "control.sqlite")
+        self._book = RunBook(root.path / "control.sqlite")
+        self._read: dict[str, tuple[tuple[int, int], Schedule | None]] = {}
+
+    def close(self) -> None:
+        self._orders.close()
+        self._book.close()
+
+    def is_anything(self) -> bool:
+        """True if some collection has to be crawled, or waits for its start time."""
+        orders, now_s = self._orders.all(), self._clock.now_s()
+        for name in self._root.collections():
+            order, schedule = orders.get(name, NO_ORDER), self._schedule(name)
+            if order is NO_ORDER and schedule is None:
+                continue
+            if is_needed(order, schedule, self._book.last(name), now_s):
+                return True
+        return False
+
+    def _schedule(self, name: str) -> Schedule | None:
+        """Return a collection's schedule; None also if its settings are invalid."""
+        try:
+            found = (self._root.path / name / "teia.toml").stat()
+        except OSError:
+            return None
+        stamp, known = (found.st_mtime_ns, found.st_ino), self._read.get(name)
+        if known is None or known[0] != stamp:
+            try:
+                schedule = schedule_in(saved(self._root, name).config)
+            except TeiaError:
+                schedule = None
+            known = self._read[name] = (stamp, schedule)
+        return known[1]

@@ -3,6 +3,10 @@
 A collection's durable configuration is its `teia.toml`, written from the settings in effect when the collection is
 created. Later runs read it as their file; flags of a later run apply to that run alone. Seeds are the exception: a seed
 that a later run names is added to the file, because the pages found from it stay in the collection.
+
+Cells of a collection that a cluster crawls are replicas of a log (docs/cluster.md). A request on such a collection
+concerns all nodes. A running node receives it through its folder, as any crawl does, and the cluster agrees on it.
+Where no node runs, nothing would process the request, so it is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from teia.config.load import Effective, load, to_toml, toml_value
 from teia.config.sections import Config
 from teia.config.tree import flatten, read_tree, value_of
 from teia.crawler.compiled_settings import check_crawl
-from teia.errors import ConfigError, TeiaError, UsageError
+from teia.errors import ClusterError, ConfigError, CorruptFile, StoreError, TeiaError, UsageError
+from teia.frontier.cell.database import open_to_read, sqlite_errors
+from teia.frontier.cell.journal import CLUSTER
+from teia.frontier.cell.schema import VERSION
 from teia.frontier.queue.order import focused
 from teia.frontier.rules.rule_lists import with_whole_path
 from teia.lib.tomledit import with_value
@@ -148,3 +155,32 @@ def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
     except (tomllib.TOMLDecodeError, ConfigError):
         return to_toml(after)
     return text if says == after else to_toml(after)
+
+
+# ---- collections of a cluster ----------------------------------------------------------------------------------------
+
+
+def is_clustered(folder: CollectionFolder) -> bool:
+    """Tell whether a collection's cells belong to a cluster."""
+    for cell in folder.cells()[:1]:
+        try:
+            db = open_to_read(cell.frontier, VERSION)
+        except CorruptFile:
+            raise
+        except StoreError:
+            return False
+        try:
+            with sqlite_errors(cell.frontier):
+                return db.execute("SELECT 1 FROM meta WHERE name = ?", (CLUSTER,)).fetchone() is not None
+        finally:
+            db.close()
+    return False
+
+
+def nobody_hears(folder: CollectionFolder) -> ClusterError:
+    """Return the error for a request on a cluster's collection while none of its nodes runs here."""
+    root: Path = folder.path.parent
+    return ClusterError(
+        f"{folder.name!r} is crawled by a cluster, and no node runs on {root}; start it (`teia node`),"
+        " or say --data of one that runs"
+    )

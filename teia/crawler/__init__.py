@@ -11,8 +11,7 @@ visit               one visit from its start to its commit
 verdicts            classify an answer: retry, 429 and Retry-After, the task of the parse child
 robots              robots.txt of every origin
 budgets             request, byte and failure limits of hosts and domains
-disk_space          pause before the disk is full
-descriptors         number of sockets the process may open
+resources           open files and disk space: how many sockets fit; pause before the disk is full
 depths              lower the depth of links found on a shorter path
 outlinks            links as the archive keeps them
 follow_links        decide which links of a page are followed

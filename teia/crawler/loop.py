@@ -28,7 +28,7 @@ from teia.config.sections import Config
 from teia.crawler.child.messages import decode_result, in_parts
 from teia.crawler.commit import Committed
 from teia.crawler.compiled_settings import Meaning
-from teia.crawler.disk_space import DiskSpace
+from teia.crawler.resources import DiskSpace
 from teia.crawler.robots import Permission, RobotsBook
 from teia.crawler.running_collection import Crawl, Want
 from teia.crawler.sites.soft404 import note_answer, send_probe, wants_probe

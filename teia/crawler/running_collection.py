@@ -19,8 +19,7 @@ from teia.crawler.child.messages import decode_reading, with_focus
 from teia.crawler.commit import Committed, Committer, Group
 from teia.crawler.compiled_settings import Meaning
 from teia.crawler.live import Live
-from teia.crawler.sites.alias_names import Names
-from teia.crawler.sites.aliases import AliasBook
+from teia.crawler.sites.aliases import AliasBook, Names
 from teia.crawler.sites.soft404 import PROBE, take_up
 from teia.crawler.visit import Visit
 from teia.errors import TeiaError

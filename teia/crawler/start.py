@@ -23,13 +23,12 @@ from teia.crawler.child import JOB
 from teia.crawler.child.messages import Focus, probe_of, with_focus
 from teia.crawler.commit import Committed, Committer
 from teia.crawler.compiled_settings import check_crawl, meaning_of, remove_old_copies, user_agent
-from teia.crawler.descriptors import PER_CHILD, open_now, raise_limit, share_out
-from teia.crawler.disk_space import DiskSpace
 from teia.crawler.fetch_rows import ROLL_OUT_AT_END, roll_out
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
 from teia.crawler.order_hints import agree_on_kinds
 from teia.crawler.proxy_collector import collecting
+from teia.crawler.resources import PER_CHILD, DiskSpace, open_now, raise_limit, share_out
 from teia.crawler.robots import RobotsBook
 from teia.crawler.running_collection import Crawl, rest_of
 from teia.crawler.signals_in.announcements import announcing

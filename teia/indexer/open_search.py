@@ -3,19 +3,24 @@
 The cells of a collection, or of several, are searched as one index. Authority comes from the rank file. The last visit
 and the number of links to a page come from the frontier. Semantic similarity comes from the collection's model, where
 one was trained.
+
+Example queries are made from the titles of some pages, or from their texts where titles give no words. Each one finds
+at least one page.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +35,8 @@ from teia.index.entry import Entry
 from teia.index.reader import has_index
 from teia.index.union import UnionReader
 from teia.indexer.ranks import rank_file
+from teia.search.query.analysis import stem_of
+from teia.search.query.words import WORD
 from teia.search.rank.formula import Keys, Ranking
 from teia.search.rank.semantic import Model, Models
 from teia.search.serve.searcher import Options, Searcher
@@ -241,3 +248,58 @@ def _about_index(state: IndexState) -> Iterator[Message]:
         yield Message(Told.BEHIND if state.is_written else Told.LEFT_BEHIND, (f"{state.behind:,}",))
     if state.unreadable:
         yield Message(Told.UNREADABLE, (f"{state.unreadable:,}",))
+
+
+# ---- example queries -------------------------------------------------------------------------------------------------
+
+
+PAGES = 200
+WANTED = 3
+SHORTEST, LONGEST = 4, 20
+
+
+class Searchable(Protocol):
+    """Source of example queries: a collection on this machine, or one of a cluster."""
+
+    def some(self, n: int) -> list[Entry]:
+        """Return up to `n` arbitrary pages."""
+
+    def search(self, text: str, n: int) -> Results:
+        """Answer a query."""
+
+
+def examples_of(opened: Searchable) -> list[str]:
+    """Return a word, a phrase of two words, and a word on one host; fewer if the titles do not yield them."""
+    entries = opened.some(PAGES)
+    titles = [_words(entry.title) or _words(entry.text) for entry in entries]
+    common = Counter(word.lower() for words in titles for word in dict.fromkeys(words))
+    # A word in every title is the name of a site.
+    telling = [word for word, times in common.most_common() if times <= max(1, len(entries) // 4)]
+    found: list[str] = []
+    for candidates in (telling, _pairs(titles, telling), _on_hosts(entries, telling)):
+        example = next((each for each in candidates if opened.search(each, 1).total), None)
+        if example is not None and example not in found:
+            found.append(example)
+    return found[:WANTED]
+
+
+def _words(text: str) -> list[str]:
+    words = [match.group() for match in WORD.finditer(text[:300])]
+    return [word for word in words if SHORTEST <= len(word) <= LONGEST and word.isalpha() and stem_of(word)]
+
+
+def _pairs(titles: Sequence[Sequence[str]], telling: Sequence[str]) -> Iterator[str]:
+    """Yield pairs of adjacent title words, at least one of them telling and not the first example's."""
+    wanted = set(telling[1:50])
+    for words in titles[:50]:
+        for one, other in pairwise(words):
+            if one.lower() in wanted or other.lower() in wanted:
+                yield f'"{one.lower()} {other.lower()}"'
+
+
+def _on_hosts(entries: Sequence[Entry], telling: Sequence[str]) -> Iterator[str]:
+    wanted = set(telling[:50])
+    for entry in entries[:50]:
+        for word in _words(entry.title) or _words(entry.text):
+            if word.lower() in wanted:
+                yield f"site:{entry.host} {word.lower()}"

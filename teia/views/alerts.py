@@ -2,19 +2,23 @@
 
 An alert is never an opinion about the web. Each one is a matter that only a person can decide, with the number that
 makes it one. `message` is English text; `kind` and the numbers allow a translation.
+
+A user who has seen an alert may dismiss it: it is set aside until it is twice as bad. An alert is identified by its
+kind and its subject. The user who dismissed it, the time, and how bad it was then are a row of `control.sqlite`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from teia.collections.inbox import Control
 from teia.collections.series import ENOUGH_AGAIN
-from teia.crawler.disk_space import LOW_SHARE
 from teia.crawler.keep_fresh.bound import WEEK_S, days
+from teia.crawler.resources import LOW_SHARE
 from teia.views.hosts import HostTable
 
 NEAR_LOW = 2.0
@@ -131,3 +135,55 @@ def _of_hosts(table: HostTable) -> list[Need]:
         message = f"{line.host} is left alone: {line.parked}; {line.waiting:,} URLs wait"
         found.append(Need("parked", message, 30.0, line.host, line.waiting, detail=line.parked))
     return found
+
+
+# ---- dismissed alerts ------------------------------------------------------------------------------------------------
+
+
+WORSE = 2.0
+MAX_ABOUT_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """A dismissed alert; `badness` is its severity at that time."""
+
+    kind: str
+    about: str
+    badness: float
+    who: str
+    time_s: float
+
+
+def about(need: Need) -> str:
+    """Return the subject of an alert, beside its kind: a host, or its detail."""
+    return (need.host or (need.detail if need.kind in {"paused", "seeds"} else ""))[:MAX_ABOUT_CHARS]
+
+
+def badness(need: Need) -> float:
+    """Return the severity of an alert: for a disk the inverse of free space, for freshness the shortfall."""
+    value = need.value or 0.0
+    if need.kind == "disk":
+        return 1.0 / max(value, 1e-6)
+    if need.kind == "freshness":
+        return max(0.0, (need.limit or 0.0) - value)
+    return max(value, 1.0)
+
+
+def dismissed(control: Control, collection: str) -> list[Dismissed]:
+    """Return all dismissed alerts."""
+    return [Dismissed(*row) for row in control.dismissed(collection)]
+
+
+def sort_out(needs: Sequence[Need], known: Sequence[Dismissed]) -> tuple[list[Need], list[tuple[Need, Dismissed]]]:
+    """Split alerts into those that still stand and those that were dismissed and are not much worse since."""
+    aside = {(each.kind, each.about): each for each in known}
+    still: list[Need] = []
+    gone: list[tuple[Need, Dismissed]] = []
+    for need in needs:
+        before = aside.get((need.kind, about(need)))
+        if before is None or badness(need) >= WORSE * before.badness:
+            still.append(need)
+        else:
+            gone.append((need, before))
+    return still, gone

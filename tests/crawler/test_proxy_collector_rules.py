@@ -17,8 +17,8 @@ from teia.crawler import proxy_collector
 from teia.crawler.commit import Group
 from teia.crawler.proxy_collector import AT_ONCE, MISTRUST_TURNS, Collector, collecting, is_from_cache
 from teia.crawler.robots import RobotsBook
-from teia.crawler.signals_in import announcements
 from teia.crawler.signals_in.for_other_nodes import Elsewhere
+from teia.crawler.signals_in.inbox import counts_in
 from teia.errors import ConfigError
 from teia.fetch.fetcher import FetchRequest
 from teia.frontier.queue.politeness import Politeness
@@ -74,9 +74,7 @@ class Proxy:
 
     def counts(self) -> dict[str, int]:
         self.crawl._commit(Group())
-        return announcements.counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")[
-            "proxy"
-        ]
+        return counts_in(self.crawl.crawl.committer.cells[0].folder.path.parents[1] / "signals.sqlite")["proxy"]
 
 
 def pages(number: int) -> list[str]:

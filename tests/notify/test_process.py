@@ -22,8 +22,7 @@ import pytest
 
 from teia.clock import Clock, VirtualClock, WallClock
 from teia.config.sections import Config
-from teia.crawler.signals_in.post import AT_ONCE, Poster
-from teia.crawler.signals_in.posts_under_way import HUBS, WEBHOOKS, Places
+from teia.crawler.signals_in.outgoing import AT_ONCE, HUBS, WEBHOOKS, Places, Poster
 from teia.crawler.signals_in.websub import HubRound, keep_found, open_hubs
 from teia.notify.keep_process import CourierKeeper, is_needed
 from teia.notify.process import Courier, courier_lock, run
@@ -272,7 +271,7 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
             patched.setattr("teia.notify.process.LAST_S", 0.5)
             patched.setattr("teia.notify.process.TURN_S", 0.1)
             patched.setattr("teia.notify.deliver.REST_S", 0.1)
-            patched.setattr("teia.crawler.signals_in.post.ANSWER_S", 110.0)
+            patched.setattr("teia.crawler.signals_in.outgoing.ANSWER_S", 110.0)
             asyncio.run(asyncio.wait_for(go(), 90))  # an answer has longer: nobody has waited for it
         silent.set()
     told = {watched.webhook: watched for watched in subscriptions_of(post.root.collection("main"))}

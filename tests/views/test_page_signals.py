@@ -10,8 +10,7 @@ from teia.crawler.lookup import Lookup
 from teia.frontier.cell import site_statements
 from teia.signals.trust import Kind
 from teia.store.root import open_root
-from teia.views.page import page_view
-from teia.views.page_signals import PageSignal
+from teia.views.page import PageSignal, page_view
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 

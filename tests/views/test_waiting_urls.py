@@ -20,10 +20,9 @@ from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.revisits import LATEST_S
 from teia.frontier.cell.schema import LANE_DUE, LANE_LATER, LANE_REFRESH
 from teia.store.root import Root, open_root
-from teia.views import waiting_urls as views_waiting_urls
+from teia.views import queue as views_waiting_urls
 from teia.views.hosts import HostTable, host_table, whys_of
-from teia.views.queue import Filter, coming
-from teia.views.waiting_urls import Waiting, waiting_urls
+from teia.views.queue import Filter, Waiting, coming, waiting_urls
 from tests.crawler.webs import crawl_web
 from tests.views.test_queue import web
 

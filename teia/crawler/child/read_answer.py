@@ -3,16 +3,19 @@
 It runs in a killable process, so nothing here is bounded by more than the child's own limits. Every decision that
 depends on the body is made here: the crawler gets an outcome, links that are in scope and no traps, and compressed
 records.
+
+The WebSub hub and topic of a feed are discovered here too: from its `Link` headers, or else from the feed itself.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from teia.config.sections import LimitSettings
-from teia.crawler.child.feed_hub import hub_of
 from teia.crawler.child.index_entry import entry_of
 from teia.crawler.child.messages import (
     FoundLink,
@@ -31,7 +34,7 @@ from teia.frontier.cell.schema import AS_SITEMAP
 from teia.frontier.queue.order import NO_KIND, TOP_SCORE, Hint
 from teia.frontier.rules.scope import Scope, compile_scope
 from teia.index.entry import encoded
-from teia.lib.outline import outline
+from teia.lib.fingerprints import outline
 from teia.parse.decode import decode
 from teia.parse.document import Options
 from teia.parse.headers import Headers, parse_head
@@ -342,3 +345,32 @@ def _result(
         _sketch_of(page) if task.is_revisit else b"",
         told,
     )
+
+
+# ---- the hub of a feed -----------------------------------------------------------------------------------------------
+
+
+_LINK = re.compile(r"<([^<>]{1,4096})>((?:\s*;\s*[\w*!#$&+.^`|~-]+\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]+))*)")
+_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
+
+
+def hub_of(url: str, headers: Headers, named: Mapping[str, str]) -> tuple[str, str]:
+    """Return (hub, topic) of a feed; both empty if it has no hub. A topic on another site is ignored."""
+    found = {**{word: named[word] for word in ("hub", "self") if word in named}, **_in_headers(headers)}
+    hub = resolve(found.get("hub", ""), url, ()) if found.get("hub") else None
+    if hub is None:
+        return "", ""
+    topic = resolve(found.get("self", ""), url, ()) if found.get("self") else None
+    is_own = topic is not None and site_of(host_of(topic)) == site_of(host_of(url))
+    return hub, topic if is_own and topic is not None else url
+
+
+def _in_headers(headers: Headers) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in headers.all("link"):
+        for target, parameters in _LINK.findall(value):
+            rel = _REL.search(parameters)
+            for word in (rel[1] or rel[2] or "").lower().split() if rel is not None else ():
+                if word in {"hub", "self"}:
+                    found.setdefault(word, target)
+    return found

@@ -30,16 +30,17 @@ from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.keep_fresh.apply_signals import BROUGHT_AT_ONCE, Heeding
 from teia.crawler.keep_fresh.bound import Standing, standing_of
-from teia.crawler.keep_fresh.give_way import Swap, swaps
 from teia.crawler.keep_fresh.host_plan import (
     NO_SUMS,
     Columns,
     HostPlan,
     Priors,
     Sums,
+    Swap,
     Weigh,
     columns_of,
     moves_of,
+    swaps,
 )
 from teia.crawler.keep_fresh.observe import readable
 from teia.crawler.open_cell import Cell

@@ -1,7 +1,7 @@
 """Hubs of feeds (WebSub): found by the crawl, subscribed to by the courier, received from by the server.
 
 A hub is a server like others: requested through the address guard, with the crawler's User-Agent, one request at a
-time, and with a delay of `courtesy.delay_s` between two, for all collections (posts_under_way.py). Its answer only
+time, and with a delay of `courtesy.delay_s` between two, for all collections (outgoing.py). Its answer only
 acknowledges the request; the result comes to the callback (web/pages/inbound/websub.py).
 """
 
@@ -15,8 +15,7 @@ from pathlib import Path
 from teia.clock import Clock
 from teia.config.sections import Config
 from teia.crawler.signals_in.inbox import open_inbox
-from teia.crawler.signals_in.post import Poster, is_taken, said
-from teia.crawler.signals_in.posts_under_way import HUBS, Places, UnderWay
+from teia.crawler.signals_in.outgoing import HUBS, Places, Poster, UnderWay, is_taken, said
 from teia.errors import TeiaError
 from teia.fetch.fetcher import Post
 from teia.frontier.cell.database import PRIVATE, open_database, sqlite_errors, unless_busy

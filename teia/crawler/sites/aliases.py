@@ -17,15 +17,18 @@ links that were counted for them stay counted there until their pages are read a
 pages still link to the alias, two pages that proved it are fetched under both names once more; if one disagrees the
 names are distinct again and the alias' URLs are queued again.
 
-All of it runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
+Recognition runs in the commit thread, on cells that this process has open, after the pages are committed. Evidence and
 decisions are rows of the cells (alias_evidence.py). A crash between the two loses the evidence of the last group of
 pages, never a decision.
+
+The event loop receives the decisions with a commit (`Names`). From then on the URLs of an alias are settled without a
+request, except those that are being checked again, and the alias shares the delay of its main name.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from teia.config.sections import SitesSettings
@@ -49,8 +52,10 @@ from teia.crawler.visit import Visit
 from teia.frontier.cell import alias_evidence
 from teia.frontier.cell.alias_evidence import ALIAS, DISTINCT, RETURNING, Evidence, Pair, Seen
 from teia.frontier.cell.cell import FrontierCell
-from teia.frontier.cell.rows import Found, tail_of, url_from
+from teia.frontier.cell.rows import Found, Queued, tail_of, url_from
 from teia.frontier.cell.schema import STATE_QUEUED
+from teia.frontier.queue.politeness import Politeness
+from teia.frontier.queue.schedule import HostQueue
 from teia.records import Outcome
 from teia.urls import cell_of, key_of, site_of, slot_of, split
 
@@ -496,3 +501,44 @@ class AliasBook:
     def close(self) -> None:
         """Write the samples that are still waiting for a transaction."""
         self._flush_samples(1)
+
+
+# ---- on the event loop -----------------------------------------------------------------------------------------------
+
+
+class Names:
+    """Aliases known to the event loop; with no `book` there are none."""
+
+    def __init__(self, book: AliasBook | None) -> None:
+        self._book = book
+        self._checks = set(book.checks() if book is not None else ())
+        self._moving: dict[HostQueue, None] = {}
+
+    def main_of(self, host: str) -> str:
+        """Return the main name of an alias; empty for a host that is none."""
+        return "" if self._book is None else self._book.main_of(host)
+
+    def is_elsewhere(self, queue: HostQueue, item: Queued) -> bool:
+        """Tell whether a URL stands for one of its host's main name."""
+        if not queue.alias_of or self._book is None or item.purpose != "page" or item.key in self._checks:
+            return False
+        return self._book.elsewhere(queue.host, tail_of(item.url, queue.host)) is not None
+
+    def take(
+        self,
+        names: Iterable[tuple[str, str]],
+        checks: Iterable[int],
+        queues: Mapping[str, HostQueue],
+        politeness: Politeness,
+    ) -> None:
+        """Apply the decisions of a commit: (alias, main name), empty for a revoked alias, and keys to be checked."""
+        self._checks.update(checks)
+        for name, main in names:
+            queue = queues.get(name)
+            if queue is not None:
+                queue.alias_of = main
+                self._moving[queue] = None
+        for queue in [queue for queue in self._moving if not queue.server.busy]:
+            # A request under way ends at the server where it began; only then may the host share another name's delay.
+            del self._moving[queue]
+            queue.server = politeness.server(queue.alias_of or queue.host)

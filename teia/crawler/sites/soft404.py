@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from teia.crawler.child.messages import Result
 from teia.crawler.lookup import UrlEntry
-from teia.crawler.sites.titles import plain_title
+from teia.crawler.sites.likeness import plain_title
 from teia.crawler.visit import Visit
 from teia.frontier.cell.cell import FrontierCell
 from teia.frontier.cell.rows import NotFound, Queued, url_from

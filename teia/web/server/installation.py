@@ -25,7 +25,7 @@ from teia.crawler.keep_fresh.host_plan import Weigh
 from teia.crawler.keep_fresh.weights import weigh_keys, weigher
 from teia.crawler.lookup import Lookup
 from teia.errors import IndexFailure, StoreError, TeiaError, UsageError
-from teia.indexer.examples import examples_of
+from teia.indexer.open_search import examples_of
 from teia.store.root import Root
 from teia.views.capture_reader import CopyReader
 from teia.web import limits

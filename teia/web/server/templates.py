@@ -27,8 +27,7 @@ from teia.clock import Clock
 from teia.config.choices import ORDERS
 from teia.version import __version__
 from teia.views.reports.catalogue import unit_of
-from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
+from teia.web.access.roles import Role, Scope
 from teia.web.charts.charts import Bar, Charts, Line, Part
 from teia.web.language.numbers import ENGLISH, LOCALES, Locale
 from teia.web.language.phrases import Phrases

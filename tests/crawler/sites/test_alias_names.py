@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.crawler.sites.alias_names import Names
+from teia.crawler.sites.aliases import Names
 from teia.frontier.queue.schedule import HostQueue, Schedule
 from tests.frontier.queues import add, answer, ask, schedule_of
 

@@ -14,7 +14,7 @@ from teia.frontier.cell.rows import Found, PageRow, Queued, tail_of
 from teia.frontier.cell.schema import BY_LINK, BY_SITEMAP, LANE_LATER, LANE_NEW, STATE_DONE
 from teia.frontier.traps.suspicion import Doubt, Standing
 from teia.frontier.traps.watch import Watch
-from teia.lib.outline import outline
+from teia.lib.fingerprints import outline
 from teia.urls import key_of
 from tests.frontier.cells import (
     HOST,

@@ -37,8 +37,18 @@ from teia.frontier.queue.host_rules import (
     with_delay,
 )
 from teia.urls import split
-from teia.views.feasibility import Feasibility, WeekPlan, feasibility_of, week_plan
-from teia.views.host import RHYTHM_S, HostView, Possible, host_view, line_of, standing_at
+from teia.views.host import (
+    RHYTHM_S,
+    Feasibility,
+    HostView,
+    Possible,
+    WeekPlan,
+    feasibility_of,
+    host_view,
+    line_of,
+    standing_at,
+    week_plan,
+)
 from teia.views.hosts import HostLine
 from teia.web.access.change_log import ChangeLine
 from teia.web.access.roles import Role

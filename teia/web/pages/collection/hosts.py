@@ -15,8 +15,7 @@ from teia.crawler.keep_fresh.bound import WEEK_S
 from teia.errors import StoreError
 from teia.lib.csvtext import CsvWriter
 from teia.views.host import state_of
-from teia.views.host_reasons import count_reasons, reasons_of
-from teia.views.hosts import HostLine, HostTable
+from teia.views.hosts import HostLine, HostTable, count_reasons, reasons_of
 from teia.web.access.roles import Role
 from teia.web.pages.collection.freshness import by_host
 from teia.web.pages.collection.monitor import table_of

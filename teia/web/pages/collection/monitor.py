@@ -17,8 +17,7 @@ from teia.collections.series import COARSE_S, ENOUGH_AGAIN, FINE_S, Point, meeti
 from teia.errors import StoreError
 from teia.index.reader import META_FILE
 from teia.transfer.read_all import account_at_rest
-from teia.views.alerts import Need, disk_of, needs_of
-from teia.views.dismissals import MAX_ABOUT_CHARS, Dismissed, about, badness, dismissed, sort_out
+from teia.views.alerts import MAX_ABOUT_CHARS, Dismissed, Need, about, badness, disk_of, dismissed, needs_of, sort_out
 from teia.views.hosts import HostTable, host_table
 from teia.web.access.roles import Role
 from teia.web.server.installation import Site

@@ -19,8 +19,16 @@ from teia.collections.overview import preview_of
 from teia.crawler.lookup import Lookup
 from teia.errors import TeiaError
 from teia.views.hosts import HostTable, Whys, host_table, whys_of
-from teia.views.queue import HOSTS_LOOKED_AT, MATCHED_AMONG, Coming, Filter, coming, time_or_never
-from teia.views.waiting_urls import Waiting, waiting_urls
+from teia.views.queue import (
+    HOSTS_LOOKED_AT,
+    MATCHED_AMONG,
+    Coming,
+    Filter,
+    Waiting,
+    coming,
+    time_or_never,
+    waiting_urls,
+)
 from teia.web import limits
 from teia.web.access.roles import Role
 from teia.web.pages.collection.bulk import DeedRow, deeds_of

@@ -19,8 +19,7 @@ from teia.crawler.lookup import Lookup, UrlEntry
 from teia.errors import StoreError, UsageError
 from teia.records import Outcome
 from teia.urls import from_user
-from teia.views.page import entry_of, suggestions
-from teia.views.page_detail import PageDetail, page_detail
+from teia.views.page import PageDetail, entry_of, page_detail, suggestions
 from teia.views.why_waiting import why_unknown, why_waiting
 from teia.web.access.roles import Role
 from teia.web.server.installation import Site, UnknownPage

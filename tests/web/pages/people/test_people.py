@@ -21,8 +21,7 @@ from teia.errors import StoreError, UsageError
 from teia.store.root import Root
 from teia.web.access.accounts import Accounts
 from teia.web.access.change_log import CHARS, LIST_CHARS, ChangeLine
-from teia.web.access.roles import Role
-from teia.web.access.scopes import Scope
+from teia.web.access.roles import Role, Scope
 from teia.web.server.headline import Headline
 from tests.web.conftest import PASSWORD, QUICK, Web
 

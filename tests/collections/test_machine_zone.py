@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teia.lib.machinezone import machine_zone
+from teia.collections.calendar import machine_zone
 
 
 def test_the_environment_says_more_than_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

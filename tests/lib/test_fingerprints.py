@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teia.lib.outline import MAX_BYTES, outline
+from teia.lib.fingerprints import OUTLINE_BYTES, outline
 
 
 def test_texts_that_differ_in_numbers_have_one_outline() -> None:
@@ -15,4 +15,4 @@ def test_text_of_numbers_alone_has_none() -> None:
 
 
 def test_only_the_beginning_of_a_huge_text_is_looked_at() -> None:
-    assert outline("a" * MAX_BYTES) == outline("a" * MAX_BYTES + "b")
+    assert outline("a" * OUTLINE_BYTES) == outline("a" * OUTLINE_BYTES + "b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teia.crawler.descriptors import LEAST, SPARE, share_out
+from teia.crawler.resources import LEAST, SPARE, share_out
 from teia.errors import StoreError
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from teia.collections.inbox import Control
-from teia.views.alerts import Need
-from teia.views.dismissals import about, badness, dismissed, sort_out
+from teia.views.alerts import Need, about, badness, dismissed, sort_out
 
 SLOW = Need("slow_host", "", 45.0, "jornal.test", 31 * 86_400.0, 7 * 86_400.0)
 DISK = Need("disk", "", 80.0, value=0.06, limit=0.05)
