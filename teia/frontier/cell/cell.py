@@ -48,7 +48,9 @@ from teia.urls import site_of, slot_of
 ADDED = TABLES + OUTLINKS
 """Tables that older cells may lack."""
 
+# Greatest number of host names in memory; the cache is cleared when it is full.
 HOST_CACHE = 200_000
+# Lanes of a crawl that keeps nothing fresh, retries first.
 DISCOVERY = (LANE_DUE, LANE_NEW)
 
 
@@ -123,16 +125,21 @@ class FrontierCell:
         try:
             self.db.execute("BEGIN IMMEDIATE")
             yield self
+            # Counters belong to the transaction: after a crash they agree with the rows.
             if self.journal is None:
                 self._save_counters()
             else:
+                # In a cluster the record is published before COMMIT, so the file is always a prefix of the log.
                 published = publish(self.db, self.journal, self._save_counters)
             has_changes = self.db.total_changes > before
+            # In doubt from here on: a COMMIT that fails may still be found in SQLite's log after a crash.
             self.is_in_doubt, was_in_doubt = True, self.is_in_doubt
             self.db.execute("COMMIT")
+            # Only a commit that wrote something has overwritten the doubtful place.
             self.is_in_doubt = was_in_doubt and not has_changes
             self.changes = self.last_change()
         except BaseException as error:
+            # Memory follows the rollback: counters, host numbers and patterns.
             self._sequence, self.known, self.queued = counters
             self._host_ids.clear()
             if self.watch is not None:
@@ -209,21 +216,25 @@ class FrontierCell:
             "SELECT depth, state, in_links, hops, lane, rank, found_by, pattern FROM urls"
             " WHERE slot = ? AND host_id = ? AND key = ?"
         )
+        # Rows are read in their order on disk; the changes are collected and written together below.
         placed = self._in_order(found, now_s)
         watch = self.watch
         if watch is not None:
             watch.begin(placed, now_s)
         for *place, sequence, item in placed:
+            # No tail: pages no longer link to this URL (counted_links.taken_back).
             if not item.tail:
                 back.append((place, item.in_links))
                 continue
             row = self.db.execute(look_up, place).fetchone()
             score = TOP_SCORE if item.hint is None else item.hint.score
             if row is None:
+                # Never seen. The trap detector may put it behind the others, or refuse to store it.
                 kept = watch.place(place[1], item) if watch is not None else (0, LANE_NEW, 0)
                 if kept is None:
                     continue
                 pattern, lane, lag = kept
+                # The same batch may take more links back than it brings.
                 in_links = max(0, item.in_links)
                 rank = order.rank(item.depth + lag, in_links, sequence, score)
                 state = (STATE_QUEUED, int(now_s), item.hops, lane, rank, item.by, pattern)
@@ -231,13 +242,17 @@ class FrontierCell:
                 new_queue.append((*place[:2], lane, rank, item.key))
                 touched[place[1]] = item.host
             else:
+                # Known. Depth and hops only fall, in-links are added up, sources are collected.
                 depth, in_links, rank = min(row[0], item.depth), max(0, row[2] + item.in_links), row[5]
+                # The page's own links lie nearer too (shorter_paths.py); orders with trails have their own rule.
                 if depth < row[0] and row[1] == STATE_DONE and not order.keeps_trails:
                     shorter.append(place)
+                # Only new URLs move: DUE is ordered by time, and a `fixed` rank waits for new scores.
                 if row[1] == STATE_QUEUED and row[4] == LANE_NEW and not rank & order.fixed:
                     rank = min(rank, order.rank(depth, in_links, sequence_of(rank), score))
                     if rank < row[5]:
                         moved.append((rank, *place, row[5]))
+                        # The buffer in memory may now hold URLs that come after this one.
                         if order.restless:
                             touched[place[1]] = item.host
                 if row[7] and row[1] == STATE_QUEUED and watch is not None:
@@ -246,6 +261,7 @@ class FrontierCell:
         self._insert_new(new_urls, new_queue)
         self._renew(known, moved)
         self._take_back(back)
+        # After the inserts: the detector moves rows that must exist by now.
         if watch is not None:
             watch.placed()
         shorter_paths.note(self.db, shorter)
@@ -268,6 +284,7 @@ class FrontierCell:
             depth, before, state, lane, rank = row
             in_links, now = max(0, before + fewer), rank
             if order.by_links and (state, lane) == (STATE_QUEUED, LANE_NEW) and not rank & order.fixed:
+                # Never forwards: a lost link can only make a URL wait longer.
                 now = max(rank, order.rank(depth, in_links, sequence_of(rank), TOP_SCORE))
                 if now != rank:
                     moved.append((now, *place, rank))
@@ -327,6 +344,7 @@ class FrontierCell:
             " pattern) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             new_urls,
         )
+        # Sorted, so that neighbours in the queue are written together (see `_in_order`).
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(new_queue))
         self.known += len(new_urls)
         self.queued += len(new_queue)
@@ -341,6 +359,7 @@ class FrontierCell:
         self._move_in_queue(moved)
 
     def _move_in_queue(self, moved: Sequence[tuple[int, ...]]) -> None:
+        # Lane 0 is LANE_NEW, the only lane that the order ranks.
         self.db.executemany(
             "UPDATE queue SET rank = ? WHERE slot = ? AND host_id = ? AND lane = 0 AND key = ? AND rank = ?", moved
         )
@@ -356,6 +375,7 @@ class FrontierCell:
         for lane in lanes:
             if len(taken) >= limit:
                 break
+            # Ranks of DUE are milliseconds, and later ones are not due. Ranks of NEW are no times: all qualify.
             before = 1 << 62 if lane == LANE_NEW else int(now_s * 1000)
             taken += islice(of_lane(self.db, host, (slot, host_id, lane), before, limit, skip), limit - len(taken))
         return trails.with_trails(self.db, slot, host_id, taken) if self.order.keeps_trails else taken
@@ -377,12 +397,14 @@ class FrontierCell:
         ).fetchone()
         if row is None:
             return
+        # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
         if row[2] == STATE_QUEUED:
             self._leave_queue(*place, lane=row[0], rank=row[1])
         lane, rank, failures = row[0], row[1], 0
         if lane == LANE_REFRESH:
             lane = revisits.leave(self.db, place, rank)
         if settled.state == STATE_QUEUED:
+            # Rounded up: a retry is never due before its wait is over.
             lane, rank, failures = LANE_DUE, ceil(settled.again_s * 1000), item.failures + 1
             self._enter_queue(*place, lane=lane, rank=rank)
         self.db.execute(
@@ -392,6 +414,7 @@ class FrontierCell:
         )
         if settled.page is not None:
             self._record_page(slot, settled, settled.page)
+            # A shorter path was found while the page was read at its old depth.
             if row[3] < item.depth and settled.state == STATE_DONE and not self.order.keeps_trails:
                 shorter_paths.note(self.db, [place])
 
@@ -427,8 +450,10 @@ class FrontierCell:
         sql = "SELECT digest, text_digest, file, offset, length FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
         before = self.db.execute(sql, place).fetchone()
         failed = settled.state in {STATE_QUEUED, STATE_FAILED}
+        # Texts are compared; bytes only where a page has no text.
         earlier = b"" if before is None else before[1] or before[0]
         is_other = page.status != NOT_MODIFIED and earlier != (page.text_digest or page.digest)
+        # The crawler's own comparison comes first, then the digests; None where there is nothing to compare.
         changed = settled.changed if settled.saw is not None else is_other if earlier and not failed else None
         digest = before[0] if before is not None and page.status == NOT_MODIFIED else page.digest
         self.db.execute(
@@ -436,6 +461,7 @@ class FrontierCell:
             (*place, settled.time_s, settled.outcome, digest, changed, *archived, settled.saw),
         )
         if before is None:
+            # A failed first visit leaves a row without a capture.
             page, archived = (PageRow(page.status), NOT_ARCHIVED) if failed else (page, archived)
             self.db.execute(
                 f"INSERT INTO pages VALUES (?, ?, ?, 1, 0, ?, ?{', ?' * 16}, 0, 0)",  # noqa: S608  # only marks
@@ -448,6 +474,7 @@ class FrontierCell:
             (bool(changed), settled.time_s, *place),
         )
         if page.status != NOT_MODIFIED and not failed:
+            # A revisit record has no body: the row continues to name the record that has it.
             if settled.repeats:
                 archived = Archived(*before[2:])
             self.db.execute(
@@ -487,6 +514,7 @@ def _merged(found: Iterable[Found]) -> Iterable[Found]:
     by_url: dict[tuple[str, int], Found] = {}
     for item in found:
         same = by_url.get((item.host, item.key))
+        # One of the two only takes links back: the fields of the other count.
         if same is not None and not (same.tail and item.tail):
             item = replace(same if same.tail else item, in_links=same.in_links + item.in_links)
         elif same is not None:

@@ -37,6 +37,7 @@ def post(cell: FrontierCell, to_cell: int, found: Iterable[Found]) -> None:
     if cell.journal is None:
         cell.db.execute("INSERT INTO outbox (to_cell, bulk) VALUES (?, ?)", (to_cell, _encode(rows)))
         return
+    # Messages are limited in bytes, and links differ in length: a bulk that is too long is halved until it fits.
     for at in range(0, len(rows), BULK_URLS):
         for bulk in _bulks(rows[at : at + BULK_URLS]):
             cell.journal.post(to_cell, bulk)

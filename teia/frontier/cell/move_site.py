@@ -47,6 +47,7 @@ PACKED_MOST = 768 * 1024
 PARTS_MOST = 100
 """Greatest number of parts of a site; more do not fit into one batch."""
 
+# Limit on an unpacked part: a broken message must not fill the memory.
 PART_BYTES_MOST = 64 << 20
 
 HOSTS = "hosts"
@@ -203,6 +204,7 @@ def _delete(cell: FrontierCell, site: str, names: Mapping[int, str]) -> None:
 
 def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
     """Store a part of a site in a cell; inside the receiver's transaction. Return its (host id, name) pairs."""
+    # Hosts first, in a pass of their own: all other rows need the numbers that hosts get here.
     for table, rows in part.rows:
         if table == HOSTS:
             _add_hosts(cell, rows)
@@ -219,6 +221,7 @@ def take(cell: FrontierCell, part: Part) -> list[tuple[int, str]]:
 
 def _add_hosts(cell: FrontierCell, rows: Sequence[Row]) -> None:
     marks = ", ".join("?" * (len(rows[0]) - 1)) if rows else ""
+    # All columns but `host_id`, the first: the receiver assigns its own numbers.
     columns = "slot, name, found_s, requests, bytes, parked, address, response_s"
     sql = f"INSERT OR IGNORE INTO hosts ({columns}) VALUES ({marks})"  # noqa: S608  # only our own words
     cell.db.executemany(sql, [row[1:] for row in rows])
@@ -235,12 +238,14 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
+    # IGNORE: a link may have brought one of these URLs here before the site itself arrived.
     marks = ", ".join("?" * len(rows[0]))
     sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
     added = cell.db.executemany(sql, rows).rowcount
     if table == "urls":
         cell.known += added
     elif table == "queue":
+        # If some rows existed already, `added` counts rows of the REFRESH lane too: an upper bound.
         cell.queued += sum(row[2] != LANE_REFRESH for row in rows) if added == len(rows) else added
 
 

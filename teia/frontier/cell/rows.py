@@ -14,6 +14,7 @@ from teia.frontier.queue.order import Hint
 
 def tail_of(url: str, host: str) -> str:
     """Return the stored part of a canonical URL: all but scheme and host, with `s` in front for https."""
+    # 8 and 7 are the lengths of `https://` and `http://`.
     if url.startswith("https://"):
         return "s" + url[8 + len(host) :]
     return url[7 + len(host) :]

@@ -70,6 +70,7 @@ def with_trails(db: sqlite3.Connection, slot: int, host_id: int, items: Iterable
         score, off_topic, via, depends = row or (*NO_HINT[:3], False)
         since_s = item.since_s - HEAD_START_S * score / TOP_SCORE
         told = replace(item, hint=Hint(score, off_topic, via), since_s=since_s)
+        # Without validators: a 304 would bring no links to judge.
         known.append(replace(told, etag="", last_modified="") if depends else told)
     return known
 

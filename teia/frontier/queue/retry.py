@@ -25,11 +25,13 @@ RETRY_RULES: dict[str, Rule] = {
     Outcome.TIMEOUT: Rule(3, 1),
     Outcome.CONNECT: Rule(3, 1),
     Outcome.DNS: Rule(3, 2),
+    # A certificate is seldom fixed within minutes: one more try, after a long wait.
     Outcome.TLS: Rule(2, 32),
     Outcome.BAD_ANSWER: Rule(2, 2),
     Outcome.SYSTEM: Rule(5, 1),
     Outcome.PARSE_FAILED: Rule(1, 0, STATE_DONE),
     Outcome.SOFT_404: Rule(1, 0, STATE_DONE),
+    # Nothing of a host may be fetched while its robots.txt is unreachable, so the waits are long.
     Outcome.ROBOTS_UNREACHABLE: Rule(5, 32),
     "408": Rule(3, 1),
     "429": Rule(8, 2),

@@ -101,6 +101,7 @@ class Schedule:
         self.politeness = politeness
         self._max_hosts = max_hosts
         self._at_once = politeness.courtesy.per_host
+        # Breaks ties in the heaps, which must never compare hosts.
         self._order = itertools.count()
         self._lines: dict[Place, list[HostQueue]] = {}
         self._called: set[Place] = set()  # a host of its line was called and is in `_ready` or on its way there
@@ -108,6 +109,7 @@ class Schedule:
         self._timers: list[tuple[float, int, Place | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
         self._outside: list[tuple[float, int, HostQueue]] = []
+        # When the delay of each engaged server ends; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
 
@@ -147,6 +149,7 @@ class Schedule:
 
     def _time(self, place: Place) -> None:
         """Schedule the call of the next host in a place's line for the end of the place's delay."""
+        # One timer for each line, and none while the place is busy: the end of the request calls this again.
         if (
             place in self._lines
             and place not in self._called
@@ -175,11 +178,13 @@ class Schedule:
         if not line:
             del self._lines[place]
         self._be_called(queue, place)
+        # Without a known address the server alone decides; `is_free` looks at the address later.
         address = self._address(queue) if queue.address else place
         if queue.head is None:
             self._send_away(queue)
         elif address in queue.called_at:
             self._make_ready(queue)
+        # No other host waits for the address: this one is called there at once, without a line.
         elif self._nobody_at(address) and address.free(now, self._at_once):
             self._be_called(queue, address)
             self._make_ready(queue)
@@ -225,6 +230,7 @@ class Schedule:
             if queue.head is None:
                 self._send_away(queue)
             elif not self._has_room_for(queue.host):
+                # It stays called at its places, so that hosts behind it do not overtake it.
                 heapq.heappush(self._outside, entry)
             else:
                 self._leave(queue)
@@ -248,6 +254,7 @@ class Schedule:
     def _disengage(self, now: float) -> None:
         while self._engaged_ends and self._engaged_ends[0][0] <= now:
             _, rested = heapq.heappop(self._engaged_ends)
+            # Otherwise an old entry: the server was engaged again since, and ends later.
             if self._engaged.get(rested, float("inf")) <= now:
                 del self._engaged[rested]
 
@@ -286,10 +293,12 @@ class Schedule:
         place = self.politeness.address(address)
         rest_s = self.politeness.finished(queue.server, place, started, ended, retry_after_s)
         if queue.server.busy == 0:
+            # Engaged until its delay ends: `max_hosts` limits servers, not requests.
             self._engaged[queue.host] = queue.server.ready_at
             heapq.heappush(self._engaged_ends, (queue.server.ready_at, queue.host))
         self._time(queue.server)
         self._time(place)
+        # WAITING if the host was put in line for another request meanwhile (`per_host` above 1).
         if queue.state is HostState.FETCHING:
             queue.state = HostState.IDLE
             self.wake(queue)

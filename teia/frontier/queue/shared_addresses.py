@@ -40,6 +40,7 @@ class Networks:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._networks = tuple(_network(text) for text in texts)
+        # A cache for each object: new settings begin with an empty one.
         self._known = lru_cache(maxsize=65_536)(self._look)
 
     def __contains__(self, address: str) -> bool:

@@ -39,9 +39,11 @@ def sampled(found: Iterable[Found], links: int, seed: int, is_new: Callable[[Fou
             marked.append(item)
         else:
             by_page[item.hint.page, item.host].append(item)
+    # A URL that one page sends ahead is no longer new for the pages after it.
     ahead: set[tuple[str, int]] = set()
     for (page, host), of_page in by_page.items():
         new = of_page
+        # Few links all go ahead, without a look at the disk.
         if len(of_page) > links:
             new = [item for item in of_page if (host, item.key) not in ahead and is_new(item)]
             new.sort(key=lambda item, page=page: draw(seed, page, item.key))  # type: ignore[misc]  # bound now

@@ -98,6 +98,7 @@ class Watch:
         """Return the patterns of a host, read from disk if necessary."""
         known = self._hosts.get(host_id)
         if known is None:
+            # Never while counts are unsaved: a host in `_busy` would lose them.
             while len(self._hosts) >= MAX_HOSTS and not self._busy:
                 del self._hosts[next(iter(self._hosts))]
             known = self._hosts[host_id] = HostPatterns(host, host_id, slot_of(site_of(host)))
@@ -112,6 +113,7 @@ class Watch:
     def begin(self, links: Iterable[tuple[int, int, int, int, Found]], now_s: float) -> None:
         """Register links, (slot, host id, key, sequence, link), that are about to be placed together."""
         self._year = time.gmtime(now_s).tm_year
+        # Hosts that are not in memory are not watched; their links need not be known.
         self._batch = {key for _, host_id, key, _, _ in links if host_id in self._hosts}
 
     def place(self, host_id: int, item: Found) -> tuple[int, int, int] | None:
@@ -121,6 +123,7 @@ class Watch:
         by which it should look deeper than it is.
         """
         host = self._hosts.get(host_id)
+        # No page of this host was read lately. The URL gets its pattern when it goes out (`_take_new`).
         if host is None:
             return 0, LANE_NEW, 0
         pattern, lag = self._pattern_of(host, item)
@@ -131,6 +134,7 @@ class Watch:
             pattern.now.own += 1
             pattern.now.met += item.via < 0
             self._note(host, pattern)
+        # A listed URL is stored even if its pattern is a trap.
         if not is_listed and (pattern.is_hopeless or (is_own and pattern.standing is Standing.PARKED)):
             pattern.refused += 1
             self._note(host, pattern)
@@ -143,6 +147,7 @@ class Watch:
 
     def placed(self) -> None:
         """Store the results of placing, once the URLs are written; in the same transaction."""
+        # A copy, because `_prefer` may make a pattern, which adds to `_busy`.
         for host in list(self._busy):
             for key in host.plain:
                 self._prefer(host, key)
@@ -181,6 +186,7 @@ class Watch:
             lag = LAG
             if is_known:
                 pattern = self._made(host, SPELLING + differs_in, mother, Doubt.SPELLING)
+                # Once spellings are acquitted at this host, the URL counts as one of its own pattern.
                 if pattern.standing is not Standing.OPEN:
                     return pattern, 0
         if REPEATS.search(item.tail):
@@ -235,6 +241,7 @@ class Watch:
                 self._move(host, [(row[0], key)], LANE_NEW, LANE_LATER)
 
     def _is_known(self, host: HostPatterns, key: int) -> bool:
+        # Links of the same batch are not in the table yet.
         if key in self._batch:
             return True
         sql = "SELECT 1 FROM urls WHERE slot = ? AND host_id = ? AND key = ?"
@@ -273,6 +280,7 @@ class Watch:
         If that was a variant of this page, and this is the page itself, the variant is blamed for having come
         first.
         """
+        # Eight bytes tell the texts of one host apart, and fit into an INTEGER.
         place = (host.slot, host.host_id, int.from_bytes(text[:8], "big", signed=True))
         db = self._cell.db
         if db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?, ?)", (*place, pattern.number)).rowcount:
@@ -339,6 +347,7 @@ class Watch:
         """Judge the pages and links counted since the last call. Inside a transaction."""
         self.placed()
         for host in self._busy:
+            # A second linking page was found: the pattern's number loses its sign.
             sql = "UPDATE urls SET pattern = -pattern WHERE slot = ? AND host_id = ? AND key = ? AND pattern < 0"
             self._cell.db.executemany(sql, [(host.slot, host.host_id, key) for key in host.met])
             for pattern in host.touched:
@@ -379,6 +388,7 @@ class Watch:
             pattern.given_up = 0
 
     def _give_up(self, host: HostPatterns, pattern: Pattern) -> None:
+        # A URL in the crawler's memory will be fetched, and its visit settles it.
         waiting = [row for row in self._waiting(host, pattern) if row[1] not in host.lent]
         place, db = (host.slot, host.host_id), self._cell.db
         db.executemany(
@@ -418,6 +428,7 @@ class Watch:
         other names may be known by better ones soon.
         """
         known = self.host(host_id, host)
+        # Keys that have left the crawler's memory are no longer lent.
         known.lent = {key: number for key, number in known.lent.items() if key in skip}
         choice = Choice([])
         urgent = [pattern for pattern in known.by_number.values() if pattern.is_urgent]
@@ -426,6 +437,7 @@ class Watch:
                 self._lend(known, choice, self._deepest(known, pattern, 1))
         room = max(0, BESIDE_A_TRIAL - len(known.lent)) if choice.items else limit
         is_all = self._take_new(known, choice, min(limit, len(choice.items) + room), skip, now_s)
+        # Nothing else of this host is in memory or due: waiting patterns are tried.
         if is_all and not choice.items and not choice.held and not skip:
             self._try(known, choice)
         choice.held |= len(choice.items) < limit and (not is_all or self._has_later(known))
@@ -438,6 +450,7 @@ class Watch:
         """
         under_way = Counter(host.lent.values())
         passed, wanted = {*skip, *host.lent}, limit
+        # Each round reads further past URLs that may not go now.
         for _ in range(ROUNDS if limit > len(choice.items) else 0):
             items = self._cell.next_urls(host.host_id, host.host, wanted, passed, now_s)
             later = []
@@ -445,6 +458,7 @@ class Watch:
                 if len(choice.items) >= limit:
                     return False
                 passed.add(item.key)
+                # A URL found while its host was not watched has no pattern yet.
                 pattern = host.of(item.pattern) or self._made(host, pattern_of(tail_of(item.url, host.host)))
                 is_new = item.lane == LANE_NEW and not item.found_by & LISTED
                 if is_new and pattern.standing is not Standing.OPEN:
@@ -459,6 +473,7 @@ class Watch:
                 self._defer(host, later)
             if len(items) < wanted:
                 return True
+            # Deferred URLs left the lane, so a long read moves many at once; held ones are only read past.
             wanted = MOVED_AT_ONCE if later else LOOKED_PAST
         return False
 
@@ -466,6 +481,7 @@ class Watch:
         """Put URLs behind everything else of their host."""
         place = (host.slot, host.host_id)
         with self._cell.transaction():
+            # New patterns are stored before URLs refer to their numbers.
             self.placed()
             self._move(host, [(item.rank, item.key) for item, _ in later], LANE_NEW, LANE_LATER)
             sql = "UPDATE urls SET pattern = ? WHERE slot = ? AND host_id = ? AND key = ? AND pattern = 0"
