@@ -185,6 +185,7 @@ class Committer:
             self._promised = learnt_so_far(self.cells)
         if self.aliases is not None:
             self.aliases.begin(self._clock.now_s())
+        # 1. The ledger of delays, before any visit counts.
         if group.courtesy is not None:
             self._ledger.note_courtesy(group.courtesy)
         if group.rests:
@@ -193,18 +194,22 @@ class Committer:
         by_cell: dict[int, list[Visit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
+        # 2. and 3. Cell by cell: a visit is settled once its cell's transaction has returned.
         for number, visits in by_cell.items():
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
         self._absorb_seeds(group, done)
         came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
+        # 4. Links for other cells.
         if group.settled or came_nearer:
             self.deliver(done)
+        # 5. Names of one site, from pages that are durable by now.
         self._learn_names(group.settled, done)
         for queue, why in group.parked:
             with self.cells[queue.cell].frontier.transaction() as frontier:
                 frontier.park_host(queue.host_id, why)
+        # Optional from here on: once a stop has begun, all of it is left to the next start.
         if self._may_plan(group):
             self._plan(group, done)
         if not self.is_winding_up:
@@ -284,6 +289,7 @@ class Committer:
         for visit in visits:
             archived = answer_place(visit, stored.get(visit))
             if visit.outcome == Outcome.ALIAS and not self._hand_on(cell, visit, links):
+                # The alias was revoked meanwhile: the URL stays queued under its own name.
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
                 continue
             for place in self._settle(cell, visit, archived):
@@ -294,11 +300,14 @@ class Committer:
                 self._note(done, cell, [(visit.queue.host_id, visit.queue.host)])
             self._gather(cell, links, visit)
             rows.append(log_row(visit, archived))
+        # Links inside the cell belong to the page's own transaction; the others go to the outbox below.
         self._note(done, cell, frontier.absorb(links.pop(cell.number, {}).values(), self._clock.now_s()))
+        # Judged after the links of this group were counted.
         if cell.watch is not None:
             cell.watch.close()
         for to_cell, found in links.items():
             mail.post(frontier, to_cell, found.values())
+        # The receivers have these links: they leave the outbox with this transaction of the sender.
         if cell.number in self._delivered:
             mail.delivered(frontier, self._delivered.pop(cell.number))
         if self.aliases is not None:
@@ -306,7 +315,9 @@ class Committer:
         if self.refresh is not None:
             self.refresh.note(cell, visits)
         write_log(frontier, rows)
+        # Before COMMIT, so that an indexer that sees the change number finds the entry.
         cell.handover.flush()
+        # The position is committed with the pages: the next start cuts the archive here.
         note_position(frontier, cell.archive.position, sum(map(len, stored.values())))
 
     def _settle(self, cell: Cell, visit: Visit, archived: Archived) -> list[counted_links.Place]:
@@ -346,6 +357,7 @@ class Committer:
     def _keep_robots(self, cell: Cell, visit: Visit) -> None:
         """Store an origin's robots.txt; one that came from another host is not stored, but fetched again next run."""
         queue, item = visit.queue, visit.item
+        # Without a number the host has no row: only its robots.txt was requested.
         if not visit.is_final_robots or split(f"{item.origin}/").host != queue.host or not queue.host_id:
             return
         status = visit.fetched.status if visit.fetched is not None else 0
@@ -435,6 +447,7 @@ class Committer:
         last: dict[int, int] = {}
         for sender in self.cells:
             for seq, to_cell, found in mail.waiting(sender.frontier):
+                # The row of the last delivery stays behind, empty, so that numbers keep growing.
                 if found:
                     by_receiver[to_cell].append((sender.number, seq, found))
                     last[sender.number] = seq
@@ -446,6 +459,7 @@ class Committer:
         known_before = cell.frontier.known
         with cell.frontier.transaction():
             for from_cell, seq, found in bulks:
+                # A smaller number was merged before a crash.
                 if seq > mail.heard(cell.frontier, from_cell):
                     self._note(done, cell, cell.frontier.absorb(found, self._clock.now_s()))
                     mail.note_heard(cell.frontier, from_cell, seq)
@@ -541,6 +555,7 @@ def hand_over(cell: Cell, visit: Visit, changes: int) -> None:
         return
     queue, key = visit.queue, visit.item.key
     change = cell.frontier.change_of(queue.host_id, queue.host, key)
+    # No new change number: the content is the same, and the indexer has it.
     if change > changes:
         cell.handover.write(change, key, visit.result.entry)
 

@@ -50,6 +50,7 @@ class Meaning:
 
     def admits(self, url: str, depth: int, found_by: int) -> bool:
         """Tell whether a URL of the frontier belongs to the collection under its current settings."""
+        # The exclude list holds even for URLs that a user or a page requires.
         if found_by & ASKED_FOR:
             return not self.scope.excludes(url)
         return depth <= self.config.scope.max_depth and self.scope.holds(url)
@@ -89,11 +90,13 @@ def meaning_of(config: Config, lists_folder: Path) -> Meaning:
 
 
 def _mark(config: Config, include: Sequence[str], copies: dict[str, Path]) -> str:
+    # By name: the mark does not depend on where the data folder is.
     names = {path: Path(copy.name) for path, copy in copies.items()}
     rules = [_renamed(each, names) for each in (include, config.scope.exclude)]
     other = replace(config.scope, include=(), exclude=())
     limits = config.limits
     budgets = (limits.pages_per_host, limits.pages_per_site, limits.bytes_per_host, limits.bytes_per_site)
+    # Only where there are any, so that the marks of older collections stay valid.
     own = [list(limits.host_budgets)] if limits.host_budgets else []
     return _digest([json.dumps([sorted(config.collection.seeds), rules, asdict(other), budgets, *own])])
 
@@ -115,6 +118,7 @@ def remove_old_copies(folder: Path, meaning: Meaning) -> None:
     """Remove the copies of rule lists that are no longer read; called before children start."""
     with disk_errors(folder, "read"):
         for path in folder.glob("*.rules") if folder.is_dir() else ():
+            # The encoded settings contain the file names of all lists that children read.
             if path.name.encode() not in meaning.reading:
                 path.unlink()
 
@@ -202,6 +206,7 @@ def check_crawl(config: Config) -> None:
         check_focus(config)
     if not config.courtesy.contact.strip():
         raise ConfigError("courtesy.contact is empty; say where owners of servers can reach you: a page or an address")
+    # Each of these raises ConfigError for a text that it cannot read; the values are made again when used.
     AddressGuard(config.fetch.allow_nets)
     proxy_of(config.signals.proxy)
     base_of(config.signals.websub)

@@ -52,6 +52,7 @@ def spread(
         return None
     by_cell: dict[int, list[Found]] = defaultdict(list)
     reader = ArchiveReader(cell.folder.archive)
+    # The archive is read before the transaction begins, which keeps the transaction short.
     named = [_links_of(page, reader, meaning) for page in pages]
     with cell.frontier.transaction() as frontier:
         for page, (links, is_hop) in zip(pages, named, strict=True):
@@ -75,6 +76,7 @@ def _found(cell: Cell, page: shorter_paths.Nearer, links: list[FoundLink], *, is
     found = []
     for link in links:
         found.append(Found(link.host, link.key, link.tail, depth, int(link.key in new), hops, link.by))
+        # An alias of the same URL may follow in the list; the URL counts once.
         new.discard(link.key)
     return found
 
@@ -84,6 +86,7 @@ def _links_of(page: shorter_paths.Nearer, reader: ArchiveReader, meaning: Meanin
     if page.outcome == Outcome.SOFT_404:
         return [], False
     try:
+        # The metadata record follows the record of the answer.
         record = reader.read(page.file, page.offset + page.length) if page.file else None
     except StoreError:
         return [], False

@@ -125,6 +125,7 @@ def forget_places(frontier: FrontierCell, is_lost: Callable[[str, int, int], boo
 
 def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS) -> None:
     """Move the rows to a Parquet file once there are enough; after a crash, the same file is written again."""
+    # The number of the next file is committed with the rows' deletion: a file is written under it once or again.
     (waiting,) = frontier.db.execute("SELECT count(*) FROM log").fetchone()
     if waiting < max(1, at_least):
         return
@@ -132,6 +133,7 @@ def roll_out(frontier: FrontierCell, folder: Path, at_least: int = ROLL_OUT_ROWS
 
     part = log_part(frontier, folder)
     write_parquet(folder, part.pending, part.next_serial)
+    # The rows leave the frontier only once the file is complete.
     with frontier.transaction():
         frontier.db.execute("DELETE FROM log")
         frontier.db.execute("INSERT OR REPLACE INTO meta VALUES ('log_serial', ?)", (part.next_serial + 1,))

@@ -111,6 +111,7 @@ class Lookup:
         self.indexes: dict[Path, CellReader] = {}
         self._readers = [ArchiveReader(folder.archive) for folder in self.folders]
         self.cell_number = numbering(collection.starts())
+        # If one cell cannot be opened, those already open are closed.
         with ExitStack() as stack:
             self.cells = [self._opened(folder, stack) for folder in self.folders]
             self._stack = stack.pop_all()
@@ -237,6 +238,7 @@ class Lookup:
         if not page.file:
             return b""
         try:
+            # The metadata record follows the record of the answer.
             record = self._readers[number].read(page.file, page.offset + page.length)
         except CorruptFile:
             return b""
@@ -253,6 +255,7 @@ class Lookup:
     def copy(self, url: str, time_s: float | None = None) -> StoredAnswer:
         """Return the stored answer of a URL: the last good one, or that of a time; a revisit leads to its body."""
         wanted, seen = (url, time_s), set[tuple[str, float | None]]()
+        # Revisit records of a damaged archive may refer to each other.
         while wanted not in seen:
             seen.add(wanted)
             answer = self._answer(*wanted)

@@ -101,6 +101,7 @@ class Cell:
         """Append a group and commit it, in the block; if that fails, the archive is rewound before the next group."""
         if self._must_rewind:
             self.rewind()
+        # An exception in the block leaves it set, so that the next group rewinds first.
         self._must_rewind = True
         yield
         self._must_rewind = False
@@ -126,6 +127,7 @@ class Cell:
         """
         if self.is_in_commit:
             return
+        # Callbacks run in reverse order: the database is closed last.
         with ExitStack() as closing:
             closing.callback(self.frontier.close)
             closing.callback(shrink_log, self.frontier.db, CLOSE_WAIT_S)

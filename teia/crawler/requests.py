@@ -54,6 +54,7 @@ class Wishes:
     def grant(self) -> list[tuple[Cell, list[tuple[int, str]]]]:
         """Put waiting requests into the frontier; return hosts with new work. Runs in the commit thread."""
         touched = []
+        # A request leaves the line only after its transaction: a full disk loses none.
         for number, url in [self._waiting[at] for at in range(min(AT_ONCE, len(self._waiting)))]:
             cell = self._cells[cell_of(slot_of(site_of(split(url).host)), self._starts)]
             with cell.frontier.transaction() as frontier:
@@ -134,6 +135,7 @@ class BulkWork:
                     break
         found = [progress(cell.frontier, asked.mark) for cell in self._cells]
         if all(place == END for place, _ in found):
+            # Progress of all cells is committed; only the record in `control.sqlite` is missing.
             self._waiting.popleft()
             self._unwritten.add(asked.id)
             self._done.append((asked.id, sum(number for _, number in found)))

@@ -353,6 +353,7 @@ class Crawl:
         schedule.wake(queue)
 
     def notice_hunger(self, queue: HostQueue) -> None:
+        # A host without a number is not in the frontier: there is nothing to read.
         if not queue.exhausted and len(queue.buffer) <= queue.refill // 2 and queue.host_id:
             self._hungry[queue] = None
 
@@ -373,10 +374,13 @@ class Crawl:
         """
         commit = self.config.commit
         if self.is_ending:
+            # Requests of the user are granted even if the crawl itself has nothing to do.
             may_wish = not self.is_winding_up and now - self._last_group >= REFILL_PAUSE_S
             return self.has_uncommitted or (may_wish and self.committer.wishes.is_waiting)
+        # A failed group is tried again before anything else.
         if len(self.uncommitted) >= commit.every_pages or self._group is not None:
             return True
+        # Then nothing would be gained by waiting for more visits.
         nothing_else_is_under_way = self._open == len(self.uncommitted)
         if self.uncommitted and (nothing_else_is_under_way or now - self._oldest >= commit.every_s):
             return True
@@ -416,6 +420,7 @@ class Crawl:
             self.uncommitted, self._seeds, self._rests, self._parked, self._courtesy = [], [], {}, [], None
         if self._group.refills:  # the last commit failed, so these hosts still need URLs
             self._hungry = dict.fromkeys(order[0] for order in self._group.refills) | self._hungry
+        # Results of a failed try: the buffers are read again.
         self._group.done.refilled.clear()
         self._group.only_settles = self.is_ending
         chosen = list(itertools.islice(self._hungry, 0 if self._group.only_settles else REFILLS_PER_GROUP))
@@ -446,6 +451,7 @@ class Crawl:
             visit.queue.loaded.discard(visit.item.key)
             if visit.verdict is not None and visit.verdict.wait_s:
                 self._look_again(visit.queue, clock.ticks_s() + visit.verdict.wait_s)
+            # More URLs of this host were held back until these visits were read.
             if visit.queue in self._held_back or self.keeps_fresh:
                 self._held_back.discard(visit.queue)
                 self._look_now(visit.queue)
@@ -459,6 +465,7 @@ class Crawl:
         for queue, found in done.probes:
             take_up(queue, found, clock.now_s())
         for queue, requests, received in done.spent:
+            # This run may have requested the host since the row was read.
             queue.requests = max(queue.requests, requests)
             queue.received_bytes = max(queue.received_bytes, received)
         for name, patterns in done.shunned.items():
@@ -468,6 +475,7 @@ class Crawl:
         for (_, name), host_id in done.hosts.items():
             queue = self.host(name, host_id, schedule)
             queue.exhausted = False
+            # New URLs may come before those in memory, so the buffer is read again.
             if self._restless:
                 self._hungry[queue] = None
             self.notice_hunger(queue)
@@ -477,6 +485,7 @@ class Crawl:
             if queue.loaded:
                 self._held_back.add(queue)
             else:
+                # With no visit under way, nothing else would cause another look.
                 self._look_now(queue)
         if done.given_up:
             self.counts.outcomes[Outcome.TRAP] += done.given_up
@@ -507,6 +516,7 @@ class Crawl:
             queue.loaded.difference_update(item.key for item in queue.buffer)
             queue.buffer.clear()
         fresh = [item for item in items if item.key not in queue.loaded]
+        # The buffer ran empty and was filled whole: it is too small for this host.
         if was_empty and len(fresh) == queue.refill and not self.keeps_fresh:
             growth = BRISK_GROWTH if queue.server.needs_no_rest else 2
             queue.refill = min(REFILL_AT_MOST, queue.refill * growth)

@@ -192,6 +192,7 @@ def _opened_cells(folder: CollectionFolder, config: Config, clock: Clock) -> Ite
     for each in folder.cells():
         check_format(each.frontier, VERSION)
     opening = _beside(lambda each: _open_cell(each, folder.name, config, clock), folder.cells())
+    # Cells that did open are closed even if another one failed.
     opened = [each.result() for each in opening if each.exception() is None]
     try:
         yield [each.result() for each in opening]
@@ -229,7 +230,9 @@ def recover(
     for rest in ledger.rests(now_s) if was_clean else ledger.all_places():
         place = politeness.server(rest.name) if rest.kind == "server" else politeness.address(rest.name)
         rests_s = max(0.0, min(rest.ready_at_s - now_s, Ledger.MAX_REST_S))
+        # After a clean stop the recorded time is exact; after a crash each place waits its whole delay again.
         place.ready_at = now + (rests_s if was_clean else max(rests_s, rest.rest_s))
+        # As if a request had ended then: a Crawl-delay that is read later lengthens this delay.
         place.last_end, place.last_rest_s = place.ready_at - rest.rest_s, rest.rest_s
     for address, sites in ledger.shared().items():
         politeness.address(address).known_sites = sites
@@ -246,6 +249,7 @@ def recover(
 def _recover_hosts(crawl: Crawl, schedule: Schedule, now: float, *, was_clean: bool) -> None:
     cells = crawl.committer.cells
     with sqlite_errors(next(iter(cells)).folder.path.parent):
+        # Links that were on their way at the crash come in before any URL is read.
         crawl.committer.deliver(Committed())
     for cell in cells:
         with sqlite_errors(cell.frontier.path):
@@ -387,6 +391,8 @@ async def open_crawler(
                     )
                     async with collecting(crawler, fetcher, robots, schedule, clock, park):
                         yield crawler
+                # Reached only without an error. Otherwise the ledger stays open, and the next start makes every
+                # place wait.
                 is_clean = all(not crawl.has_uncommitted for crawl in crawls)
     finally:
         _close_ledger(ledger, opened_crawls, politeness, clock, is_clean=is_clean)

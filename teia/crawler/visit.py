@@ -43,6 +43,7 @@ class Visit:
     @property
     def was_asked(self) -> bool:
         """True if a request was sent to the page's server, which counts for its delay, its budget and its account."""
+        # The cache is the operator's own: it costs the page's server nothing.
         return self.fetched is not None and not self.from_cache
 
     def let_go_of_bytes(self) -> None:

@@ -161,6 +161,7 @@ decode_reading = msgspec.msgpack.Decoder(Reading).decode
 decode_result = msgspec.msgpack.Decoder(Result).decode
 
 _NO_BYTES = encode(b"")
+# Header of a msgpack byte string: its type (bin 32) and its length.
 _BYTES = struct.Struct(">BI")
 _BIN_32 = 0xC6
 
@@ -171,6 +172,7 @@ def in_parts(task: Task) -> tuple[bytes, bytes]:
     Encoding the body with the rest would copy it into fresh memory: a fiftieth of all the work of a crawl.
     """
     message = encode(msgspec.structs.replace(task, body=b""))
+    # The empty body at the end is replaced by the header of a byte string of the real length.
     return message.removesuffix(_NO_BYTES) + _BYTES.pack(_BIN_32, len(task.body)), task.body
 
 

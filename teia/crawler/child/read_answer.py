@@ -84,6 +84,7 @@ def _compiled(settings: bytes) -> Compiled:
     scope = compile_scope(reading.include, reading.exclude, types=reading.types, queries=reading.queries)
     limits = LimitSettings(**reading.limits)  # type: ignore[arg-type]  # made by asdict
     options = Options(limits, reading.requisites, reading.agent, reading.url_rules, reading.text)
+    # One cache for each `Reading`: other rules may judge the same URL differently.
     place_of = lru_cache(maxsize=MAX_PLACES)(partial(place_of_link, scope=scope, limits=limits))
     requisite_place = partial(place_of_requisite, scope=scope, limits=limits)
     processors = with_users(reading.processors)
@@ -112,6 +113,7 @@ def read(payload: bytes) -> bytes:
         return encode(_read_page(task, how))
     if task.purpose == "entry":
         return encode(_read_entry(task, how))
+    # robots.txt and probes: no links and no text are extracted.
     head = parse_head(task.head)
     decoded = decode(head.headers, task.body, how.limits)
     kept = decoded.payload if task.purpose == "robots" else b""
@@ -136,9 +138,11 @@ def _read_page(task: Task, how: Compiled) -> Result:
         if how.reading.processors:
             about = {**parsed.page.metadata, **about}  # includes the results of the user's own processors (A15)
         decoded = parsed.decoded
+        # If nothing had to be decoded, the page's digest is the payload's too, and is not computed again.
         known = parsed.page.digest if decoded.payload is decoded.dechunked else ""
         members = page_members(_fetched(task), decoded.dechunked, about, _earlier(task), known)
     size = len(parsed.decoded.payload)
+    # A refused page has another outcome than its answer: it is archived but not indexed.
     entry = _entry(task, how, parsed.page) if how.reading.index and outcome == task.outcome else b""
     headers = parsed.head.headers
     told = _told(task, how, parsed) if how.reading.signals and parsed.entries else None
@@ -220,6 +224,7 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
     obeys = how.reading.obey_robots
     if outcome in {Outcome.REDIRECT_LOOP, Outcome.OUT_OF_SCOPE} or (obeys and page.nofollow):
         return chosen
+    # A redirect leads to the same page and is no deeper.
     too_deep = task.depth + (0 if redirect_to else 1) > how.reading.max_depth
     are_sitemaps = AS_SITEMAP if page.metadata.get("sitemap") == "index" else 0
     judged = judged_links(links, how.place_of, how.requisite_place, obeys=obeys, too_deep=too_deep)
@@ -233,6 +238,7 @@ def _chosen_links(task: Task, how: Compiled, page: Page, outcome: str, redirect_
             chosen.traps[place] = chosen.traps.get(place, 0) + times
         else:
             host, key, tail = place
+            # Only links count in the link graph; a URL that is listed or embedded has the count 0.
             chosen.links.append(FoundLink(host, key, tail, times if links_to else 0, text, by | are_sitemaps))
     return chosen
 
@@ -253,6 +259,7 @@ def _judged(task: Task, lens: Lens, page: Page, chosen: Chosen, redirect_to: str
     named = sum(link.count for link in chosen.links)
     way = Hint(task.score, task.off_topic)
     judged = judge(lens, way, page, chosen.links, is_redirect=bool(redirect_to))
+    # Hard focus has removed some of the links.
     chosen.out_of_scope += named - sum(link.count for link in chosen.links)
     return judged
 
@@ -356,6 +363,7 @@ _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 
 def hub_of(url: str, headers: Headers, named: Mapping[str, str]) -> tuple[str, str]:
     """Return (hub, topic) of a feed; both empty if it has no hub. A topic on another site is ignored."""
+    # Headers come last and win over the feed's own links.
     found = {**{word: named[word] for word in ("hub", "self") if word in named}, **_in_headers(headers)}
     hub = resolve(found.get("hub", ""), url, ()) if found.get("hub") else None
     if hub is None:

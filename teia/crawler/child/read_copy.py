@@ -69,6 +69,7 @@ def _text(wanted: Wanted) -> Text:
     parsed = parse_document(wanted.url, wanted.head, wanted.body)
     page = parsed.page
     source = ""
+    # Only a text has a source to show.
     if page.charset:
         source = Document(wanted.url, parsed.head, parsed.decoded.payload, Options()).markup
     links = dict.fromkeys(link.url for link in page.links if not link.kind.is_requisite and link.url != wanted.url)
@@ -88,6 +89,7 @@ def _shown(wanted: Wanted) -> Shown:
     head = parse_head(wanted.head)
     decoded = decode(head.headers, wanted.body, LimitSettings())
     document = Document(wanted.url, head, decoded.payload, Options())
+    # Any other type is not shown: only pages and style sheets can be made safe.
     if wanted.purpose == "style":
         made = restyle(document.markup, wanted.url)
     elif document.media_type in HTML:

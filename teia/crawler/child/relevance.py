@@ -51,6 +51,7 @@ def lens_of(focus: Focus) -> Lens:
 
 def judge(lens: Lens, way: Hint, page: Page, links: list[FoundLink], *, is_redirect: bool = False) -> Judged:
     """Judge a page and its links, given the hint under which it was fetched. Hard focus removes links from `links`."""
+    # With hard focus, a path with fewer irrelevant pages could save links of this page.
     is_far = lens.focus.hard and way.off_topic > 0
     if is_redirect:
         return Judged(0, NO_KIND, way.off_topic, is_far, [way.score] * len(links))
@@ -67,6 +68,7 @@ def judge(lens: Lens, way: Hint, page: Page, links: list[FoundLink], *, is_redir
 
 
 def _link_score(lens: Lens, link: FoundLink, promised: int, of_page: int) -> int:
+    # A requisite is needed whatever its words are.
     if link.by == BY_REQUISITE:
         return of_page
     own = lens.score_of(f"{link.text} {link.tail}")

@@ -126,6 +126,7 @@ def _examples(kind: str, entry: str, key: str) -> list[Example]:
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
     else:
+        # pathlib expands a pattern only below a folder, so that begins at the root.
         paths = [path] if path.is_file() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
     files = [each for each in paths if each.is_file()]
     if not files:

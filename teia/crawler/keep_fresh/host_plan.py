@@ -141,6 +141,7 @@ class Priors:
 def learn(columns: Columns, of_all: Gamma, trusted: Flags, rounds: int = ROUNDS) -> tuple[Priors, Gamma, Sums]:
     """Learn a host's priors and its pages' rates, starting from the prior of all pages."""
     numbers: dict[str, int] = {}
+    # Kinds beyond MAX_KINDS share the number of the first one.
     kind: Groups = np.array(
         [numbers.setdefault(each, len(numbers)) if len(numbers) < MAX_KINDS else 0 for each in columns.kind],
         dtype=np.int64,
@@ -180,6 +181,7 @@ def solve(weight: Floats, rate: Floats, slot_s: float, settings: RefreshSettings
     floor = min(most, settings.floor * capacity / max(1, len(weight)))
     free = weight > 0
     left = capacity
+    # Pages that would exceed the shortest interval are fixed at it; the rest of the slots is shared out again.
     for _ in range(SOLVED_AGAIN):
         if not free.any() or left <= capacity * 1e-6:
             break
@@ -275,10 +277,12 @@ def _intensity(table: Floats, weight: Floats, rate: Floats) -> Floats:
 
 def explored(columns: Columns, share: float) -> Flags:
     """Choose the pages visited as if their rate were the best plausible one; the choice changes after each visit."""
+    # A hash of the page and its last visit: nothing is stored, and each visit draws anew.
     mixed = columns.key.view(np.uint64) ^ np.rint(columns.asked_s * 1000.0).astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    # A float holds the 53 high bits exactly.
     chosen: Flags = (mixed >> np.uint64(11)).astype(np.float64) < share * 2.0**53
     return chosen
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 ON_DISK = "edf"
 """The policy that due times alone express; others are carried out in memory (other_plans.py)."""
 
+# Limits on memory: pages planned together, hosts whose plans are kept, pages in the queues of other policies.
 PART = 50_000
 PLANS = 5_000
 CARRIED_PAGES = 500_000
@@ -78,7 +79,9 @@ MOVED_AT_ONCE = 500
 NEWS_AT_LEAST, NEWS_SHARE = 20, 0.5
 """Number of visits, at least and as a share of a host's pages, after which it is planned at once, not at `replan_s`."""
 
+# Least weight of the newest request in the average pace, and the number of requests before it is used.
 PACE_MEMORY, PACED = 0.1, 3
+# Pages looked at beyond the limit, because some may have been visited too recently.
 LOOKED_PAST = 16
 LOOK_AGAIN_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
@@ -153,6 +156,7 @@ class Refresh:
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
                 host = self._host(cell, host_id, name)
+                # Every host of an earlier run is planned as soon as possible.
                 host.planned = -inf
                 self._want(host)
 
@@ -202,6 +206,7 @@ class Refresh:
                 self.kept += not visit.item.visits and is_kept(visit)
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
+        # Signals first: the due times below take them into account.
         if self._heeding.is_on:
             self._hear(cell, visits)
         if pages:
@@ -212,6 +217,7 @@ class Refresh:
         assert visit.fetched is not None
         slot_s = visit.rest_s + max(0.0, visit.fetched.ended_s - visit.fetched.started_s)
         host.paced += 1
+        # A plain mean of the first requests, then an exponential one.
         host.slot_s += max(PACE_MEMORY, 1.0 / host.paced) * (slot_s - host.slot_s)
 
     def _hear(self, cell: Cell, visits: Sequence[Visit]) -> None:
@@ -220,6 +226,7 @@ class Refresh:
             for news in hear(cell.frontier, visit, self._clock.now_s()):
                 host = self._host(cell, news.host_id, news.host)
                 places = [(host.slot, host.host_id, key) for key in news.keys[:BROUGHT_AT_ONCE]]
+                # A page in another lane is due already.
                 rows = [row for row in revisits.held_at(cell.frontier.db, places) if row and row.lane == LANE_REFRESH]
                 if rows:
                     self._appoint(cell, [host] * len(rows), rows, only_sooner=True)
@@ -261,6 +268,7 @@ class Refresh:
         """Return a host's next URLs, new and known ones in turns while there are both."""
         frontier, now_s = cell.frontier, self._clock.now_s()
         host = self._host(cell, queue.host_id, queue.host)
+        # At the limit only retries go, and new URLs that displaced a kept page.
         if self.is_full:
             new, held = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_DUE,)), False
         else:
@@ -298,6 +306,7 @@ class Refresh:
     def _due(self, host: Host, limit: int, skip: Collection[int], now_s: float) -> tuple[list[int], float | None]:
         """Return the keys of pages in the order of their due times; early ones only if there is nothing new."""
         frontier = host.cell.frontier
+        # If nothing is new, pages go early; not sitemaps and feeds, which would bring no news.
         in_time = {} if host.discovers else self._heeding.speakers(frontier, host)
         looked_at = limit + LOOKED_PAST + len(in_time)  # sitemaps and feeds may all come first
         first = revisits.next_known(frontier.db, host.slot, host.host_id, looked_at, skip)
@@ -332,6 +341,7 @@ class Refresh:
         host = made.host
         self._stand(host, made)
         if made.plan is not None:
+            # The host's share in the sums is replaced; they give the prior of all pages.
             self._sums += np.array(_as_row(made.plan.sums)) - np.array(_as_row(host.sums))
             host.sums = made.plan.sums
             self._of_all = fit_sums(self._sums[:, None], _NOTHING)
@@ -343,6 +353,7 @@ class Refresh:
             self._carried[host] = made.carried
             while sum(map(len, self._carried.values())) > CARRIED_PAGES and len(self._carried) > 1:
                 self._carried.popitem(last=False)
+        # A large host continues with its next part.
         host.after = FIRST_KEY if made.after is None else made.after
         if made.after is not None and made.carried is None:
             self._want(host)
@@ -389,6 +400,7 @@ class Refresh:
         for _ in range(len(self._wanted)):
             host = self._wanted.popleft()
             if now >= self._due_at(host):
+                # Other hosts may be due as well: look again as soon as this plan is made.
                 self._plan_at = now
                 host.is_wanted, host.planned, host.news = False, now, 0
                 share = self._settings.share if host.discovers and not self.is_full else 1.0
@@ -424,6 +436,7 @@ class Refresh:
                 exchanged = swaps(frontier.db, host.slot, host.host_id, columns, self._weigh)
             if columns is None:
                 return Made(host, None, [], None, total, None)
+            # A part of a host has its part of the slots, and of those the share for known pages.
             slots_s = (slot_s, slot_s * max(1.0, total / len(columns)) / share)
             made = self._heeding.plan(frontier, host, columns, of_all, trusted, slots_s, now_s, warm)
         finally:
@@ -461,6 +474,7 @@ def in_turns(new: Sequence[Queued], known: Sequence[Queued], limit: int, share: 
     items: list[Queued] = []
     first, second = deque(known), deque(new)
     while len(items) < limit and (first or second):
+        # A known page's turn is the request with which its accumulated share passes a whole number.
         is_known_ones = int((number + 1) * share) > int(number * share)
         items.append((first if first and (is_known_ones or not second) else second or first).popleft())
         number += 1

@@ -91,6 +91,7 @@ class RevisitAll:
         settled = [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
         visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
         new = sum(each.item.visits == 0 and each.fetched is not None for each in settled)
+        # Settled without a request: the settings exclude these pages now.
         left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
         self._kept += sum(each.item.visits == 0 and is_kept(each) for each in settled)
         if visited or new or left_out:
@@ -104,6 +105,7 @@ class RevisitAll:
             return Refill(known, False, None if known else frontier.next_due_s(queue.host_id, queue.host))
         items, held = next_urls(cell, queue, limit, skip, now_s)
         due_s = None if items else frontier.next_due_s(queue.host_id, queue.host)
+        # The watch for traps has its own order of URLs.
         if cell.watch is not None:
             return Refill(items, held, due_s)
         new = [item for item in items if item.lane == LANE_NEW]

@@ -57,6 +57,7 @@ class _ByRank:
     def __call__(self, pages: Sequence[Held]) -> Floats:
         with suppress(CorruptFile):  # ignored: the indexer writes the file again
             self._file.reload()
+        # Until there are ranks, the number of links stands in for them.
         if self._file.stamp == NO_STAMP or not self._file.alone > 0:
             return 1.0 + _in_links(pages)
         scores = self._file.scores(np.array([page.key for page in pages], dtype=np.int64)).astype(np.float64)
@@ -82,6 +83,7 @@ class _ByFile:
         weights = np.ones(len(pages))
         if len(self._keys):
             keys = np.array([page.key for page in pages], dtype=np.int64)
+            # `searchsorted` may point behind the end; the comparison below rejects that.
             places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             is_there = self._keys[places] == keys
             weights[is_there] = self._weights[places[is_there]]

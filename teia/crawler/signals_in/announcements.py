@@ -155,6 +155,7 @@ class Announced:
     def hear(self, urls: Iterable[str]) -> None:
         """Receive announcements of canonical URLs that are in scope."""
         given, room = list(urls), self.room
+        # The commit thread swaps the list (`_keep_heard`).
         with self._lock:
             self._heard += given[:room]
         self.count("dropped", len(given[room:]))
@@ -226,6 +227,7 @@ class Announced:
                 for (kind, what), number in counted.items():
                     inbox.count(kind, {what: number})
         except BaseException:
+            # Put back in front of those received meanwhile.
             with self._lock:
                 self._heard = heard + self._heard
                 self._counted.update(counted)
@@ -237,6 +239,7 @@ class Announced:
             from teia.crawler.signals_in.indexnow import receive_passed  # only for nodes that were sent something
 
             take_passed(inbox, self.passed[0], partial(receive_passed, now_s=self._clock.now_s()))
+            # Dropped only after its transaction.
             self.passed.popleft()
 
     def _look(self, inbox: Inbox, touched: Touched) -> None:
@@ -259,6 +262,7 @@ class Announced:
 
     def _taken(self, inbox: Inbox, kind: str, before_s: float, limit: int) -> list[Announcement]:
         due = inbox.due(kind, before_s, limit)
+        # Forwarded before it is deleted: a crash between the two sends it twice, which is harmless.
         if due and self.elsewhere is not None:
             due = self._passed_on(inbox, kind, due, self.elsewhere)
         if due:

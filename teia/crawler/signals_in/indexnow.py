@@ -57,6 +57,7 @@ def _receive(inbox: Inbox, keys: Keys, ping: Ping, now_s: float) -> str:
         is_new = not state
         counts["dropped"] = len(ping.urls) - keys.wait(ping, now_s)
         state = keys.state(ping, now_s) or CROWDED
+        # The first ping of a key makes its file due; later ones only wait for it.
         if is_new and state == ASKED:
             inbox.put([Announcement(ping.location, KEY_FILE, now_s, now_s)])
     inbox.count(INDEXNOW, counts)
@@ -97,6 +98,7 @@ def prove(
         _pass_on(inbox, keys, [key for key in asked if key not in ours], elsewhere)
     for key in ours:
         is_proved = _is_proved(frontier_of(key.host), key)
+        # Not visited yet: the key file has PATIENCE_S.
         if is_proved is None and now_s < key.since_s + PATIENCE_S:
             continue
         is_proved = bool(is_proved)
@@ -106,6 +108,7 @@ def prove(
                 inbox.put(Announcement(url, INDEXNOW, said_s, now_s) for url, said_s in waited)
             else:
                 inbox.count(INDEXNOW, {"forged": len(waited)})
+    # A full part continues behind its last key; otherwise the next look begins anew.
     return asked[-1][:3] if len(asked) == LOOKED_AT else FIRST
 
 
@@ -154,6 +157,7 @@ def _is_proved(frontier: FrontierCell, key: Key) -> bool | None:
         return None
     state, visited_s, status, digest = found
     if visited_s is None or visited_s < key.since_s:
+        # The file was given up without a visit: that refuses the key.
         return False if state in {STATE_EXCLUDED, STATE_FAILED} and visited_s is None else None
     return status in {200, 304} and proves(key.key, digest)
 

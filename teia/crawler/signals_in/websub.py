@@ -81,9 +81,11 @@ class HubRound:
             if not self._is_wanted:
                 self._hubs.unwant_all(self._clock.now_s())
             for topic in self._hubs.due(self._clock.now_s(), LOOKED_AT):
+                # Tried too often: the topic is given up with its last outcome.
                 if topic.is_over:
                     self._hubs.refused(topic, topic.outcome, self._clock.now_s())
                 elif self._places.is_free(topic.hub) and self._places.has_room(HUBS):
+                    # Stored before it is sent, because a hub may call back before it answers.
                     self._hubs.ask(topic, self._clock.now_s())
                     asked = Post(question(topic), MEDIA_TYPE)
                     self._under_way.start(topic, topic.hub, asked, rest_s=self._rest_s, after_s=self._rest_s)

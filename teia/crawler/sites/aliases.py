@@ -166,6 +166,7 @@ class AliasBook:
         pair = self._mains.get(link.host)
         if pair is None:
             return link
+        # An alias is checked only while pages still link to it.
         if not pair.checking_s and self._now_s - pair.checked_s > self._settings.alias_check_s:
             self._overdue[pair] = None
         url = self.elsewhere(link.host, link.tail)
@@ -241,6 +242,7 @@ class AliasBook:
             self._hear_redirect(host, seen)
         for pair in list(self._by_host.get(host, ())):
             self._compare(pair, tail, host, seen)
+        # A comparison above may have made this host an alias.
         if is_sample and is_page(seen) and host not in self._mains:
             self._introduce(host, tail, seen, visit.address)
 
@@ -252,6 +254,7 @@ class AliasBook:
         for place, sample in samples_of(seen, site_of(host), address):
             slot = slot_of(place)
             number = cell_of(slot, self._starts)
+            # Samples of this group may not be on disk yet.
             holder = self._samples[number].get((slot, sample)) or alias_evidence.holder(
                 self._cells[number], slot, sample
             )
@@ -297,6 +300,7 @@ class AliasBook:
         self._pairs[pair.host, pair.other] = pair
         for host in (pair.host, pair.other):
             of_host = self._by_host.setdefault(host, [])
+            # If the other host has too many pairs, only pages of this host are compared in this one.
             if host == pair.host or len(of_host) < MAX_WATCHED:
                 of_host.append(pair)
         if len(self._pairs) > MAX_PAIRS:
@@ -321,6 +325,7 @@ class AliasBook:
             return
         beside = pair.beside(host)
         there = alias_evidence.seen(self._cell(beside), beside, tail)
+        # The target need not have been fetched: the redirect itself is the evidence.
         if there is None and leads_to_other(here, beside):
             there = Seen(url_from(beside, tail), 0, b"", 0, "", "", "", "", here.time_s)
         if there is None:
@@ -344,6 +349,7 @@ class AliasBook:
             if agree is False:
                 self._part(pair)
             elif agree:
+                # No redirect: a URL stands for the one with its own scheme and port.
                 evidence.origin = ""
                 self._decide(pair, self._main(pair, home))
 
@@ -394,6 +400,7 @@ class AliasBook:
         for each in list(self._by_host.get(alias, ())):
             self._forget(each)
         self._unsaved.pop(pair, None)
+        # An alias is stored with the host that is one. Here that is the other host, so the old row goes.
         if alias != pair.host:
             self._dropped.append((pair.host, pair.other))
         made = Pair(alias, main, self._now_s, ALIAS, self._now_s, evidence=pair.evidence)
@@ -401,6 +408,7 @@ class AliasBook:
         self._names_of[site_of(alias), main] += 1
         self._unsaved[made] = None
         self._renamed.names.append((alias, main))
+        # From now on one equal page is enough: pairs that waited for more are weighed again.
         if self._names_of[site_of(alias), main] == WILDCARD:
             for each in [each for each in self._pairs.values() if each.other == main]:
                 self._weigh(each, next(iter(each.evidence.tails), "/"))
@@ -418,6 +426,7 @@ class AliasBook:
                 for tail in pair.evidence.tails[:CHECKED_PAGES]:
                     alias_evidence.visit_again(cell, host, tail, self._now_s)
             self._renamed.hosts.append((self._number(host), host))
+        # After the transactions: a crash before this point only makes the check begin anew.
         pair.checking_s = self._now_s
         self._unsaved[pair] = None
         self._expect(pair)
@@ -489,6 +498,7 @@ class AliasBook:
                         alias_evidence.drop(cell, host, other, self._now_s)
                 homes = [found for found in self._homes if self._number(found.host) == number]
                 self._renamed.hosts += [(number, host) for _, host in cell.absorb(homes, self._now_s)]
+        # Cleared once all cells have them: after a full disk everything is written again, which changes nothing.
         self._unsaved.clear()
         self._dropped.clear()
         self._homes.clear()

@@ -141,4 +141,5 @@ def _is_same(found: NotFound, url: str, text: bytes, simhash: int, title: str) -
     if not simhash or not found.simhash or bits > NEAR_BITS:
         return False
     own = plain_title(title, url)
+    # Without titles only equal simhashes count.
     return own == found.title and (bool(own) or bits == 0)

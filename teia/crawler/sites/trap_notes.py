@@ -22,6 +22,7 @@ def note_visit(cell: Cell, visit: Visit) -> None:
         return
     if result.traps:
         watch.refused(queue.host_id, queue.host, result.traps)
+    # Only first visits tell the value of a pattern.
     if item.visits:
         return
     if visit.fetched.status in {404, 410} or visit.outcome == Outcome.SOFT_404:

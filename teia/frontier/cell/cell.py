@@ -395,6 +395,7 @@ class FrontierCell:
         row = self.db.execute(
             "SELECT lane, rank, state, depth FROM urls WHERE slot = ? AND host_id = ? AND key = ?", place
         ).fetchone()
+        # An announced page that the trap detector did not store has no row, and is not kept.
         if row is None:
             return
         # A page of the REFRESH lane is DONE or FAILED while it waits; it leaves its lane below.
