@@ -69,6 +69,7 @@ def judged(typed: Sequence[str], config: Config, lookup: Lookup | None) -> tuple
     if faults:
         raise WrongUrls(faults)
     urls = list(dict.fromkeys(url for text in typed if (url := from_user(text)) is not None))
+    # Judged as if all of them were seeds already: a seed needs no rule that includes it.
     trial, seeds = Trial(edited(config, _edits(urls)), lookup), frozenset(seeds_of(config))
     return tuple(_judged(trial, url, is_seed=url in seeds) for url in urls)
 

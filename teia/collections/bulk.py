@@ -93,6 +93,7 @@ def carry_out(root: Root, collection: str, clock: Clock) -> bool:
             for cell in cells:
                 while progress(cell, asked.mark)[0] != END:
                     with cell.transaction():
+                        # One portion in each transaction, so that the lock is given back in time.
                         carry_on(cell, asked.chosen, asked.mark, clock.now_s(), lambda: False)
                     if clock.ticks_s() >= until:
                         control.note_deed(asked.id, _so_far(cells, asked))
@@ -123,5 +124,6 @@ def try_to_carry_out(root: Root, collection: str, clock: Clock) -> bool:
     try:
         with root.locked():
             return carry_out(root, collection, clock)
+    # The process that holds the lock runs the actions itself.
     except StoreError:
         return False

@@ -50,6 +50,7 @@ def change(root: Root, name: str, edits: Sequence[Edit], clock: Clock) -> Change
             before, after, answer = _change_all(root, control, name, edits, clock)
         else:
             with root.collection(name).editing():
+                # The file first, then the request: a death in between leaves the change in the file.
                 before, after = amend(root, name, edits)
                 number = control.ask_change(name, to_text(edits), clock.now_s())
             answer = _answer(control, name, number, clock)

@@ -85,6 +85,7 @@ class Orders:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(LIMIT_LOG)
+            # A standing command survives a crash of the machine.
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_DDL)
 
@@ -124,6 +125,7 @@ class Orders:
 
     def _write(self, sql: str, collection: str, **values: object) -> None:
         with sqlite_errors(self.path):
+            # No transaction is needed: a row without any command changes nothing.
             self._db.execute("INSERT OR IGNORE INTO orders (collection) VALUES (?)", (collection,))
             self._db.execute(sql, {"name": collection, **values})
 
@@ -133,6 +135,7 @@ def order(root: Root, name: str, command: Command, clock: Clock) -> bool:
     path, now_s = root.path / "control.sqlite", clock.now_s()
     orders, control = Orders(path), Control(path)
     try:
+        # The standing command first: if this process dies now, the next crawler still follows it.
         orders.give(name, command, now_s)
         if control.run(name) is None:
             return False

@@ -115,6 +115,7 @@ class Coordinator:
     def _opened(self) -> Iterator[None]:
         path = self._root.path / "control.sqlite"
         self._control, self._book = Control(path), RunBook(path)
+        # Read before any settings are: a change after this number may not be in them.
         self._since, self._series = self._control.last_change(), Series(self._control)
         try:
             yield
@@ -192,6 +193,7 @@ class Coordinator:
                 again_s = now_s + DISK_RETRY_S
         served = [charge for charge in self.charges.values() if self._is_served(charge)]
         until_s = [charge.duty.until_s for charge in served] + [each.parked_until_s for each in self.charges.values()]
+        # At the first end of a task; on a full disk not before some seconds have passed.
         self._decide_at_s = max(again_s, min(until_s, default=inf))
         going = [charge for charge in served if charge.duty.task.needs_crawler and self._may_go(charge, now_s)]
         for charge in served:
@@ -201,6 +203,7 @@ class Coordinator:
     def _note_end(self, charge: Charge, now_s: float) -> None:
         """Check whether a collection has completed its task."""
         crawl, doing = charge.crawl, charge.doing
+        # Ended by itself, not stopped: the task is done.
         if crawl is not None and doing is not None and crawl.state in {State.FINISHED, State.LIMIT}:
             if doing.task is Task.RUN:
                 self._end_run(charge, Why.FINISHED if crawl.state is State.FINISHED else Why.LIMIT, now_s)
@@ -214,6 +217,7 @@ class Coordinator:
             if crawl is not None:
                 self._end_run(charge, Why.DEADLINE, now_s)
             else:
+                # No crawler was running then: it ended when it was last seen.
                 self._end_run(charge, Why.INTERRUPTED, run.seen_s)
 
     def _give_duty(self, charge: Charge, now_s: float) -> None:
@@ -226,6 +230,7 @@ class Coordinator:
         is_new = charge.run is None or not charge.run.is_open
         if duty.task is Task.RUN and is_new and not charge.is_paused:
             self._begin_run(charge, duty.due_s or now_s)
+        # Another task: its counts begin at zero.
         if (duty.task, duty.due_s) != (charge.duty.task, charge.duty.due_s):
             charge.counts, charge.seconds = Counts(), 0.0
         charge.duty = duty
@@ -250,6 +255,7 @@ class Coordinator:
 
     def _end_run(self, charge: Charge, why: Why, ended_s: float) -> None:
         assert charge.run is not None
+        # The last counts are recorded before the run is closed.
         self._note_run(charge)
         self._book.end(charge.run, why, ended_s)
         charge.run = run = self._book.last(charge.name)
@@ -270,6 +276,7 @@ class Coordinator:
 
     async def _wait(self) -> None:
         """Sleep until a run is due or a command arrives."""
+        # A prepared process is for a shift that begins at once; it would idle for days.
         if self._zygote is not None:
             self._zygote.abandon()
             self._zygote = None
@@ -296,6 +303,7 @@ class Coordinator:
             async with open_crawler(self._root, configs, clock, seed, zygote, since_s, park=self._park) as crawler:
                 await self._crawl_together(crawler)
         except TeiaError:
+            # All collections of the shift are parked with their errors; the coordinator continues.
             if any(not charge.parked for charge in going):
                 raise
 
@@ -304,6 +312,7 @@ class Coordinator:
         clock, going = self._clock, [self.charges[crawl.name] for crawl in crawler.crawls]
         configs = [crawl.config for crawl in crawler.crawls]
         for charge, crawl in zip(going, crawler.crawls, strict=True):
+            # Counts go on over all shifts of one task.
             charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
         self._crawler = crawler
         duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
@@ -337,6 +346,7 @@ class Coordinator:
                     self._steer(crawler, duties)
         finally:
             if not running.done():
+                # Cancelled or failed: end without waiting for requests, but commit.
                 crawler.hurry()
             try:
                 await running
@@ -351,6 +361,7 @@ class Coordinator:
         """End tasks that are no longer due; end the shift if another task is due instead or as well."""
         wanted = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in self._decide()}
         for name in duties.keys() - wanted.keys():
+            # Its task is over; the shift continues for the others.
             crawl = self.charges[name].crawl
             if crawl is not None:
                 crawl.end()
@@ -372,6 +383,7 @@ class Coordinator:
             if charge.crawl is not None and self._crawler is not None:
                 hear(control, self._crawler, charge.crawl, self._clock)
             elif control.deeds(charge.name):
+                # No crawl has the collection open, and this process holds the folder lock.
                 await asyncio.to_thread(carry_out, self._root, charge.name, self._clock)
         last = control.last_change()
         if last > self._since:
@@ -403,6 +415,7 @@ class Coordinator:
                         (number, await take_up(self._crawler, charge.crawl, self._root, edits, SCHEDULE_KEYS))
                     )
                 else:
+                    # Nothing is running: the next shift reads the settings from the file.
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
         await self._meet()
         for number, answer in answers:

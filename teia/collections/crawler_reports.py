@@ -69,6 +69,7 @@ def hear(control: Control, crawler: Crawler, crawl: Crawl, clock: Clock) -> None
     wishes = crawl.committer.wishes
     granted = wishes.take(control.wishes(crawl.name))
     for number in granted:
+        # A request that cannot be recorded is granted again, which does no harm.
         with suppress(DiskFull):
             control.grant(number)
     wishes.forget(granted)
@@ -108,6 +109,7 @@ async def take_up(crawler: Crawler, crawl: Crawl, root: Root, edits: str, also: 
     `also` are settings that the caller itself applies at once.
     """
     wanted = from_json(edits)
+    # Shared settings are those of the first crawl.
     live = [edit for edit in wanted if edit.key in LIVE and (crawl.number == 0 or edit.key not in SHARED)]
     live += [edit for edit in wanted if edit.key in also]
     try:

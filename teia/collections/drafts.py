@@ -85,6 +85,7 @@ def drafted(values: Mapping[str, Any], base: Config | None = None) -> Drafted:
     faults += _name_faults(config.collection.name) if base is None and NAME not in wrong else []
     faults += seed_faults(config.collection.seeds) if SEEDS not in wrong else []
     faults += _rule_faults(config, before)
+    # Only if each setting is right by itself; the same error would be reported twice.
     faults += _other_faults(config) if not faults else []
     return Drafted(None if faults else config, tuple(faults))
 
@@ -166,6 +167,7 @@ def _wrong_rule(rule: str, *, is_kept: bool, is_known: bool) -> str:
         elif not is_known:
             return f"scope rule {rule!r}: names a file or code of this machine and is set there, with `teia set`"
         else:
+            # Files and code are not opened here, but expressions inside the rule must be usable.
             regex_size((rule,))
     except ConfigError as error:
         return str(error)
@@ -178,6 +180,7 @@ def _other_faults(config: Config) -> list[Fault]:
         check(config)
     except (ConfigError, UsageError) as error:
         message = str(error)
+        # A message begins with the key of its setting.
         key = next((key for key in keys_of(Config) if message.startswith((f"{key} = ", f"{key}:"))), "")
         return [Fault(key, _without_key(message, key))]
     return []
@@ -215,6 +218,7 @@ def make_collection(root: Root, config: Config, clock: Clock) -> None:
     root.create_collection(name, to_toml(config), config.collection.cells)
     control = Control(root.path / "control.sqlite")
     try:
+        # An empty change only makes a running crawler look for new collections.
         control.ask_change(name, "[]", clock.now_s())
     finally:
         control.close()

@@ -145,6 +145,7 @@ def _with_items(values: dict[str, Any], key: str, operator: Operator, given: Seq
     if not isinstance(values[key], (tuple, list)):
         raise UsageError(f"{key} is no list; {key}=VALUE sets it")
     items: list[Any] = list(values[key])
+    # Adding to an empty list would drop the rules it implies, so these become explicit first.
     if key == "scope.include" and not items:
         items = implied_scope(values["collection.seeds"])
     if operator is Operator.REMOVE:

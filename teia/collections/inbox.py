@@ -93,6 +93,7 @@ class Run:
     @property
     def is_alive(self) -> bool:
         try:
+            # Signal 0 only tests whether the process exists.
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
@@ -109,6 +110,7 @@ def hold(path: Path) -> sqlite3.Connection:
     Control(path).close()
     with sqlite_errors(path):
         held = sqlite3.connect(path, check_same_thread=False)
+        # Only a read opens the log.
         held.execute("SELECT count(*) FROM runs").fetchone()
     return held
 
@@ -219,6 +221,7 @@ class Control:
 
     def last_change(self) -> int:
         """Return the number of the newest change. Call it before reading the settings, which may lack later ones."""
+        # AUTOINCREMENT: the number stays when old rows are deleted.
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
         return 0 if row is None else int(row[0])
 
@@ -308,5 +311,6 @@ class Control:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
                     raise
+                # The log moves into the file, and its space is used for one more try.
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 return int(self._db.execute(sql, values).lastrowid or 0)

@@ -139,6 +139,7 @@ def is_written(folder: CollectionFolder) -> bool:
     except OSError:
         return False
     try:
+        # Refused while a writer holds its exclusive lock.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

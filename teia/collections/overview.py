@@ -122,6 +122,7 @@ def _runs(root: Root, name: str, number: int) -> tuple[list[ScheduledRun], bool]
     except StoreError:
         return [], False
     try:
+        # One more, because the open run is shown apart from the last ones.
         return book.recent(name, number + 1), control.run(name) is not None
     finally:
         book.close()

@@ -88,6 +88,7 @@ class Trial:
         steps.append(robots_step)
         state, known = self._known(url)
         steps += known
+        # The first refusal is the reason.
         refused = next((step for step in steps if step.says == "no"), None)
         rule = skipped_number if skipped_number is not None else kept_by
         is_rule = any(step.name == "rules" for step in steps)

@@ -37,6 +37,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
         orders.close()
     place = root.path / f"{TRASH}{name}-{int(clock.now_s() * 1e6):x}"
     with disk_errors(folder.path, "removed"):
+        # From here on the collection is gone; the rest is cleaning up.
         folder.path.rename(place)
         sync_folder(root.path)
     _forget(root, name)

@@ -69,6 +69,7 @@ class Resident(Coordinator):
                 self._has_ended(charge)  # its run has begun, and is written down
         going = super()._decide()
         if going:
+            # Busy: the idle time begins when the last shift has ended.
             self._idle_from = inf
         elif self._idle_from == inf:
             self._idle_from = self._clock.ticks_s()
@@ -114,12 +115,15 @@ class Resident(Coordinator):
         """Record commands as standing commands, which are applied next."""
         for command in commands:
             with suppress(DiskFull):
+                # The sender of RUN has recorded it already (`order`); a second time stamp would start the crawl
+                # twice.
                 if command is not Command.RUN or self._orders.of(charge.name).wanted_s is None:
                     self._orders.give(charge.name, command, self._clock.now_s())
 
     def _heed(self, charge: Charge, order: Order) -> None:
         """Apply the current standing commands of a collection."""
         before, charge.order = charge.order, order
+        # A start that was not seen before.
         if order.wanted_s is not None and order.wanted_s != before.wanted_s:
             charge.is_wanted, charge.is_over, charge.has_lost_schedule = True, False, False
             charge.unpark()
@@ -205,6 +209,7 @@ class Needed:
             found = (self._root.path / name / "teia.toml").stat()
         except OSError:
             return None
+        # The file is always replaced as a whole, so that its inode changes too.
         stamp, known = (found.st_mtime_ns, found.st_ino), self._read.get(name)
         if known is None or known[0] != stamp:
             try:

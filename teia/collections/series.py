@@ -77,6 +77,7 @@ def note_truth(control: Control, collection: str, now_s: float, share: float) ->
 def truth_of(control: Control, collection: str, since_s: float, most: int) -> list[tuple[float, float]]:
     """Return the freshness measured since a time, oldest first; long series are thinned and keep the newest point."""
     found = [(time_s, float(values[0] or 0.0)) for time_s, values in control.points(collection, TRUE_S, since_s)]
+    # Every n-th point, counted from the newest; -(-a // b) rounds up.
     return found[:: -max(1, -(-len(found) // most))][::-1]
 
 

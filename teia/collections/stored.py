@@ -62,6 +62,7 @@ def configure(
     wanted = name or (load(file, environ, flags).config.collection.name if file else None)
     names = root.collections()
     wanted = wanted or (names[0] if len(names) == 1 else "main")
+    # Paths in flags are relative to the current folder, those in a file to the file's folder.
     flags = {**flags, **{key: _with_paths(flags.get(key), Path.cwd()) for key in RULE_LISTS}}
     if wanted in names:
         if file is not None:
@@ -71,6 +72,7 @@ def configure(
             )
         with root.collection(wanted).editing():
             amend(root, wanted, [Edit(SEEDS, Operator.ADD, seed) for seed in flags.get(SEEDS) or ()])
+        # The seeds are in the file by now.
         return load(root.collection(wanted).config, environ, {**flags, SEEDS: None})
     effective = load(file, environ, {**flags, "collection.name": wanted})
     if not effective.config.collection.seeds:
@@ -150,6 +152,7 @@ def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
     for key in changed_keys(before, after):
         table, _, name = key.rpartition(".")
         text = with_value(text, table, name, toml_value(value_of(after, key)))
+    # Read back: an edited text must give exactly the new settings.
     try:
         says = read_tree(Config, flatten(tomllib.loads(text)))
     except (tomllib.TOMLDecodeError, ConfigError):
@@ -162,6 +165,7 @@ def _text(folder: CollectionFolder, before: Config, after: Config) -> str:
 
 def is_clustered(folder: CollectionFolder) -> bool:
     """Tell whether a collection's cells belong to a cluster."""
+    # The cells of a collection are all of one kind.
     for cell in folder.cells()[:1]:
         try:
             db = open_to_read(cell.frontier, VERSION)

@@ -54,6 +54,7 @@ def setting(
         "of_machine": of_machine,
         "in_header": in_header,
     }
+    # A dictionary of its own for each tree: a shared one could be changed by one user for all.
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -61,6 +62,7 @@ def setting(
 
 def checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
     """Return the value in the type of its setting; the error names the allowed values."""
+    # Optional: the type beside None.
     if get_origin(kind) in {types.UnionType, Union}:
         kind = next(option for option in get_args(kind) if option is not type(None))
     if get_origin(kind) is tuple:
@@ -69,6 +71,7 @@ def checked(key: str, value: Any, kind: Any, allowed: Mapping[str, Any]) -> Any:
         return tuple(checked(key, item, get_args(kind)[0], allowed) for item in value)
     if kind is str and isinstance(value, date):  # TOML has dates of its own, and people write them without quotes
         value = str(value)
+    # A whole number will do for a float; True is no number, though Python counts it as an int.
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < MAX_NUMBER else math.inf
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
@@ -84,6 +87,7 @@ def _check_allowed(key: str, value: Any, allowed: Mapping[str, Any]) -> None:
     low, high = allowed.get("at_least"), allowed.get("at_most")
     unit = f" {allowed['unit']}" if allowed.get("unit") else ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        # Not a number fails this comparison too.
         if not -MAX_NUMBER < value < MAX_NUMBER:
             raise ConfigError(f"{key} = {value!r}: must be a number below 2^63")
         if low is not None and value < low:

@@ -38,6 +38,7 @@ def load(
     """Read file, environment and flags (`{"courtesy.delay_s": 2.0}`) into one configuration."""
     values: dict[str, Any] = {}
     origins = dict.fromkeys(keys_of(Config), "default")
+    # Later sources win: file, then environment, then flags.
     for key, value in ({} if path is None else flatten(read_toml(path))).items():
         values[key], origins[key] = value, str(path)
     for variable, key in _settings_in(environ or {}).items():
@@ -70,6 +71,7 @@ def _settings_in(environ: Mapping[str, str]) -> dict[str, str]:
     for variable in environ:
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in NOT_SETTINGS:
             continue
+        # A misspelt variable must not be ignored.
         if variable not in by_variable:
             raise ConfigError(f"unknown setting {variable} in the environment{nearest(variable, by_variable)}")
         found[variable] = by_variable[variable]

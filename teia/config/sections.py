@@ -16,6 +16,7 @@ from teia.urls import DEFAULT_RULES, RULES, SLOTS
 class CollectionSettings:
     """What a collection is (T1)."""
 
+    # Folders, web addresses and subjects of NATS contain the name.
     name: str = setting("main", "name of the collection, and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
     seeds: tuple[str, ...] = setting((), "URLs to begin with")
     order: str = setting(
@@ -23,6 +24,7 @@ class CollectionSettings:
         "which new URL of a host comes first (A6)",
         choices=ORDERS,
     )
+    # A cell holds one slot at least.
     cells: int = setting(4, "parts the collection is split into; fixed when it is made", at_least=1, at_most=SLOTS)
 
 
@@ -80,6 +82,7 @@ class CourtesySettings:
     response_factor: float = setting(2.0, "a server also rests this many times its last response time", at_least=0)
     per_host: int = setting(1, "requests at once to one host; more only for hosts that are yours", at_least=1)
     robots: bool = setting(True, "whether robots.txt and meta robots are obeyed")
+    # RFC 9309: not used for more than 24 hours.
     robots_max_age_s: float = setting(86_400.0, "how long a robots.txt is believed", unit="s", at_least=60)
     max_crawl_delay_s: float = setting(
         3_600.0, "a host that asks for a longer Crawl-delay is parked", unit="s", at_least=1
@@ -102,6 +105,7 @@ class CourtesySettings:
     )
     paused: tuple[str, ...] = setting((), "hosts that are not asked for anything now; their URLs wait")
     max_hosts: int = setting(2_000, "servers visited at the same time (T4)", at_least=1)
+    # RFC 9309: a product token has letters, `_` and `-` only.
     user_agent: str = setting(
         "teia", "product token, also what robots.txt groups are matched with", matches=r"[A-Za-z_-]+", in_header=True
     )
@@ -138,6 +142,7 @@ class LimitSettings:
     slow_s: float = setting(15.0, "below 1 KiB/s for so long, an answer is given up", unit="s", at_least=1)
     fetch_s: float = setting(120.0, "for a whole answer", unit="s", at_least=1)
     redirects: int = setting(5, "hops of one redirect chain", at_least=0, at_most=20)
+    # RFC 9309: at least 500 KiB are read.
     robots_bytes: int = setting(500 * 1024, "of a robots.txt that are read", unit="bytes", at_least=1024)
     url_chars: int = setting(2_048, "length of a URL", unit="characters", at_least=64)
     url_segments: int = setting(20, "segments of a URL's path", at_least=1)

@@ -49,6 +49,7 @@ def _keys_below(tree: type[Any], prefix: str) -> Mapping[str, dataclasses.Field[
     keys: dict[str, dataclasses.Field[Any]] = {}
     hints = _hints(tree)
     for each in fields(tree):
+        # A field whose type is a dataclass is a section.
         if dataclasses.is_dataclass(hints[each.name]):
             keys.update(_keys_below(hints[each.name], f"{prefix}{each.name}."))
         else:
@@ -75,6 +76,7 @@ def _build(tree: type[Tree], values: Mapping[str, Any], prefix: str) -> Tree:
         key = f"{prefix}{each.name}"
         if dataclasses.is_dataclass(hints[each.name]):
             arguments[each.name] = _build(hints[each.name], values, f"{key}.")
+        # A setting that is not given keeps its default.
         elif key in values:
             arguments[each.name] = checked(key, values[key], hints[each.name], each.metadata)
     return tree(**arguments)
@@ -87,6 +89,7 @@ def from_text(tree: type[Any], key: str, text: str) -> Any:
         return [part.strip() for part in text.split(",") if part.strip()]
     if kind is bool:
         lowered = text.strip().lower()
+        # Any other text stays as it is: `checked` refuses it with a message of its own.
         return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(lowered, text)
     for number in (int, float):
         if kind is number:
@@ -106,6 +109,7 @@ def _hint_of(tree: type[Any], key: str) -> Any:
 def nearest(key: str, known: Mapping[str, Any]) -> str:
     """Return the end of an error about an unknown key: the known key that was probably meant."""
     last = key.rpartition(".")[2]
+    # The same name in another section is the likeliest mistake.
     close = [each for each in known if each.rpartition(".")[2] == last][:1]
     close = close or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else "; `teia config` lists them all"
