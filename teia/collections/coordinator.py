@@ -221,6 +221,7 @@ class Coordinator:
                 self._end_run(charge, Why.INTERRUPTED, run.seen_s)
 
     def _give_duty(self, charge: Charge, now_s: float) -> None:
+        # A run that is open serves the request as well.
         if charge.is_wanted and not (charge.run is not None and charge.run.is_open):
             self._begin_wanted(charge, now_s)
         charge.is_wanted = False

@@ -265,6 +265,7 @@ class Control:
         self._write("UPDATE commands SET done_s = ? WHERE collection = ? AND done_s IS NULL", (now_s, collection))
         row = (collection, os.getpid(), now_s, now_s, "{}")
         self._write("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        # While the disk has room: later reports need none.
         self._take_room()
 
     def _take_room(self) -> None:

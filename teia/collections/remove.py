@@ -30,6 +30,7 @@ def remove_collection(root: Root, name: str, clock: Clock) -> None:
     orders = Orders(root.path / "control.sqlite")
     try:
         orders.ask_removal(name)
+        # Nothing was touched yet: the request is withdrawn.
         if not _is_free(root, name, orders, clock):
             orders.forget(name)
             raise StoreError(f"process {root.holder()} is crawling this folder; stop it first")

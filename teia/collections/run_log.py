@@ -117,6 +117,7 @@ class RunBook:
         with sqlite_errors(self.path):
             self._db.execute(sql, (now_s, deadline_s, *place))
             if account is not None:
+                # Without an account the counts of an earlier shift stay.
                 counts = "UPDATE scheduled_runs SET known = ?, visited = ?, new = ? WHERE collection = ? AND number = ?"
                 self._db.execute(counts, (account.known, account.visited, account.new, *place))
 

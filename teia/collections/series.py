@@ -86,6 +86,7 @@ def rates_of(points: Sequence[Point], step_s: float, of: Counted = "requests") -
     rates: list[tuple[float, float | None]] = []
     for before, after in pairwise(points):
         passed_s, more = after.time_s - before.time_s, getattr(after, of) - getattr(before, of)
+        # A count that fell is that of a new run.
         is_gap = passed_s > GAP * step_s or more < 0 or passed_s <= 0
         rates.append((after.time_s, None if is_gap else more / passed_s))
     return rates

@@ -58,6 +58,7 @@ class Disk:
 def disk_of(folder: Path, low_bytes: int) -> Disk:
     disk = os.statvfs(folder)
     whole = max(1, disk.f_blocks * disk.f_frsize)
+    # The smaller of the two limits, as the crawler itself has it (DiskSpace).
     return Disk(disk.f_bavail * disk.f_frsize / whole, min(low_bytes / whole, LOW_SHARE))
 
 
@@ -70,6 +71,7 @@ def needs_of(account: Mapping[str, Any], table: HostTable | None, disk: Disk) ->
 
 
 def _of_account(account: Mapping[str, Any]) -> list[Need]:
+    # Harm orders the alerts: servers come first (100), then a crawl that stops (90, 80), then its results.
     found = []
     early = (account.get("live") or {}).get("early", 0)
     if early:
@@ -83,6 +85,7 @@ def _of_account(account: Mapping[str, Any]) -> list[Need]:
         found.append(Need("seeds", message, 60.0, value=len(seeds), detail=seeds[0]))
     fresh = account.get("freshness") or {}
     is_known = fresh.get("visited_again", 0) >= ENOUGH_AGAIN
+    # Beyond the error of the estimate: chance alone makes no alert.
     if is_known and fresh["best"] - fresh["fresh"] - fresh["fresh_error"] > FAR_FROM_BOUND:
         message = f"{fresh['fresh']:.1%} of its copies are fresh, and {fresh['best']:.1%} could be"
         found.append(Need("freshness", message, 50.0, value=fresh["fresh"], limit=fresh["best"]))
@@ -115,12 +118,14 @@ def _of_disk(disk: Disk) -> list[Need]:
 
 def _of_hosts(table: HostTable) -> list[Need]:
     lines = table.hosts.values()
+    # A parked host makes no pass.
     slow = sorted((line for line in lines if not line.parked and line.pass_s > WEEK_S), key=lambda line: -line.pass_s)
     parked = sorted((line for line in lines if line.parked and line.waiting), key=lambda line: -line.waiting)
     found = [
         Need(
             "slow_host",
             f"{line.host} needs {days(line.pass_s)} for one pass",
+            # Below 60, where alerts about the whole crawl begin.
             min(40.0 + line.pass_s / WEEK_S / 10, 59.0),
             line.host,
             line.pass_s,
@@ -164,6 +169,7 @@ def badness(need: Need) -> float:
     """Return the severity of an alert: for a disk the inverse of free space, for freshness the shortfall."""
     value = need.value or 0.0
     if need.kind == "disk":
+        # Twice as bad is half the free space.
         return 1.0 / max(value, 1e-6)
     if need.kind == "freshness":
         return max(0.0, (need.limit or 0.0) - value)

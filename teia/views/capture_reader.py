@@ -49,6 +49,7 @@ class CopyReader:
 
     def close(self) -> None:
         """End the children."""
+        # Taken out under the lock: a reader that comes now starts new children.
         with self._lock:
             loop, thread, pool = self._loop, self._thread, self._pool
             self._loop = self._thread = self._pool = None
@@ -62,6 +63,7 @@ class CopyReader:
 
     def _done(self, wanted: Wanted) -> bytes:
         payload = encode(wanted)
+        # The whole request is the key; its digest is short.
         name = hashlib.sha256(payload).digest()
         with self._lock:
             if name in self._kept:
@@ -77,6 +79,7 @@ class CopyReader:
     def _answer(self, wanted: Wanted, payload: bytes) -> bytes:
         loop, pool = self._running()
         answered: Future[bytes | Lost] = Future()
+        # The pool belongs to its loop: other threads only post to it.
         loop.call_soon_threadsafe(self._submit, pool, payload, answered)
         try:
             answer = answered.result(WAIT_S)

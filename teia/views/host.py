@@ -186,6 +186,7 @@ def host_view(
         shares=table.sharing(line),
         state=state_of(line, now_s),
         ready_at=_time(line.ready_at_s),
+        # Without rows of the log the ledger tells.
         last_asked=_time(asked[-1].time_s if asked else line.last_asked_s),
         parked=line.parked,
         alias_of=main,
@@ -363,6 +364,7 @@ def week_plan(line: HostLine, settings: RefreshSettings) -> WeekPlan | None:
         return None
     visits = WEEK_S / max(line.slot_s, SHORTEST_SLOT_S)
     most = line.visited * WEEK_S / settings.least_s
+    # New pages get what known ones leave, and no more than are waiting.
     new = min(visits - min(visits * settings.share, most), float(line.waits.new + line.waits.retry))
     return WeekPlan(round(min(visits - new, most)), round(new))
 
@@ -405,6 +407,7 @@ def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
 
 def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
     serial = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
+    # Files from this number on may be incomplete: their rows are still in the frontier.
     files = log_files(LogPart(folder.log, int(serial[0]) if serial else 1))
     if not files:
         return []
@@ -416,11 +419,13 @@ def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[A
     with pq.ParquetFile(files[-1], read_dictionary=["host", "outcome"]) as file:
         table = file.read([*columns, "host"], use_threads=False)
     table = table.filter(pc.equal(table.column("host"), host))
+    # The newest rows, which are at the end.
     table = table.slice(max(0, len(table) - KEPT))
     since_1970 = pa.timestamp("us", "UTC")
     times = [table.column(name).cast(since_1970).cast(pa.int64()).to_pylist() for name in columns[:2]]
     others = [table.column(name).to_pylist() for name in columns[2:]]
     rows = [asked(began / 1e6, ended / 1e6, *rest) for began, ended, *rest in zip(*times, *others, strict=True)]
+    # Newest first, like `_pending`.
     return rows[::-1]
 
 
@@ -446,6 +451,7 @@ def log_bins(values: Iterable[float]) -> list[Bin]:
     if not len(found):
         return []
     decade = np.floor(np.log10(found))
+    # A hair upwards: rounding must not put 0.2 below its own edge.
     figures = found / 10.0**decade / (1 - 1e-12)
     steps = 3 * decade + np.clip(np.searchsorted(PER_DECADE, figures, "right") - 1, 0, None)
     counts = dict(zip(*(each.tolist() for each in np.unique(steps.astype(int), return_counts=True)), strict=True))

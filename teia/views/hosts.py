@@ -125,6 +125,7 @@ class HostTable:
 
     def sharing(self, line: HostLine) -> int:
         """Count the other hosts with the same address."""
+        # A host without an address shares it with none.
         same = sum(each.address == line.address for each in self.hosts.values()) if line.address else 1
         return same - 1
 
@@ -145,6 +146,7 @@ def host_table(root: Root, collection: str, now_s: float) -> HostTable:
     with snapshot(root, collection) as cells:
         for cell in cells:
             lines = list(_lines(cell, config, rests, now_s))
+            # Only the largest hosts: parsing robots.txt takes a while.
             most = sorted(lines, key=lambda line: -line.urls)[: DELAYS_READ // len(cells) + 1]
             asked = {line.host: _asked_s(cell, line, config) for line in most if line.ready_at_s is None}
             found |= {line.host: _with_rest(line, asked.get(line.host, 0.0)) for line in lines}
@@ -161,9 +163,11 @@ def _lines(
     for host_id, host, requests, received, address, parked, response_s in cell.rows(_HOSTS):
         known, done, failed, excluded = urls.get(host_id, (0, 0, 0, 0))
         delay_s = delay_of(courtesy, host)
+        # With a delay of 0 the response factor does not apply either (politeness.py).
         own_s = max(delay_s, courtesy.response_factor * response_s) if delay_s else 0.0
         ready_at_s, rest_s = rests.get(host, (None, own_s))
         rest_s = max(rest_s, delays_s.get(host, 0.0))
+        # A pause is a setting; the row may still have it after the pause was lifted.
         why = PAUSED if host in paused else "" if parked == PAUSED else parked
         yield HostLine(
             *(host, host_id, cell.number, known, done, failed, excluded, requests, received, address, why),

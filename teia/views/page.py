@@ -142,6 +142,7 @@ def entry_of(lookup: Lookup, text: str, config: Config) -> UrlEntry:
         raise StoreError(f"{text!r} is not an http or https URL; write it like https://example.org/page")
     entry = lookup.find(url)
     if entry is None:
+        # The page may be known under the main name of its host.
         there = main_url(lookup, url)
         if there is not None and lookup.find(there) is not None:
             raise StoreError(f"{url} is not known in {lookup.name}: {why_alias(lookup, url)}")
@@ -172,6 +173,7 @@ def suggestions(lookup: Lookup, url: str) -> list[str]:
     """Suggest known URLs that resemble an unknown one: of the same host, or of hosts with a similar name."""
     parts = split(url)
     known = lookup.urls_of_host(parts.host, LOOKED_AT)
+    # A misspelt path is likelier than a misspelt host.
     if known:
         return get_close_matches(url, known, SUGGESTIONS, cutoff=0.6) or known[:1]
     hosts = get_close_matches(parts.host, lookup.hosts(LOOKED_AT), SUGGESTIONS, cutoff=0.6)
@@ -297,6 +299,7 @@ def page_detail(
     links = lookup.links(entry.cell, entry.page) if entry.page is not None else ()
     marks = _marks(lookup, entry)
     page = entry.page
+    # Each of them is looked up in the frontier below.
     outward = targets(links, entry.url)[:MAX_COUNTED]
     return PageDetail(
         **{each.name: getattr(view, each.name) for each in fields(PageView)},
@@ -331,6 +334,7 @@ def _like_this(lookup: Lookup, entry: UrlEntry) -> float | None:
 
 def _marks(lookup: Lookup, entry: UrlEntry) -> tuple[VisitMark, ...]:
     visits = lookup.visits(entry)
+    # Times of one page's visits differ: they are part of the key.
     new = {visit.time_s for visit in versions(visits)}
     return tuple(
         VisitMark(
@@ -389,6 +393,7 @@ def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
     db, place = lookup.cells[entry.cell].db, (slot_of(site_of(entry.host)), entry.host_id)
     sql = "SELECT simhash, text_digest FROM pages WHERE slot = ? AND host_id = ? AND key = ?"
     own = db.execute(sql, (*place, entry.key)).fetchone()
+    # A simhash of 0: the page has no text.
     if own is None or not own[0]:
         return None
     simhash, digest = own
@@ -398,6 +403,7 @@ def _near_copies(lookup: Lookup, entry: UrlEntry) -> NearCopies | None:
         for key, other, text_digest in db.execute(sql, (*place, NEAR_LOOKED_AT))
         if key != entry.key
         and other
+        # SQLite's numbers are signed; 64 bits of the difference count.
         and (text_digest == digest or ((simhash ^ other) & MASK_64).bit_count() <= NEAR_BITS)
     ]
     sql = "SELECT tail FROM urls WHERE slot = ? AND host_id = ? AND key = ?"

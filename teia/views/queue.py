@@ -95,9 +95,12 @@ class Filter:
 
 def coming(lookup: Lookup, table: HostTable, config: Config, now_s: float, limit: int, only: Filter) -> list[Coming]:
     """Return the first URLs that would be fetched, in order, as far as they match the filter."""
+    # The table may be older than the cells.
     lines = [line for line in _candidates(table, only, now_s) if line.cell < len(lookup.cells)]
+    # With a filter few URLs may match, so the limit of all hosts together is shared out.
     most = max(OF_EACH_AT_LEAST, MATCHED_AMONG // max(1, len(lines))) if only.is_picky else MATCHED_AMONG
     hosts = [_Host(lookup.cells[line.cell], line, config, now_s, only, most) for line in lines]
+    # The number breaks ties: hosts cannot be compared.
     heap = [(*host.turn, number, host) for number, host in enumerate(hosts) if host.turn is not None]
     heapq.heapify(heap)
     found: list[Coming] = []
@@ -212,6 +215,7 @@ class _Host:
         free_s = self._begins_s
         for number, (item, ready_s) in enumerate(self._of_reason(waits.ready * slot_s)):
             free_s = max(free_s + (slot_s if number else 0.0), ready_s)
+            # Ready URLs that go before it: as many as fit into the time until then.
             before = int((free_s - self._begins_s) / slot_s) if slot_s else waits.queued
             yield number + min(waits.ready, before), item, free_s
 
@@ -221,6 +225,7 @@ class _Host:
             for item in self._lane(LANE_LATER):
                 yield item, self._begins_s + turns_s
         elif self._only.why == "retry":
+            # Behind the greatest key of this millisecond: only later retries follow.
             after = (int(self._now_s * 1000), 1 << 62)
             for item in later_of_lane(self._db, self._line.host, (*self._place, LANE_DUE), after, self._most):
                 yield item, item.since_s
@@ -240,8 +245,10 @@ class _Host:
         while url is not None or again is not None or page is not None:
             is_due = again is not None and again.since_s <= at_s
             found = again if is_due else url
+            # A known page goes early only if nothing else could go now.
             first = [page[0]] if page is not None and self._ready_s(page, has_new=found is not None) <= at_s else []
             chosen = in_turns([found] if found is not None else [], first, 1, self._settings.share, number)
+            # Nothing is ready: the host waits for the first URL that will be.
             if not chosen:
                 times = [again.since_s] if again is not None else []
                 at_s = min([*times, *([self._ready_s(page, has_new=False)] if page is not None else [])])
@@ -254,6 +261,7 @@ class _Host:
                 again = next(retries, None)
             else:
                 url = next(new, None)
+        # Suspects go only when nothing else is left.
         for suspect in self._lane(LANE_LATER) if waits.suspect else ():
             yield suspect, at_s
             at_s += self._line.slot_s
@@ -267,6 +275,7 @@ class _Host:
 
     def _known(self, after_ms: int = -1) -> Iterator[tuple[Queued, revisits.Next]]:
         seen: set[int] = set()
+        # Most callers take few: a short read first, a long one only if they go on.
         for some in (KNOWN_AT_FIRST, KNOWN_LOOKED_AT):
             for each in revisits.next_known(self._db, *self._place, some, seen, after_ms):
                 seen.add(each.key)
@@ -320,6 +329,7 @@ def _of_host(
     with opened() as lookup:
         if line.cell >= len(lookup.cells):  # cells were joined since the hosts were counted
             return
+        # Found once: of all lanes one URL is next.
         first = first_key(lookup.cells[line.cell], line, config, now_s)
     place = (slot_of(site_of(line.host)), line.host_id)
     for lane in _lanes(line.waits):
@@ -329,6 +339,7 @@ def _of_host(
                 if line.cell >= len(lookup.cells):  # or since the last of them were read
                     return
                 items = all_of_lane(lookup.cells[line.cell].db, line.host, (*place, lane), after, AT_ONCE)
+            # A full portion: there may be more behind its last URL.
             after = (items[-1].rank, items[-1].key) if len(items) == AT_ONCE else None
             whys = [why_of(item, line, now_s, is_first=item.key == first) for item in items]
             found = zip(items, whys, strict=True)

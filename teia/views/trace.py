@@ -52,6 +52,7 @@ def trace(lookup: Lookup, entry: UrlEntry, clock: Clock) -> list[Step]:
     steps = [*_found(lookup, entry)]
     for fetch in fetches:
         steps.append(_downloaded(fetch))
+        # Without a status there was no answer to extract anything from.
         if fetch["status"] is not None:
             steps += _extracted(fetch, entry.page if fetch is fetches[-1] else None)
     if not fetches:
@@ -84,6 +85,7 @@ def _found(lookup: Lookup, entry: UrlEntry) -> Iterator[Step]:
         f"found by {' and '.join(by)}{where}{more}; depth {entry.depth}, {entry.in_links:,} links to it",
         {"found_by": by, "depth": entry.depth, "in_links": entry.in_links, "pages": list(pages.urls[:10])},
     )
+    # Links inside the cell are not sent.
     senders = sorted({lookup.cell_number(split(url).host) for url in pages.urls} - {entry.cell})
     sent = f"; links to it came from cell {', '.join(map(str, senders))}" if senders else ""
     yield Step(Role.TAKE, found, f"taken into cell {entry.cell}{sent}", {"cell": entry.cell, "from_cells": senders})
@@ -141,6 +143,7 @@ def _scheduled(lookup: Lookup, entry: UrlEntry, time: str | None, clock: Clock) 
     if page is not None:
         what += f"; visits: {page.visits:,}, changes: {page.changes:,}"
     values = {"state": entry.state, "outcome": entry.outcome or None, "next_due": due, "why_waiting": why}
+    # An imported capture has no row in the fetch log.
     imported = iso_utc(page.last_visit_s) if page is not None else None
     return Step(Role.URL_SCHEDULER, time or imported, what, values)
 

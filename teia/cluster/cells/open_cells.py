@@ -42,6 +42,7 @@ class KeptCell(Cell):
     def _open_archive(self) -> ArchiveWriter:
         start = committed_position(self.frontier)
         file = None if start is None else self.folder.archive / start.file
+        # Shorter than the log says, or read-only: the file is another node's, and a new one is begun.
         is_elsewhere = start is not None and file is not None and (size_of(file) < start.offset or is_brought(file))
         return ArchiveWriter(*self._archive_arguments, start, past_damage=is_elsewhere)
 
@@ -75,6 +76,7 @@ class KeptCells(Sequence[Cell]):
         return len(self._cells)
 
     def __iter__(self) -> Iterator[Cell]:
+        # A copy, because a lost cell is dropped during a commit.
         return iter(list(self._cells.values()))
 
     def keeps(self, number: int) -> bool:
@@ -142,6 +144,7 @@ async def _catch_up(frontier: FrontierCell, folder: CellFolder, log: CellLog, un
         async for some in _gathered(log.replay(have, end)):
             await _in_thread(apply, frontier.db, some, ours.look)
             records += len(some)
+    # Records that are no commits move the number too.
     await _in_thread(note_seq, frontier.db, end)
     await _in_thread(ours.cut)
     return records

@@ -45,6 +45,7 @@ class NodeRefresh(Refresh):
 
     def _drop(self, gone: set[Host]) -> None:
         for host in gone:
+            # Without pages, its part leaves the sums over all hosts.
             self._stand(host, Made(host, None, [], None, 0, None))
         self._hosts = {key: host for key, host in self._hosts.items() if host not in gone}
         self._plans = _without(self._plans, gone)

@@ -68,6 +68,7 @@ def duty_now(config: Config, runs: list[Run], now_s: float) -> Duty:
 
 def begun(agreement: Agreement, due_s: float, now_s: float) -> Agreement:
     """Return the agreement with a run that begins now; unchanged if it has begun already."""
+    # Another node was first.
     if agreement.runs and (agreement.runs[-1].ended_s is None or agreement.runs[-1].due_s >= due_s):
         return agreement
     return msgspec.structs.replace(agreement, runs=[*agreement.runs, Run(due_s, now_s)][-KEPT_RUNS:])
@@ -94,6 +95,7 @@ class Timekeeper:
         duty = duty_now(self._desk.config, runs, self._clock.now_s())
         if duty.task is not Task.RUN:
             return Work(duty.task)
+        # A run that is due and that no node has begun yet makes all nodes wait.
         is_on = runs and runs[-1].ended_s is None and runs[-1].due_s == duty.due_s
         return Work(Task.RUN, runs[-1].began_s) if is_on else Work(Task.WAIT)
 
@@ -108,11 +110,13 @@ class Timekeeper:
         """Begin a run that is due, or end one that is over, if this node is the first by name."""
         now_s, runs = self._clock.now_s(), self._desk.agreement.runs
         duty = duty_now(self._desk.config, runs, now_s)
+        # The first by name writes. The write is conditional, so that a wrong belief does no harm.
         is_ours = session.has_watched and session.may_work and min(session.alive()) == session.node.name
         if duty.task is Task.CRAWL or not is_ours:
             return
         last = runs[-1] if runs and runs[-1].ended_s is None else None
         due_s = duty.due_s
+        # Its deadline is over, or the next start is due.
         if last is not None and (duty.task is not Task.RUN or due_s != last.due_s):
             await self._end(last, Why.DEADLINE, now_s)
         elif last is None and duty.task is Task.RUN and due_s is not None:

@@ -101,6 +101,7 @@ class Desk:
             while True:
                 now = self._clock.ticks_s()
                 try:
+                    # Tried again until NATS is there.
                     subscription = subscription or await self._be_reached()
                     await self._hear(control)
                     if self._nudged or now >= look_at:
@@ -142,6 +143,7 @@ class Desk:
             except NoAnswer as error:
                 _log.info("%s not agreed on yet: %s", command, error)
                 return
+            # Only once it is agreed on.
             self._waiting.pop(0)
         for number, text in control.changes(self._name, self._since):
             try:
@@ -168,6 +170,7 @@ class Desk:
 
         Written once, even if several nodes notice.
         """
+        # The present number: of several nodes that notice the limit, one write counts.
         stops = self._stops
 
         def ended(now: Agreement) -> Agreement:

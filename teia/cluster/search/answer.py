@@ -120,6 +120,7 @@ class Answerer:
             await self._end(about(self._shared, cell))
         if set(self._kept) != before:
             loop = asyncio.get_running_loop()
+            # In a thread, because opening reads many files.
             await loop.run_in_executor(self._threads, self._open_ahead, frozenset(self._kept))
 
     @property
@@ -201,6 +202,7 @@ class Answerer:
             return encode(Answered(VERSION, self._node, error=f"{type(error).__name__}: {_line(error)}"))
 
     def _searched(self, asked: Asked) -> bytes:
+        # One reference for the whole answer: the loop may replace the dictionary.
         kept = self._kept
         cells = frozenset(cell for cell in asked.cells if cell in kept)
         if not cells:
@@ -223,6 +225,7 @@ class Answerer:
     def _using(self, cells: frozenset[int]) -> Iterator[Serving]:
         """Open some cells, and keep them open for the `with` block."""
         with self._lock:
+            # Taken out and put back last: the order is that of use.
             opened = self._opened.pop(cells, None)
             if opened is None:
                 self._close_all_but(MAX_SETS - 1)

@@ -179,6 +179,7 @@ class UnderWay(Generic[T]):
 
     def finished(self) -> list[tuple[T, Fetched]]:
         """Return the answers since the last call."""
+        # Collected first, because the dictionary changes below.
         done = [task for task in self._posts if task.done()]
         return [(self._posts.pop(task), task.result()) for task in done]
 

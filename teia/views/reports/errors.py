@@ -97,8 +97,10 @@ def _by_outcome(source: Source) -> tuple[ErrorRow, ...]:
     examples: dict[str, list[str]] = defaultdict(list)
     for outcome, number, on_hosts, host, tail in source.rows(sql):
         urls[outcome] += number
+        # A host lies in one cell, so that numbers of hosts add up.
         hosts[outcome] += on_hosts
         examples[outcome].append(url_from(host, tail))
+    # The newest message of each outcome.
     details = dict(
         source.log.query(
             "SELECT outcome, arg_max(detail, started) FROM fetches WHERE detail IS NOT NULL GROUP BY outcome"

@@ -103,7 +103,9 @@ def freshness(source: Source, top: int = 20, clock: Clock | None = None) -> Fres
     known = _Known(np.zeros(3))
     found: list[tuple[str, Standing]] = []
     again = 0
+    # In a fixed order, because each host's prior comes from the hosts before it.
     for cell, host_id, host in sorted(_hosts(source), key=lambda each: each[2]):
+        # A host without requests in the log has the general delay.
         slot_s = pace[host].slot_s if host in pace else source.config.courtesy.delay_s
         parts, seen = _host(cell, host_id, host, slot_s, source.config.refresh, weigh, known, now_s)
         again += seen
@@ -180,6 +182,7 @@ def _host(
         trusted = Trust.decode(histories.manners(cell.frontier, slot, host_id)[0]).dates.is_trusted
     standings, seen = [], 0
     for columns in _parts(cell, slot, host_id, weigh):
+        # A part of a host has its part of the slots.
         of_part_s = slot_s * total / len(columns)
         plan, found = plan_host(columns, known.prior, trusted, of_part_s, settings, now_s, warm=False)
         known.sums += (plan.sums.pages, plan.sums.rates, plan.sums.logs)
@@ -223,6 +226,7 @@ _UNASKED = _Pace(0.0, 0.0, 0)
 def pace_of(source: Source, now_s: float) -> dict[str, _Pace]:
     """Return the pace of each host's requests, from the fetch log."""
     seconds = "date_diff('microsecond', started, ended) / 1e6"
+    # Imported rows and pages from a cache were no requests of this crawler.
     is_ours = f"kind <> '{CACHED}' AND (run IS NULL OR run <> {IMPORTED_RUN})"
     last_day = f"count(*) FILTER (epoch(started) > {now_s - DAY_S} AND {is_ours})"
     sql = f"SELECT host, avg(rest_s), avg({seconds}), {last_day} FROM fetches GROUP BY host"  # noqa: S608  # our own text
