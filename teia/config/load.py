@@ -90,6 +90,6 @@ def to_toml(config: Config) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """One value in TOML. Its strings, numbers, booleans and lists are written as JSON writes them, but for DEL."""
+    """Return a value as TOML text: strings, numbers, booleans and lists as JSON writes them, except for DEL."""
     text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
     return text.replace("\x7f", "\\u007f")

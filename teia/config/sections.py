@@ -14,7 +14,7 @@ from teia.urls import DEFAULT_RULES, RULES, SLOTS
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
-    """What a collection is (T1)."""
+    """Name, seeds and parts of a collection (T1)."""
 
     # Folders, web addresses and subjects of NATS contain the name.
     name: str = setting("main", "name of the collection, and of its folder", matches=r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -30,7 +30,7 @@ class CollectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class FocusSettings:
-    """What a focused crawl looks for, where `collection.order` is `focused` (A6; see orders.md)."""
+    """Topic of a focused crawl, where `collection.order` is `focused` (A6; see orders.md)."""
 
     words: tuple[str, ...] = setting((), "words of the topic")
     examples: tuple[str, ...] = setting(
@@ -64,7 +64,7 @@ class SydneySettings:
 
 @dataclass(frozen=True, slots=True)
 class ScopeSettings:
-    """Which URLs belong to the collection (A8, C4)."""
+    """URLs that belong to the collection (A8, C4)."""
 
     include: tuple[str, ...] = setting((), "rules a URL must match one of; empty: the hosts of the seeds")
     exclude: tuple[str, ...] = setting((), "rules a URL must match none of")
@@ -76,7 +76,7 @@ class ScopeSettings:
 
 @dataclass(frozen=True, slots=True)
 class CourtesySettings:
-    """How servers are treated (A7, C2, T5)."""
+    """Treatment of servers (A7, C2, T5)."""
 
     delay_s: float = setting(5.0, "rest of a server after its last answer", unit="s", at_least=0)
     response_factor: float = setting(2.0, "a server also rests this many times its last response time", at_least=0)
@@ -118,7 +118,7 @@ class CourtesySettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """What one crawl, host or page may cost. None of these can be switched off."""
+    """Limits on the cost of one crawl, host or page. None of these can be switched off."""
 
     pages: int = setting(0, "pages stored before the crawl stops; 0: as many as there are", at_least=0)
     seconds: float = setting(0.0, "time before the crawl stops; 0: as long as it takes", unit="s", at_least=0)
@@ -154,7 +154,7 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How addresses are found and reached."""
+    """Names, addresses and connections."""
 
     resolve: tuple[str, ...] = setting((), "PATTERN=ADDRESS[:PORT], where matching names are reached", of_machine=ADMIN)
     dns: str = setting("", "resolver to ask, ADDRESS[:PORT]; empty: the system's", of_machine=ADMIN)
@@ -260,7 +260,7 @@ class RefreshSettings:
 
 @dataclass(frozen=True, slots=True)
 class SignalsSettings:
-    """What others announce: the cache parasite (C7; see signals.md)."""
+    """Announcements of others: the cache parasite (C7; see signals.md)."""
 
     socket: str = setting(
         "", "path where the helper beside a Squid announces pages; empty: nobody does", of_machine=ADMIN
@@ -289,7 +289,7 @@ class SignalsSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSettings:
-    """When the collection is crawled (T1; see schedules.md)."""
+    """Times at which the collection is crawled (T1; see schedules.md)."""
 
     start: str = setting("", "when the first run begins, like 2026-11-21 02:00; empty: there is no schedule")
     zone: str = setting("", "time zone of start and until, like America/Sao_Paulo; empty: the machine's")
@@ -301,7 +301,7 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, slots=True)
 class PublicSettings:
-    """What people who are not signed in may see of the collection in the web interface (see web.md)."""
+    """Parts of the collection that people who are not signed in may see in the web interface (see web.md)."""
 
     search: bool = setting(True, "whether they may search it, and see what is known of its pages")
     copies: bool = setting(True, "whether they may read copies of its pages")
@@ -331,7 +331,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """Which node of a cluster crawls a site, with the strategy rtt (see cluster.md)."""
+    """Choice of the node of a cluster that crawls a site, with the strategy rtt (see cluster.md)."""
 
     minimum_kb_s: float = setting(
         0.0, "a node that gets less from a site passes it on; 0: the fastest region has it", unit="kB/s", at_least=0
@@ -342,7 +342,7 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True)
 class BalanceSettings:
-    """How work is shared out between the nodes of a cluster (A5, A14; see cluster.md)."""
+    """Distribution of work between the nodes of a cluster (A5, A14; see cluster.md)."""
 
     enabled: bool = setting(True, "whether overloaded nodes hand cells to others")
     idle_urls: int = setting(100, "a node with fewer URLs waiting, for each unit of capacity, is idle", at_least=0)

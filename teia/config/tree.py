@@ -23,14 +23,14 @@ _hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
 
 
 def value_of(tree: Any, key: str) -> Any:
-    """Value of a dotted key in a tree of sections."""
+    """Return the value of a dotted key in a tree of sections."""
     for name in key.split("."):
         tree = getattr(tree, name)
     return tree
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
+    """Return nested tables with dotted keys: `{"a.b": 1}` for `{"a": {"b": 1}}`."""
     flat: dict[str, Any] = {}
     for key, value in tables.items():
         if isinstance(value, dict):
@@ -41,7 +41,7 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def keys_of(tree: type[Any]) -> Mapping[str, dataclasses.Field[Any]]:
-    """Every dotted key of a tree of sections, with its field, in the order they are declared."""
+    """Return every dotted key of a tree of sections with its field, in the order of declaration."""
     return _keys(tree, "")
 
 

@@ -329,7 +329,7 @@ class Feasibility:
 
 
 def feasibility_of(line: HostLine, delay_s: float | None = None, pages: int | None = None) -> Feasibility:
-    """Compute it for a host: for all its pages and its current delay, unless the arguments say otherwise."""
+    """Return the feasibility of a pass over a host, by default for all its pages at its current delay."""
     wanted = line.visited + line.waiting if pages is None else pages
     rest_s = line.rest_s if delay_s is None else delay_s
     slot_s = rest_s + line.response_s

@@ -137,7 +137,7 @@ class Snapshots:
         return made.last
 
     async def _make(self, log: CellLog, folder: CellFolder, pointer: Pointer | None, shop: Path) -> Pointer:
-        """Do steps 1 to 3."""
+        """Do steps 1 to 3 of the module docstring: copy and pack the file, store it, publish its pointer."""
         copy = shop / "copy"
         log_seq, heard = await asyncio.to_thread(copy_cell, folder.frontier, copy)
         name = f"{log.cell}-{log.epoch}-{log_seq}-{secrets.token_hex(3)}"

@@ -201,7 +201,7 @@ class Splitter:
         await self._agree(lambda now: fulfilled(now, cell, number, slot))
 
     async def _split(self, folder: CellFolder, log: CellLog, starts: tuple[int, ...]) -> int:
-        """Do steps 3 and 4; return the first slot of the new cell."""
+        """Do steps 3 and 4 of the module docstring; return the first slot of the new cell."""
         snapshots = self._copies.snapshots
         if snapshots is None:
             raise CannotSplit("there is no place for snapshots (cluster.snapshots)")

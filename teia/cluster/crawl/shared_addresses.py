@@ -338,7 +338,7 @@ class AddressTurns:
         return others | {self._session.node.name: 0 if turn is None else len(turn.sites)}
 
     async def _is_ours(self, address: str, claim: Claim, revision: int) -> None:
-        """Accept a lease that the key says is ours: it was passed to us, or others wait for it."""
+        """Accept a lease whose key names this node: it was passed on to it, or other nodes wait for it."""
         with self._lock:
             past, turn = self._past.get(address), self._turns.get(address)
             if past is not None and revision <= past.revision:

@@ -66,12 +66,12 @@ class Agreement(msgspec.Struct, frozen=True):
     """Grows with every change."""
     paused: bool = False
     stops: int = 0
-    """Number of times that all nodes were told to leave; a node that came later ignores the earlier ones."""
+    """Number of stop commands to all nodes; a node that came later ignores the earlier ones."""
 
     began_s: float = 0.0
     """Calendar time at which the first node began."""
     ended: str = ""
-    """The limit that was reached, if all nodes were last told to leave because of one."""
+    """The limit that caused the last stop command; empty if a user gave it."""
     runs: list[Run] = []
     """The last runs of its schedule, where it has one."""
     splits: list[Split] = []

@@ -131,7 +131,7 @@ def standing_of(
     horizon_s: float | None = None,
     before: Standing | None = None,
 ) -> Standing | None:
-    """Return the standing of some pages of a host that have its slots to themselves; None if all are gone.
+    """Return the freshness, with bounds, of pages that have their host's slots to themselves; None if all are gone.
 
     The bounds take longer to compute than a plan, and hardly move. So they are taken over from `before`, while that is
     recent and similar (`Bounded`).

@@ -365,7 +365,7 @@ class Refresh:
                     self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
 
     def _stand(self, host: Host, made: Made) -> None:
-        """Store the standing of a host; that of its last part for a large host."""
+        """Store the freshness of a host and its bounds; for a large host, those of its last part."""
         host.pages = made.pages
         before, now = host.standing, made.standing
         host.standing = now
@@ -492,7 +492,7 @@ def _priors_of(plans: Sequence[HostPlan | None], columns: Columns, of_all: Gamma
 
 
 def _as_sums(one: Standing | None) -> Floats:
-    """Return a standing as numbers that can be summed."""
+    """Return the freshness of a host, and its bounds, as numbers that can be summed."""
     if one is None:
         return np.zeros(7)
     shares = np.array([one.fresh, one.best, one.possible]) * one.weight

@@ -83,7 +83,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Standing of a host: requests so far, its last address, links to its home page."""
+    """Counts of a host by which two names are compared: requests so far, last address, links to its home page."""
 
     requests: int
     address: str
@@ -177,7 +177,7 @@ def _place(cell: FrontierCell, host: str, tail: str) -> tuple[int, int, int] | N
 
 
 def standing(cell: FrontierCell, host: str, home: str) -> Standing | None:
-    """Return the standing of a host; None for an unknown one. `home` is the tail of its home page."""
+    """Return the counts of a host; None for an unknown one. `home` is the tail of its home page."""
     row = cell.db.execute("SELECT requests, address FROM hosts WHERE name = ?", (host,)).fetchone()
     place = _place(cell, host, home)
     if row is None or place is None:

@@ -104,9 +104,9 @@ class FrontierCell:
             self.known = self._meta("known", 0)
             self.queued = self._meta("queued", 0)
             self.changes = self.last_change()
-            """As of the last transaction; unlike `last_change` it may be asked in any thread."""
+            """Number of changes as of the last transaction; unlike `last_change`, any thread may read it."""
             self.knows_links = bool(self._meta("outlinks", 0))
-            """Whether what is counted for each page is kept; not where an older teia has read some."""
+            """True if the counted links of every page are stored; False where an older teia has read some pages."""
 
     def close(self) -> None:
         self.db.close()

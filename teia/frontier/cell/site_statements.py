@@ -87,7 +87,7 @@ def of_pages(db: sqlite3.Connection, slot: int, host_id: int, first: int, last: 
 def _known(
     db: sqlite3.Connection, slot: int, host_id: int, kind: int, keys: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """Return (said, heard) by key, for known keys."""
+    """Return, by key, the reported time and the report at the last visit; unknown keys are left out."""
     columns = "SELECT key, said_s, heard_s FROM said WHERE slot = ? AND host_id = ?"
     if len(keys) > KEYS_AT_ONCE:
         rows = db.execute(f"{columns} AND kind = ?", (slot, host_id, kind))

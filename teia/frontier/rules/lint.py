@@ -30,7 +30,7 @@ class Remark:
 
 
 def lint(include: Sequence[str], exclude: Sequence[str], seeds: Sequence[str] = ()) -> list[Remark]:
-    """Return warnings about rules that cannot mean what they say; invalid rules are refused elsewhere."""
+    """Return warnings about rules that are probably mistakes; invalid rules are refused elsewhere."""
     rules = [rule.strip() for rule in (*include, *exclude)]
     remarks = _names_without_www(include, seeds)
     if include and all(rule.strip().startswith(("type:", "lang:")) or rule.strip() == "query:no" for rule in include):

@@ -175,7 +175,7 @@ def _host(
     known: _Known,
     now_s: float,
 ) -> tuple[list[Standing], int]:
-    """Return the standing of each part of one host, and how many of its pages were revisited."""
+    """Return the freshness of each part of one host, and how many of its pages were revisited."""
     slot = slot_of(site_of(host))
     total = revisits.count_held(cell.frontier.db, slot, host_id)
     with readable(cell.frontier):
@@ -195,7 +195,7 @@ def _host(
 def one_host(
     cell: OpenCell, host_id: int, host: str, slot_s: float, settings: RefreshSettings, weigh: Weigh, now_s: float
 ) -> Standing | None:
-    """Return the standing of one host with requests so far apart, learnt from its own pages alone."""
+    """Return the freshness of one host with requests `slot_s` apart, learnt from its own pages alone."""
     parts, _ = _host(cell, host_id, host, slot_s, settings, weigh, _Known(np.zeros(3)), now_s)
     return together(parts)
 
