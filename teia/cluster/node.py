@@ -444,7 +444,7 @@ class Node:
                 await self._mind_the_time(session, keeper)
                 await self._mind_limits(crawl)
                 await self._look_for_the_end(session, keeper)
-                # When idle at once: other nodes wait until no links are left in the stream (finished.py).
+                # At once if idle: other nodes wait until no links are left in the stream (finished.py).
                 if self._clock.ticks_s() >= purge_at or (crawl.committer.heard and crawl.is_idle):
                     purge_at = self._clock.ticks_s() + PURGE_S
                     await self._purge(crawl, keeper)

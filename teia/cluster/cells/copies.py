@@ -115,7 +115,7 @@ class Copies:
 
     async def _restore(self, log: CellLog, folder: CellFolder) -> None:
         assert self.snapshots is not None
-        # Read before the file is replaced: a snapshot may not know the end of our own archive.
+        # Read before the file is replaced: a snapshot may not know the end of this node's archive.
         ours = await asyncio.to_thread(_own_end, folder)
         await self.snapshots.restore(log, folder)
         if ours is not None:

@@ -402,12 +402,12 @@ class CellLog:
                 continue
             if code not in {0, _WRONG_LAST}:
                 raise ClusterError(f"NATS refuses a record for {self._subject('log')}: {why} ({code})")
-            # No answer, or another record is last, which may be our own: a try whose answer was lost.
+            # No answer, or another record is last, which may be this node's: a try whose answer was lost.
             found = await self._stored(record)
             if found:
                 seq = found
                 break
-            # Our log is unchanged, so it was the condition on a new cell's log that failed.
+            # This log is unchanged, so it was the condition on a new cell's log that failed.
             if code == _WRONG_LAST:
                 await self._check_birth(before)
         self.last = seq

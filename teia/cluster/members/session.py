@@ -368,7 +368,7 @@ class Session:
             self.instances.heard_at = self.clock.ticks_s()
             return
         before = self._seen.get(name)
-        # The watch may deliver a value that is older than our own declaration.
+        # The watch may deliver a value that is older than this node's declaration.
         if before is not None and revision <= before.revision:
             return
         if node is None or node.name != name:
@@ -404,7 +404,7 @@ class Session:
         now = self.clock.ticks_s()
         return {
             name: seen for name, seen in self._seen.items()
-            # Silent for T, and NATS could be reached at so many of our own beats meanwhile.
+            # Silent for T, and NATS could be reached at so many of this node's beats meanwhile.
             if self._may_die(seen) and now - seen.changed_at >= self.pace.silence_s and seen.proofs >= PROOFS
         }  # fmt: skip
 

@@ -99,7 +99,7 @@ class Balancer:
     def decided(self, alive: Mapping[str, NodeState], ring: Ring) -> list[Transfer]:
         """Return the transfers that are needed now."""
         nodes = {name: each for name, each in standings(alive).items() if name not in ring.drained}
-        # Where sites go by country, cells stay in their region.
+        # If sites go by country, cells stay in their region.
         moves = plan(list(nodes.values()), self._settings, across=self._strategy != GEO)
         if moves:
             return moves

@@ -59,7 +59,7 @@ class Poster:
             return Fetched(url, str(place.outcome), 0, now_s, now_s, "", detail=place.detail)
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
         request = FetchRequest(url, place.address, place.port, max_body_bytes=ANSWER_BYTES, accept="*/*", post=message)
-        # A cancelled message has nobody waiting for its answer.
+        # No task waits for the answer to a cancelled message.
         self._fetcher.start(request, lambda fetched: None if answer.done() else answer.set_result(fetched))
         return await answer
 

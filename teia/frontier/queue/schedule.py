@@ -109,7 +109,7 @@ class Schedule:
         self._timers: list[tuple[float, int, Place | HostQueue]] = []
         self._ready: list[tuple[float, int, HostQueue]] = []
         self._outside: list[tuple[float, int, HostQueue]] = []
-        # When the delay of each engaged server ends; infinity while a request is under way.
+        # End of the delay of each engaged server; infinity while a request is under way.
         self._engaged: dict[str, float] = {}
         self._engaged_ends: list[tuple[float, str]] = []
 

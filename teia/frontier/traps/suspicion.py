@@ -151,7 +151,7 @@ class Tally:
         self.cost += other.cost
         self.deepest += other.deepest
         self.own += other.own
-        # Which page linked to which URL is not counted: of the pages in this commit, at most `own` begot one.
+        # Links are not counted by page: of the pages in this commit, at most `own` begot a URL.
         self.begot += min(other.read, other.own)
         self.leads += other.leads
         self.others += other.others
