@@ -166,8 +166,11 @@ class Coordinator:
             self._say(f"{name}: it is left alone: {error}")
 
     def _park_failed(self, crawler: Crawler) -> None:
+        """Park the collections whose crawls have failed, each crawl once: a user may have fixed the cause since."""
         for crawl in crawler.crawls:
-            if crawl.failure is not None:
+            charge = self.charges[crawl.name]
+            if crawl.failure is not None and charge.failed is not crawl:
+                charge.failed = crawl
                 self._park(crawl.name, crawl.failure)
 
     def _has_prospects(self) -> bool:
@@ -305,6 +308,7 @@ class Coordinator:
         for charge, crawl in zip(going, crawler.crawls, strict=True):
             charge.crawl, charge.doing, crawl.counts = crawl, charge.duty, charge.counts
         self._crawler = crawler
+        self._park_failed(crawler)  # before changes are read: they may fix what failed
         duties = {charge.name: (charge.duty.task, charge.duty.due_s) for charge in going}
         try:
             async with self._around(crawler, configs):
@@ -318,7 +322,7 @@ class Coordinator:
                 with suppress(DiskFull):
                     self._note_run(charge)
                     self._note_end(charge, clock.now_s())
-                charge.crawl = charge.doing = None
+                charge.crawl = charge.doing = charge.failed = None
 
     async def _oversee(self, crawler: Crawler, duties: dict[str, tuple[Task, float | None]]) -> None:
         """Run a crawler and keep it on its due runs; a collection that fails is parked."""
@@ -397,10 +401,9 @@ class Coordinator:
         answers: list[tuple[int, str]] = []
         for charge in self.charges.values():
             for number, edits in self._control.changes(charge.name, self._since):
-                if self._crawler is not None and charge.crawl is not None:
-                    answers.append(
-                        (number, await take_up(self._crawler, charge.crawl, self._root, edits, SCHEDULE_KEYS))
-                    )
+                crawl = charge.sound_crawl
+                if self._crawler is not None and crawl is not None:
+                    answers.append((number, await take_up(self._crawler, crawl, self._root, edits, SCHEDULE_KEYS)))
                 else:
                     answers.append((number, json.dumps({"now": [edit.key for edit in from_json(edits)]})))
         await self._meet()
@@ -425,9 +428,9 @@ class Coordinator:
             self._control.end(charge.name)
         elif charge.parked:
             self._control.account(charge.name, {"state": "paused", "paused_why": charge.parked}, self._clock.now_s())
-        elif charge.crawl is not None:
+        elif charge.sound_crawl is not None:
             seconds = charge.seconds + self._clock.ticks_s() - self._shift_began
-            tell(self._control, self._series, charge.crawl, self._clock, seconds)
+            tell(self._control, self._series, charge.sound_crawl, self._clock, seconds)
             self._note_run(charge)
         else:
             why = "asked to" if charge.is_paused else ""

@@ -105,8 +105,11 @@ class Resident(Coordinator):
         self._let_go(orders)
 
     def _obey(self, charge: Charge, commands: Sequence[Command]) -> None:
-        """Record commands as standing commands, which are applied next."""
+        """Record commands as standing commands, which are applied next; a parked collection is tried again."""
         for command in commands:
+            if command is Command.RESUME and charge.parked:
+                charge.unpark()
+                self._decide_at_s = self._account_at = -inf
             with suppress(DiskFull):
                 if command is not Command.RUN or self._orders.of(charge.name).wanted_s is None:
                     self._orders.give(charge.name, command, self._clock.now_s())

@@ -599,10 +599,10 @@ class Crawler:
             )
         elif self._failure is None:
             for crawl in self.crawls:
-                if crawl.has_uncommitted:
+                if crawl.uncommitted_visits or (crawl.has_uncommitted and crawl.failure is None):
                     _log.warning(
                         "%s: stopped with %d pages uncommitted: %s; they are asked for again next time",
                         crawl.name,
                         crawl.uncommitted_visits,
-                        self._commit_complaint or "commits do not succeed",
+                        crawl.failure or self._commit_complaint or "commits do not succeed",
                     )
