@@ -67,7 +67,6 @@ class Row(NamedTuple):
     outcome: str
     lane: int
     rank: int
-    failures: int
 
     @property
     def url(self) -> str:
@@ -122,7 +121,7 @@ class Chosen:
 # ---- looking --------------------------------------------------------------------------------------------------------
 
 _ROW = """
-    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.state, u.outcome, u.lane, u.rank, u.failures
+    SELECT u.host_id, u.key, h.name, u.tail, u.depth, u.state, u.outcome, u.lane, u.rank
     FROM urls AS u JOIN hosts AS h ON h.host_id = u.host_id
 """
 _NEXT = f"{_ROW} WHERE u.slot = ? AND (u.host_id, u.key) > (?, ?) ORDER BY u.host_id, u.key LIMIT ?"
@@ -223,18 +222,15 @@ def _drop(cell: FrontierCell, place: Place, row: Row) -> None:
 
 
 def _make_due(cell: FrontierCell, place: Place, row: Row, now_ms: int, *, forgets_failures: bool) -> None:
-    failures = 0 if forgets_failures else row.failures
-    sql = "UPDATE urls SET lane = ?, rank = ?, failures = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    if forgets_failures:
+        cell.db.execute("UPDATE urls SET failures = 0 WHERE slot = ? AND host_id = ? AND key = ?", place)
     if row.state == STATE_QUEUED:
-        move = (
-            "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
-        )
-        cell.db.execute(move, (LANE_DUE, now_ms, *place[:2], row.lane, row.rank, row.key))
-        cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+        cell.make_due(*place, lane=row.lane, rank=row.rank, due=now_ms)
         return
     if row.lane == LANE_REFRESH:
         revisits.withdraw(cell.db, place)
-    cell.db.execute(sql, (LANE_DUE, now_ms, failures, *place))
+    sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+    cell.db.execute(sql, (LANE_DUE, now_ms, *place))
     cell.requeue(*place, lane=LANE_DUE, rank=now_ms)
 
 

@@ -465,6 +465,13 @@ class FrontierCell:
         self.db.execute(sql, (STATE_QUEUED, slot, host_id, key))
         self._enter_queue(slot, host_id, key, lane=lane, rank=rank)
 
+    def make_due(self, slot: int, host_id: int, key: int, *, lane: int, rank: int, due: int) -> None:
+        """Move a queued URL to the DUE lane; inside a transaction. It stays queued, so its page stays in the index."""
+        sql = "UPDATE queue SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND lane = ? AND rank = ? AND key = ?"
+        self.db.execute(sql, (LANE_DUE, due, slot, host_id, lane, rank, key))
+        sql = "UPDATE urls SET lane = ?, rank = ? WHERE slot = ? AND host_id = ? AND key = ?"
+        self.db.execute(sql, (LANE_DUE, due, slot, host_id, key))
+
     def withdraw(self, slot: int, host_id: int, key: int, outcome: str, *, lane: int, rank: int) -> None:
         """Take a URL out of the queue without a visit; it keeps its place. Inside a transaction."""
         self._leave_queue(slot, host_id, key, lane=lane, rank=rank)
