@@ -49,7 +49,7 @@ PARTS_MOST = 100
 
 PART_BYTES_MOST = 64 << 20
 
-HOSTS = "hosts"
+HOSTS, QUEUE = "hosts", "queue"
 
 Row = list[Any]  # Any: the types of SQLite
 
@@ -109,7 +109,7 @@ def tables_of(cell: FrontierCell) -> dict[str, int]:
     """Return the tables that hold rows of hosts, and the column with the host's number; the queue last."""
     names = [name for (name,) in cell.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
     found = {}
-    for name in sorted(names, key=lambda each: each == "queue"):
+    for name in sorted(names, key=lambda each: each == QUEUE):
         columns = [row[1] for row in cell.db.execute(f"PRAGMA table_info({name})")]
         if name != HOSTS and {"slot", "host_id"} <= set(columns):
             found[name] = columns.index("host_id")
@@ -235,13 +235,23 @@ def _numbers(cell: FrontierCell, names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _add(cell: FrontierCell, table: str, rows: Sequence[Row]) -> None:
-    marks = ", ".join("?" * len(rows[0]))
-    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
-    added = cell.db.executemany(sql, rows).rowcount
+    """Insert rows that the cell does not have; count the new URLs, and those that wait for a fetch."""
+    if table == QUEUE:
+        cell.queued += _insert(cell, table, [row for row in rows if row[2] != LANE_REFRESH])
+        _insert(cell, table, [row for row in rows if row[2] == LANE_REFRESH])
+        return
+    added = _insert(cell, table, rows)
     if table == "urls":
         cell.known += added
-    elif table == "queue":
-        cell.queued += sum(row[2] != LANE_REFRESH for row in rows) if added == len(rows) else added
+
+
+def _insert(cell: FrontierCell, table: str, rows: Sequence[Row]) -> int:
+    """Insert rows unless they are there; return the number of those that were not."""
+    if not rows:
+        return 0
+    marks = ", ".join("?" * len(rows[0]))
+    sql = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608  # one of the cell's tables
+    return cell.db.executemany(sql, rows).rowcount
 
 
 def _forget(cell: FrontierCell) -> None:
