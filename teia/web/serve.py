@@ -146,7 +146,7 @@ def write_token(accounts: Accounts, path: Path) -> None:
     """Write a new admin token for scripts to a file that only its owner can read."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    if any(token.name == SCRIPTS for token in accounts.tokens()):
+    if any((token.name, token.user) == (SCRIPTS, SCRIPTS) for token in accounts.tokens()):
         accounts.remove_token(SCRIPTS, SCRIPTS)  # the token of the last start
     path.write_text(accounts.make_token(SCRIPTS, SCRIPTS, Role.ADMIN) + "\n", "utf-8")
 
