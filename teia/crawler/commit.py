@@ -267,6 +267,8 @@ class Committer:
             known_before = cell.frontier.known
             with cell.frontier.transaction():
                 self._record(cell, visits, stored, done)
+        if self.refresh is not None:
+            self.refresh.noted(cell, visits)
         done.records += sum(map(len, stored.values()))
         done.new_urls += cell.frontier.known - known_before
         if cell.frontier.watch is not None:

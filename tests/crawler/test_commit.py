@@ -10,7 +10,7 @@ import pytest
 
 from teia.clock import VirtualClock
 from teia.crawler.child.messages import FoundLink, Result
-from teia.crawler.commit import Committer, Group
+from teia.crawler.commit import Committed, Committer, Group
 from teia.crawler.open_cell import Cell
 from teia.crawler.visit import Visit
 from teia.errors import DiskFull
@@ -101,6 +101,20 @@ def break_once(monkeypatch: pytest.MonkeyPatch, frontier: FrontierCell) -> None:
             raise DiskFull("no room")
 
     monkeypatch.setattr(frontier, "transaction", full)
+
+
+def repeat_every_commit(monkeypatch: pytest.MonkeyPatch, committer: Committer) -> None:
+    """Let the first commit of each group of visits fail for want of disk space, and be repeated."""
+    commit = committer.commit
+
+    def twice(group: Group) -> Committed:
+        if group.visits:
+            break_once(monkeypatch, committer.cells[group.visits[0].queue.cell].frontier)
+            with pytest.raises(DiskFull):
+                commit(group)
+        return commit(group)
+
+    monkeypatch.setattr(committer, "commit", twice)
 
 
 def test_commit_that_failed_half_way_is_finished_and_nothing_counts_twice(

@@ -1,6 +1,7 @@
 """Revisits of known pages: the work of `teia crawl --keep-fresh` in the commit thread (A13, P9).
 
-  note        after each visit: set its page's next due time, in the transaction that settles the visit
+  note        after each visit: set its page's next due time, in the transaction that settles the visit; `noted` counts
+              it once that is committed
   next_urls   a host's next URLs: new ones and known ones in turns, as `refresh.share` says. A known page that is not
               due yet is visited early if there is nothing else to do: a slot that is left unused is lost
   plan_again  hosts whose pages' rates changed are planned anew, one at a time, by a separate thread that opens the
@@ -82,6 +83,9 @@ LOOK_AGAIN_S, SOON_S = 1.0, 0.01
 FIRST_KEY = -(1 << 63)
 
 Touched = list[tuple[Cell, list[tuple[int, str]]]]
+Seen = tuple[int, float, float, float, float]
+"""A visited page for a plan in memory: key, weight, change rate, time of the visit, and age of its content."""
+
 _NOTHING = same_for_all(FIRST_CHANGES, FIRST_TIME_S, 1)
 
 
@@ -147,6 +151,7 @@ class Refresh:
         self._thread = ThreadPoolExecutor(1, "plan")
         self._running: Future[Made] | None = None
         self._moving: tuple[Host, deque[Move]] | None = None
+        self._appointed: list[tuple[Host, Seen]] = []
         self.kept = sum(count_kept(cell.frontier) for cell in cells) if config.limits.pages_kept else 0
         for cell in cells:
             for host_id, name, *_ in revisits.hosts_with_pages(cell.frontier.db):
@@ -186,24 +191,35 @@ class Refresh:
     # -- after a visit -------------------------------------------------------------------------------------
 
     def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
-        """Set the next due times of visited pages; inside the transaction that settles the visits."""
-        settled: list[tuple[Host, int]] = []
-        for visit in visits:
-            if not visit.queue.host_id:  # only its robots.txt was requested
-                continue
-            host = self._host(cell, visit.queue.host_id, visit.queue.host)
-            if visit.was_asked:
-                self._pace(host, visit)
-            is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
-            if visit.item.purpose == "page" and is_settled:
-                settled.append((host, visit.item.key))
-                self.kept += not visit.item.visits and is_kept(visit)
+        """Set the next due times of visited pages; inside the transaction that settles the visits.
+
+        A transaction that fails is repeated with the same visits, so nothing in memory changes here; see `noted`.
+        """
+        self._appointed = []
+        settled = [
+            (self._host(cell, visit.queue.host_id, visit.queue.host), visit.item.key)
+            for visit in visits
+            if _settles_page(visit)
+        ]
         rows = revisits.held_at(cell.frontier.db, [(host.slot, host.host_id, key) for host, key in settled])
         pages = [(host, row) for (host, _), row in zip(settled, rows, strict=True) if row is not None]
         if self._heeding.is_on:
             self._hear(cell, visits)
         if pages:
             self._appoint(cell, [host for host, _ in pages], [row for _, row in pages])
+
+    def noted(self, cell: Cell, visits: Sequence[Visit]) -> None:
+        """Count visits, once their transaction is committed."""
+        for visit in visits:
+            if visit.queue.host_id and visit.was_asked:
+                self._pace(self._host(cell, visit.queue.host_id, visit.queue.host), visit)
+            self.kept += _settles_page(visit) and not visit.item.visits and is_kept(visit)
+        for host, seen in self._appointed:
+            if host in self._carried:
+                self._carried[host].visited(*seen)
+            host.news += 1
+            self._want(host)
+        self._appointed = []
 
     def _pace(self, host: Host, visit: Visit) -> None:
         """Update the average time between a host's requests."""
@@ -240,12 +256,8 @@ class Refresh:
             revisits.appoint(cell.frontier.db, (host.slot, host.host_id, row.key), due_s)
             if only_sooner:
                 continue
-            if host in self._carried:
-                weight, rate = float(columns.weight[number]), float(found.mean[number])
-                fresh_s = float(columns.fresh_s[number])
-                self._carried[host].visited(row.key, weight, rate, row.last_visit_s, fresh_s)
-            host.news += 1
-            self._want(host)
+            weight, rate, fresh_s = columns.weight[number], found.mean[number], columns.fresh_s[number]
+            self._appointed.append((host, (row.key, float(weight), float(rate), row.last_visit_s, float(fresh_s))))
 
     def _plan_of(self, host: Host) -> HostPlan | None:
         plan = self._plans.get(host)
@@ -347,9 +359,11 @@ class Refresh:
         self._moving = (host, deque(made.moves))
         if made.swaps:
             with host.cell.frontier.transaction() as frontier:
+                gone = 0
                 for goes, comes in made.swaps:
                     places = ((host.slot, host.host_id, goes), (host.slot, host.host_id, comes))
-                    self.kept -= revisits.give_way(frontier.db, *places, self._clock.now_s())
+                    gone += revisits.give_way(frontier.db, *places, self._clock.now_s())
+            self.kept -= gone
 
     def _stand(self, host: Host, made: Made) -> None:
         """Store the standing of a host; that of its last part for a large host."""
@@ -485,6 +499,12 @@ def _as_sums(one: Standing | None) -> Floats:
 
 def _as_row(sums: Sums) -> tuple[float, float, float]:
     return sums.pages, sums.rates, sums.logs
+
+
+def _settles_page(visit: Visit) -> bool:
+    """Tell whether a visit settled a page, so that it is scheduled for its next one."""
+    is_settled = visit.verdict is not None and visit.verdict.state in {STATE_DONE, STATE_FAILED}
+    return bool(visit.queue.host_id) and visit.item.purpose == "page" and is_settled
 
 
 def is_kept(visit: Visit) -> bool:

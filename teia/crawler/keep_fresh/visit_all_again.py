@@ -87,14 +87,16 @@ class RevisitAll:
 
     def note(self, cell: Cell, visits: Sequence[Visit]) -> None:
         """Count the pages that were visited; inside the transaction that settles the visits."""
-        pages = [each for each in visits if each.item.purpose == "page" and each.verdict is not None]
-        settled = [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
+        settled = _settled(visits)
         visited = sum(each.item.visits > 0 and each.fetched is not None for each in settled)
         new = sum(each.item.visits == 0 and each.fetched is not None for each in settled)
         left_out = sum(each.item.visits > 0 and each.fetched is None for each in settled)
-        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in settled)
         if visited or new or left_out:
             self._rounds[cell.number] = revisit_all.count(cell.frontier, self.since_s, visited, new, left_out)
+
+    def noted(self, cell: Cell, visits: Sequence[Visit]) -> None:  # noqa: ARG002  # `Refresh` needs the cell
+        """Count the pages that are kept, once their transaction is committed: one that fails is repeated."""
+        self._kept += sum(each.item.visits == 0 and is_kept(each) for each in _settled(visits))
 
     def next_urls(self, cell: Cell, queue: HostQueue, limit: int, skip: Collection[int]) -> Refill:
         """Return a host's next URLs, new and known ones in turns while there are both."""
@@ -111,3 +113,9 @@ class RevisitAll:
         if len(known) == limit:  # known pages may fill the whole batch, so read new ones separately
             new = frontier.next_urls(queue.host_id, queue.host, limit, skip, now_s, (LANE_NEW,))
         return Refill(in_turns(new, known, limit, self._share, queue.requests), held, due_s)
+
+
+def _settled(visits: Sequence[Visit]) -> list[Visit]:
+    """Return the visits of pages that need no further try."""
+    pages = (each for each in visits if each.item.purpose == "page")
+    return [each for each in pages if each.verdict is not None and each.verdict.state != STATE_QUEUED]
