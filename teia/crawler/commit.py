@@ -29,7 +29,7 @@ from teia.collections.requests import Wishes
 from teia.crawler.budgets import spent_before
 from teia.crawler.child.messages import FoundLink
 from teia.crawler.depths import spread
-from teia.crawler.fetch_rows import log_row, write_log
+from teia.crawler.fetch_rows import log_row, roll_out, write_log
 from teia.crawler.open_cell import Cell, note_position
 from teia.crawler.order_hints import hints_of, learnt_so_far, note_read
 from teia.crawler.sites.aliases import AliasBook
@@ -219,7 +219,14 @@ class Committer:
                 self._remember(queue, done)
             done.refilled.append((queue, *self._refill(queue, limit, skip, done)))
         self._shrink_logs()
+        self._roll_out(by_cell)
         return done
+
+    def _roll_out(self, numbers: Iterable[int]) -> None:
+        """Move rows of the fetch log to files, where there are enough; after a stop, closing the cells does it."""
+        for number in numbers:
+            if not self.is_winding_up:
+                roll_out(self.cells[number].frontier, self.cells[number].folder.log)
 
     def _shrink_logs(self) -> None:
         now = self._clock.ticks_s()

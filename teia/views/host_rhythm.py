@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from teia.crawler.fetch_rows import with_serial
 from teia.frontier.cell.cell import FrontierCell
 from teia.store.fetchlog import FetchRow, LogPart, log_files
 from teia.store.root import CellFolder
@@ -35,9 +36,12 @@ class Asked:
 
 def last_requests(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
     """Return the last requests to a host, oldest first."""
-    found = list(_pending(frontier, host))
-    if len(found) < KEPT:
-        found += _rolled_out(folder, frontier, host)
+
+    def read(serial: int) -> list[Asked]:
+        found = list(_pending(frontier, host))
+        return found if len(found) >= KEPT else found + _rolled_out(folder, serial, host)
+
+    found, _ = with_serial(frontier, read)
     return sorted(found[:KEPT], key=lambda each: each.time_s)
 
 
@@ -49,9 +53,8 @@ def _pending(frontier: FrontierCell, host: str) -> Iterator[Asked]:
             yield asked(row.started, row.ended, row.outcome, row.bytes, row.rest_s, row.rested_s)
 
 
-def _rolled_out(folder: CellFolder, frontier: FrontierCell, host: str) -> list[Asked]:
-    serial = frontier.db.execute("SELECT value FROM meta WHERE name = 'log_serial'").fetchone()
-    files = log_files(LogPart(folder.log, int(serial[0]) if serial else 1))
+def _rolled_out(folder: CellFolder, serial: int, host: str) -> list[Asked]:
+    files = log_files(LogPart(folder.log, serial))
     if not files:
         return []
     import pyarrow as pa  # only where something was rolled out
