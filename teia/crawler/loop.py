@@ -109,6 +109,7 @@ class Crawler:
         self._has_trouble = False
         self._is_stuck = False
         self._commit_complaint = ""
+        self._unanswered = self._unread = 0
 
     # -- the loop ------------------------------------------------------------------------------------------
 
@@ -374,6 +375,7 @@ class Crawler:
         self.metrics.bytes_received += visit.bytes_received
         crawl.note_answer(visit, now)
         if self._stopping and fetched.outcome == Outcome.SYSTEM:
+            self._unanswered += 1
             crawl.abandoned(visit)
         elif fetched.status == 0:
             visit.outcome, visit.detail = fetched.outcome, fetched.detail
@@ -398,6 +400,7 @@ class Crawler:
     def _read(self, crawl: Crawl, visit: Visit, purpose: str, answer: bytes | Lost) -> None:
         """Process a parse child's result; store a page unread as `parse_failed` if it crashed the children."""
         if isinstance(answer, Lost) and answer.reason == "closed":
+            self._unread += 1
             crawl.abandoned(visit)
             return
         if isinstance(answer, Lost):
@@ -551,13 +554,6 @@ class Crawler:
         for task in list(self._resolving):
             task.cancel()
         await self._turns_while(lambda: self._pool.waiting > 0 and self._failure is None, lambda: self._read_s)
-        if self._pool.waiting and self._read_s:
-            _log.warning(
-                "stopped without waiting for %d pages that no parse child has read within %g s; they are asked for"
-                " again next time",
-                self._pool.waiting,
-                self._read_s,
-            )
         with contextlib.suppress(asyncio.CancelledError):
             await self._pool.close()
         await self._turns_while(self._has_uncommitted, self._settle_s)
@@ -591,6 +587,13 @@ class Crawler:
 
     def _say_what_is_left(self) -> None:
         """Report the work that a stop did not wait for; it is not lost, because uncommitted URLs are fetched again."""
+        if self._unanswered or self._unread:
+            _log.warning(
+                "stopped without waiting for %d requests under way and %d pages that no parse child had read; they are"
+                " requested again next time",
+                self._unanswered,
+                self._unread,
+            )
         self._is_stuck = any(crawl.committing for crawl in self.crawls)
         if self._is_stuck and self._failure is None:
             self._failure = StoreError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections import Counter
@@ -22,11 +23,12 @@ from teia.crawler import loop
 from teia.crawler.commit import Committed, Committer, Group
 from teia.crawler.loop import Crawler
 from teia.crawler.open_cell import Cell
-from teia.crawler.running_collection import State
+from teia.crawler.running_collection import Crawl, State
 from teia.crawler.start import open_crawler
 from teia.crawler.visit import Visit
 from teia.errors import DiskFull, StoreError
 from teia.frontier.queue.ledger import Ledger
+from teia.frontier.queue.schedule import HostQueue
 from teia.lab.server.serve import LabServer
 from teia.lab.world.exchange import Answer, Fault
 from teia.store.archive import Stored
@@ -102,10 +104,11 @@ def no_damage(data: Path) -> Iterator[Counter[str]]:
     yield Counter(each["state"] for each in known_urls(root, "main"))
 
 
-def test_a_stop_while_no_server_answers_ends(tmp_path: Path) -> None:
+def test_a_stop_while_no_server_answers_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Rests were all that was left, nobody committed them and nobody left: minutes of nothing, SIGTERM ignored."""
     asked = when(lambda crawler: crawler._fetcher.in_flight == 40, Crawler.hurry)
     crawler = crawl_and(silent_web(40), tmp_path, asked, courtesy__delay_s=60.0)
+    assert "stopped without waiting for 40 requests under way and 0 pages that no parse child had read" in caplog.text
     (crawl,) = crawler.crawls
     assert crawl.state is State.STOPPED
     assert not crawl.has_uncommitted
@@ -146,6 +149,33 @@ def test_a_commit_of_a_stop_makes_true_what_was_learnt_and_begins_nothing(
     assert planned.count(False) > 10
     assert True not in planned
     assert not crawler.crawls[0].has_uncommitted
+
+
+def test_a_stop_that_waits_for_nothing_names_what_it_has_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request that servers have seen is committed, or named; with nothing to name there is no line."""
+    started: list[str] = []
+    start = Crawler._start
+
+    def note(self: Crawler, crawl: Crawl, queue: HostQueue, *others: Any) -> None:
+        started.append(queue.host)
+        start(self, crawl, queue, *others)
+
+    monkeypatch.setattr(Crawler, "_start", note)
+    pages = {"/": html(*[f"/{n}" for n in range(50)])} | {f"/{n}": html() for n in range(50)}
+    web = ScriptedWeb({f"good{n}.test": pages for n in range(20)} | dict(silent_web(5).pages))
+    has_read = when(
+        lambda crawler: crawler.crawls[0].counts.pages > 20 and crawler._fetcher.in_flight >= 5, Crawler.hurry
+    )
+    crawler = crawl_and(web, tmp_path / "cut", has_read, courtesy__delay_s=0.01)
+    (line,) = [each.getMessage() for each in caplog.records if "without waiting" in each.getMessage()]
+    unanswered, unread = map(int, re.findall(r"\d+", line))
+    assert unanswered >= 5
+    assert len(started) == crawler.crawls[0].counts.requests + unanswered + unread
+    caplog.clear()
+    crawl_and(ScriptedWeb({"a.test": {"/": html()}}), tmp_path / "whole", lambda _: None)
+    assert "without waiting" not in caplog.text
 
 
 def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
