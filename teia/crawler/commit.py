@@ -2,7 +2,8 @@
 
 Every 200 ms or 256 pages, in one thread, for each cell that the visits touch:
 
-  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose
+  1  write the ledger of politeness delays: a server's request to be left alone is the last thing to lose; then
+     queue new seeds and the sitemaps that a robots.txt of this group names, which nobody would name again
   2  append the visits' records to the archive and sync it
   3  one SQLite transaction: page states, links inside the cell, the set of a page's counted links, an outbox of
      links for other cells, robots.txt bodies, rows of the fetch log, and the archive's position
@@ -191,6 +192,7 @@ class Committer:
         if group.rests:
             self._ledger.write(group.rests)
         self._forget_rested()
+        self._absorb_seeds(group, done)
         by_cell: dict[int, list[Visit]] = defaultdict(list)
         for visit in group.visits:
             by_cell[visit.queue.cell].append(visit)
@@ -198,7 +200,6 @@ class Committer:
             self._commit_cell(self.cells[number], visits, done)
             group.settled += visits
             group.visits = [visit for visit in group.visits if visit.queue.cell != number]
-        self._absorb_seeds(group, done)
         came_nearer = self._may_plan(group) and group.meaning is not None and self._spread_depths(group.meaning, done)
         if group.settled or came_nearer:
             self.deliver(done)

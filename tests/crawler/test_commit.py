@@ -188,3 +188,25 @@ def test_rests_are_on_disk_before_anything_else_can_fail(bench: Bench, monkeypat
     with pytest.raises(DiskFull):
         bench.committer.commit(Group(visits=[bench.visit(url)], rests=[rest]))
     assert bench.ledger.rests(NOW_S) == [rest]
+
+
+@pytest.mark.parametrize("step", ["_absorb_seeds", "_commit_cell", "deliver"])
+def test_a_death_at_any_step_loses_no_sitemap_of_a_robots_txt_that_is_committed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The robots.txt was committed first: the sitemaps that it names were not queued, nor was it read again."""
+    url, sitemap = f"http://{host_in(0)}/", f"http://{host_in(0)}/sitemap.xml"
+    bench.committer.commit(Group(seeds=[found(url)]))
+    group = Group(visits=[bench.visit(url)], seeds=[found(sitemap, depth=1)])
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench.committer, step, die)
+    with pytest.raises(KeyboardInterrupt):
+        bench.committer.commit(group)
+    frontier = bench.cells[0].frontier
+    is_committed = frontier.db.execute("SELECT count(*) FROM pages").fetchone()[0] > 0
+    is_known = frontier.db.execute("SELECT 1 FROM urls WHERE key = ?", (key_of(sitemap),)).fetchone() is not None
+    assert is_known >= is_committed
+    assert is_committed == (step == "deliver")
