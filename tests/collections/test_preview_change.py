@@ -18,6 +18,7 @@ from teia.store.root import Root, open_root
 from teia.transfer.read_all import account_at_rest
 from tests.collections.test_change_settings import site
 from tests.crawler.webs import ScriptedWeb, crawl_web
+from tests.waiting import until
 
 PAGES = 60
 CLOCK = WallClock()
@@ -73,7 +74,7 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
         announced = effect_of(root, "main", old, new)
         apply(root, "main", edits_between(old, new), CLOCK)
         until(lambda: account(control)["urls_queued"] < before)
-        time.sleep(1.2)
+        until(lambda: account(control)["urls_queued"] == queued(root), "the account says what is on disk")
         seen.append((announced, before, account(control)["urls_queued"]))
         control.ask("main", Command.RESUME, CLOCK.now_s())
         control.close()
@@ -88,13 +89,6 @@ def test_the_number_announced_is_the_fall_of_the_queue_of_a_crawl_that_is_paused
 def account(control: Control) -> dict[str, Any]:
     run = control.run("main")
     return {} if run is None else dict(run.account)
-
-
-def until(is_so: Any) -> None:
-    end = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_settings_that_judge_no_url_do_nothing_to_the_queue(half_crawled: Root) -> None:

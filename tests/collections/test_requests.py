@@ -13,6 +13,7 @@ from teia.errors import UsageError
 from teia.store.root import Root, open_root
 from teia.views.lookup import Lookup
 from tests.crawler.webs import ScriptedWeb, crawl_web, html, robots
+from tests.waiting import until
 
 HOST = "w.test"
 
@@ -36,16 +37,14 @@ def test_a_known_page_is_visited_again_while_a_crawl_runs(tmp_path: Path) -> Non
     pages = {"/": html(*links), **{link: html() for link in links}}
 
     def ask(root: Root) -> None:
-        seen = False
-        until = time.monotonic() + 30
-        while not seen and time.monotonic() < until:
-            time.sleep(0.05)
+        def visited() -> str:
             with Lookup(root, "main") as lookup:
                 urls = lookup.urls_of_host(HOST, 100)
                 first = next((url for url in urls if url.endswith("/0")), "")
                 entry = lookup.find(first) if first else None
-                seen = entry is not None and entry.page is not None
-        wish(root, first)
+                return first if entry is not None and entry.page is not None else ""
+
+        wish(root, until(visited, "the page is visited"))
 
     done = crawl_web(ScriptedWeb({HOST: pages}), tmp_path, f"{HOST}/", meanwhile=ask, courtesy__delay_s=0.2)
     assert done.asked().count(f"{HOST}/0") == 2
@@ -68,7 +67,11 @@ def test_a_wish_waits_for_the_next_crawl(tmp_path: Path) -> None:
     wish(root, urls["no"])
     wish(root, "http://nowhere.test/")
     assert len(wishes(root)) == 3
-    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, meanwhile=lambda _: time.sleep(1))
+
+    def meanwhile(root: Root) -> None:
+        until(lambda: wishes(root) == [], "the next crawl takes them")
+
+    again = crawl_web(web, tmp_path, f"{HOST}/", port=first.port, meanwhile=meanwhile)
     asked = again.asked()
     assert asked.count(f"{HOST}/a") == 1
     assert f"{HOST}/no" not in asked, "robots.txt still forbids it"

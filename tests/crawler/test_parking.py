@@ -21,9 +21,9 @@ from teia.crawler.start import open_crawler
 from teia.errors import TeiaError
 from teia.store.root import Root, open_root
 from teia.views.alerts import Disk, needs_of
-from tests.collections.test_coordinator import until
 from tests.collections.test_resident import give, is_done, pages_of, serve
 from tests.system.labs import Lab, running_lab
+from tests.waiting import until_async as until
 
 SPEC = """
 seed = 15

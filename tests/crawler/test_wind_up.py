@@ -33,6 +33,7 @@ from teia.store.archive import Stored
 from teia.store.root import open_root
 from teia.transfer.read_all import audit_archives, known_urls
 from tests.crawler.webs import HTML, ScriptedWeb, html
+from tests.waiting import until
 
 SILENT = Answer(200, HTML, b"", delay_s=60.0, fault=Fault.SILENT)
 
@@ -83,14 +84,6 @@ def when(true: Callable[[Crawler], bool], deed: Callable[[Crawler], None]) -> Ca
             deed(crawler)
 
     return look
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something has become true, for half a minute at most."""
-    until = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -169,7 +162,7 @@ def test_a_commit_that_does_not_end_is_left_and_told(tmp_path: Path, monkeypatch
         with pytest.raises(StoreError, match=r"a commit has not ended within .* look at the disk"):
             crawl_and(web, tmp_path, when(lambda _: is_stuck.is_set(), Crawler.stop))
         may_go.set()
-        wait_for(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
+        until(lambda: not any(each.name.startswith("commit") for each in threading.enumerate()))
     finally:
         may_go.set()
     (committer,) = left  # it went on after the crawl had left it
@@ -187,7 +180,7 @@ def test_commits_that_succeed_slowly_are_all_waited_for(tmp_path: Path, monkeypa
 
     def take_long(self: Committer, group: Group) -> Committed:
         if stopped.is_set():
-            time.sleep(0.4)
+            time.sleep(0.4)  # a slow disk
         return commit(self, group)
 
     monkeypatch.setattr(Committer, "commit", take_long)

@@ -86,7 +86,7 @@ class TableFetcher:
         number, began_s = len(self.asked), self._clock.now_s()
 
         async def answer() -> None:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the time that an answer takes
             del self._under_way[number]
             body = self._pages.get(request.url)
             status, words = (404, b"Not Found") if body is None else (200, b"OK")

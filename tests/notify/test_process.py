@@ -41,6 +41,7 @@ from teia.store.root import Root, open_root
 from tests.crawler.keep_fresh.test_observe import URL, WEB, Revisited
 from tests.crawler.offline import offline_crawl
 from tests.fetch.receiver import Received, Receiver, Said
+from tests.waiting import until_async
 
 NETS = ["127.77.0.0/16"]
 
@@ -76,8 +77,7 @@ class Post:
 
 async def answered(courier: Courier) -> None:
     """Wait for receivers, who live in real time."""
-    while courier.under_way:  # noqa: ASYNC110  # threads answer
-        await asyncio.sleep(0.005)
+    await until_async(lambda: not courier.under_way, "receivers answer")
 
 
 @contextmanager
@@ -256,11 +256,10 @@ def test_who_is_slow_to_answer_holds_up_nobody_else_and_not_the_end(post: Post) 
         return next(each.delivered for each in every if each.webhook == shown_webhook(webhook))
 
     async def go() -> None:
-        until = asyncio.Event()
-        running = asyncio.create_task(run(post.root, WallClock(), until))
-        while delivered(quick.url) < 3 or not slow.received:  # noqa: ASYNC110  # threads hear them
-            await asyncio.sleep(0.05)
-        until.set()
+        over = asyncio.Event()
+        running = asyncio.create_task(run(post.root, WallClock(), over))
+        await until_async(lambda: delivered(quick.url) >= 3 and slow.received, "both receive")
+        over.set()
         await running
 
     with Receiver(wait) as slow, Receiver(address="127.77.0.7") as quick:
@@ -344,8 +343,7 @@ def test_two_collections_do_not_ask_one_hub_at_once(tmp_path: Path) -> None:
             for wait_s in (0.0, config.courtesy.delay_s, 1.0):
                 for each in rounds:
                     each.turn()
-                while places.under_way:  # noqa: ASYNC110  # a thread answers
-                    await asyncio.sleep(0.005)
+                await until_async(lambda: not places.under_way, "the hub answers")
                 asked.append(len(hub.received))
                 await clock.advance(wait_s)
             for each in rounds:

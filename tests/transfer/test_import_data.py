@@ -173,7 +173,7 @@ def test_a_killed_import_goes_on_and_takes_nothing_twice(
     take_lists(root)  # nothing, but it makes the cells' files
     for _ in range(12):
         process = import_process(tmp_path / "data", archives)
-        time.sleep(chance.uniform(0.6, 1.8))
+        time.sleep(chance.uniform(0.6, 1.8))  # it dies at any moment of its work
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
         assert audit_archives(root, "main").violations == 0

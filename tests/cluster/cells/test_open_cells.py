@@ -213,12 +213,12 @@ def test_a_file_is_not_closed_while_a_thread_still_writes_it() -> None:
     done: list[bool] = []
 
     def write() -> None:
-        time.sleep(0.3)
+        time.sleep(0.3)  # a slow write
         done.append(True)
 
     async def main() -> None:
         task = asyncio.create_task(_in_thread(write))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the write has begun
         for each in asyncio.all_tasks() - {asyncio.current_task()}:  # as a node's loop does when it ends
             each.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -37,6 +37,7 @@ from teia.store.root import CellFolder
 from teia.urls import cell_range, cell_starts, cell_table, key_of, slot_of
 from tests.cluster.conftest import Nats
 from tests.cluster.kept import IDENTITY, Kept
+from tests.waiting import until_async
 
 CELLS = 8
 STARTS = cell_starts(CELLS)
@@ -97,12 +98,13 @@ class Halves(Kept):
     def run(self, node: str, is_over: Callable[[Agreement], bool] = lambda now: now.splitting is None) -> Agreement:
         """Let a node's splitter run until what is agreed on says enough."""
 
+        async def is_over_there() -> bool:
+            return is_over(await self._current())
+
         async def watched() -> None:
             running = asyncio.get_running_loop().create_task(self.splitter(node).run())
             try:
-                async with asyncio.timeout(20):
-                    while not is_over(await self._current()):  # noqa: ASYNC110  # NATS has it, not we
-                        await asyncio.sleep(0.05)
+                await until_async(is_over_there, "the split is over")
             finally:
                 running.cancel()
                 with suppress(asyncio.CancelledError):

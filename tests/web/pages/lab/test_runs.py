@@ -9,8 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from html import unescape
@@ -41,19 +40,13 @@ from teia.web.background.lab.runs import LabRun, UnknownRun
 from teia.web.background.lab.workbench import FullQueue, Workbench
 from teia.web.language.sentences import sentences
 from tests.crawler.fresh_crawls import kept_web, quiet_world
+from tests.waiting import until
 from tests.web.conftest import Web
 from tests.web.labs import keep, report_of, some_run
 
 CLOCK = WallClock()
 TINY = {"pages": "60", "servers": "3", "policies": ["psp", "edf"], "days": "2", "politeness_s": "5"}
 SLEEP = "import time; time.sleep(600)"
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def ended(web: Web, number: int) -> LabRun:
